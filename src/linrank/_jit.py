@@ -1,0 +1,43 @@
+"""The only place that names numba's decorators.
+
+Kernels are compiled lazily, release the GIL, and are cached on disk; threads run
+them side by side on disjoint ranges of queries. Where no cache can be written they
+are compiled anew in each process. ``LINRANK_JIT_CACHE=0`` turns the cache off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
+
+#: What LLVM may do to a sum of products: reorder and fuse it. NaN and infinity keep
+#: their meaning, which ``fastmath=True`` would take away.
+FAST = {"reassoc", "contract", "nsz"}
+
+
+def njit(function: Callable[..., Any] | None = None, *, fast: bool = False) -> Any:
+    """Compile a kernel of arrays and numbers; ``fast`` lets its sums be reordered.
+
+    Examples
+    --------
+    >>> from linrank._jit import njit
+    >>> @njit
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(21)
+    42
+    """
+    if function is None:
+        return lambda f: njit(f, fast=fast)
+    options = {"nogil": True, "error_model": "numpy", "fastmath": FAST if fast else False}
+    if CACHE:
+        try:
+            return numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # numba found no folder that it could write a cache to
+            pass
+    return numba.njit(**options)(function)

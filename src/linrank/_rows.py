@@ -1,0 +1,95 @@
+"""Products of a range of rows with a vector, for dense and CSR matrices alike.
+
+Kernels call `matvec` and `rmatvec` without knowing how X is stored: numba picks the
+implementation by type. A CSR matrix travels as a `CSR` tuple of its three arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ._jit import njit
+
+
+class CSR(NamedTuple):
+    """The arrays of a CSR matrix: row i holds ``data[indptr[i]:indptr[i + 1]]``."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[Any]
+
+
+def kernel_matrix(X: Any) -> Any:
+    """The form of X that kernels take: the array itself, or a `CSR`."""
+    return CSR(X.indptr, X.indices, X.data) if sparse.issparse(X) else X
+
+
+@njit(fast=True)
+def _matvec_dense(X, first, last, v, out):  # type: ignore[no-untyped-def]
+    # One row at a time: a single stream from memory is what the prefetcher follows best.
+    for i in range(first, last):
+        total = 0.0
+        for f in range(X.shape[1]):
+            total += X[i, f] * v[f]
+        out[i - first] = total
+
+
+@njit(fast=True)
+def _matvec_csr(X, first, last, v, out):  # type: ignore[no-untyped-def]
+    for i in range(first, last):
+        total = 0.0
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            total += X.data[e] * v[X.indices[e]]
+        out[i - first] = total
+
+
+@njit(fast=True)
+def _rmatvec_dense(X, first, last, u, out):  # type: ignore[no-untyped-def]
+    # Four rows at a time: the rows come from the cache, so the sums' own traffic counts.
+    i = first
+    while i + 4 <= last:
+        u0, u1, u2, u3 = u[i - first], u[i - first + 1], u[i - first + 2], u[i - first + 3]
+        for f in range(X.shape[1]):
+            out[f] += u0 * X[i, f] + u1 * X[i + 1, f] + u2 * X[i + 2, f] + u3 * X[i + 3, f]
+        i += 4
+    while i < last:
+        for f in range(X.shape[1]):
+            out[f] += u[i - first] * X[i, f]
+        i += 1
+
+
+@njit(fast=True)
+def _rmatvec_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
+    for i in range(first, last):
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            out[X.indices[e]] += u[i - first] * X.data[e]
+
+
+def matvec(X: Any, first: int, last: int, v: Any, out: Any) -> None:
+    """``out[i] = x_{first + i} · v`` for the rows first, …, last − 1."""
+    (_matvec_csr if isinstance(X, CSR) else _matvec_dense)(X, first, last, v, out)
+
+
+def rmatvec(X: Any, first: int, last: int, u: Any, out: Any) -> None:
+    """``out += Σ_i u[i] x_{first + i}`` over the rows first, …, last − 1."""
+    (_rmatvec_csr if isinstance(X, CSR) else _rmatvec_dense)(X, first, last, u, out)
+
+
+@overload(matvec)
+def _overload_matvec(X, first, last, v, out):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.BaseNamedTuple):
+        return lambda X, first, last, v, out: _matvec_csr(X, first, last, v, out)
+    return lambda X, first, last, v, out: _matvec_dense(X, first, last, v, out)
+
+
+@overload(rmatvec)
+def _overload_rmatvec(X, first, last, u, out):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.BaseNamedTuple):
+        return lambda X, first, last, u, out: _rmatvec_csr(X, first, last, u, out)
+    return lambda X, first, last, u, out: _rmatvec_dense(X, first, last, u, out)

@@ -1,0 +1,72 @@
+"""Threads over contiguous ranges: serial kernels inside, results in a fixed order outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import DataError
+
+T = TypeVar("T")
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+os.register_at_fork(after_in_child=_pools.clear)  # a child has no threads of its parent's
+
+
+def resolve_threads(n_threads: int | None = None) -> int:
+    """The number of threads to use: the argument, ``LINRANK_THREADS``, or the usable cores.
+
+    Examples
+    --------
+    >>> resolve_threads(3)
+    3
+    """
+    if n_threads is None:
+        text = os.environ.get("LINRANK_THREADS", "")
+        if not text:
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (
+                os.cpu_count() or 1
+            )
+        if not text.isdecimal() or int(text) < 1:
+            raise DataError(f"LINRANK_THREADS is {text!r}; expected a whole number of at least 1")
+        return int(text)
+    if isinstance(n_threads, bool) or int(n_threads) != n_threads or n_threads < 1:
+        raise DataError(f"n_threads is {n_threads!r}; expected a whole number of at least 1")
+    return int(n_threads)
+
+
+def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads: int) -> list[T]:
+    """Call ``function(*task)`` for every task, in threads, and return the results in order.
+
+    Examples
+    --------
+    >>> run(pow, [(2, 3), (3, 2)], n_threads=2)
+    [8, 9]
+    """
+    if n_threads == 1 or len(tasks) == 1:
+        return [function(*task) for task in tasks]
+    pool = _pools.get(n_threads)
+    if pool is None:
+        pool = _pools[n_threads] = ThreadPoolExecutor(n_threads, "linrank")
+    return list(pool.map(lambda task: function(*task), tasks))
+
+
+def split(ptr: NDArray[np.int64], n_chunks: int) -> list[tuple[int, int]]:
+    """Cut the items of a pointer array into contiguous chunks of about equal weight.
+
+    Item i weighs ``ptr[i + 1] - ptr[i]``. Empty chunks are left out.
+
+    Examples
+    --------
+    >>> split(np.array([0, 10, 11, 12, 22]), 2)
+    [(0, 2), (2, 4)]
+    """
+    goals = ptr[0] + (ptr[-1] - ptr[0]) * np.arange(1, n_chunks) / n_chunks
+    cuts = np.searchsorted(ptr, goals)
+    edges = [0, *(int(cut) for cut in cuts), len(ptr) - 1]
+    return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if a < b]

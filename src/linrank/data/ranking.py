@@ -1,0 +1,270 @@
+"""`RankingData`: documents grouped by query, validated once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from ..errors import DataError
+from .text import TextColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Matrix = Any  #: a C-contiguous ndarray or a scipy CSR array, float32 or float64
+
+MAX_FEATURES = 2**31 - 1
+
+
+class RankingData:
+    """Documents with features, labels and queries; rows of one query stand together.
+
+    The rows of ``X``, ``y`` and ``qid`` agree with each other and are grouped by query.
+    Where the caller's rows were not, they have been moved (stably), and `restore`
+    brings values computed here back into the caller's order.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_docs, n_features)
+        float32 stays float32; everything else becomes float64. Sparse becomes CSR.
+    y : array of shape (n_docs,)
+        Labels: any finite real numbers; larger is more relevant.
+    qid : array of shape (n_docs,), optional
+        The query of each document: integers, strings or any hashable, in any order.
+        None: all documents belong to one query.
+    doc_ids : sequence of str, optional
+        An identifier for each document.
+    comments : TextColumn or sequence of str, optional
+        The text behind ``#`` in a LETOR line; document ids are found in it. Give this
+        or `doc_ids`, not both.
+    feature_names : sequence of str, optional
+        One name per feature.
+    index_base : {0, 1}
+        The number of the first feature in LETOR files (1 in LETOR itself).
+
+    Attributes
+    ----------
+    X, y : arrays, grouped by query
+    query_ptr : int64 array of shape (n_queries + 1,)
+        Query q owns rows ``query_ptr[q]:query_ptr[q + 1]``.
+    query_ids : array of shape (n_queries,)
+        The caller's name of each query.
+    order : int64 array or None
+        Row r here was the caller's row ``order[r]``; None when nothing was moved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = RankingData(np.eye(3), [1, 0, 2], qid=["a", "b", "a"])
+    >>> data.qid.tolist(), data.y.tolist()
+    (['a', 'a', 'b'], [1.0, 2.0, 0.0])
+    >>> data.restore(data.y).tolist()
+    [1.0, 0.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        *,
+        doc_ids: Sequence[str] | None = None,
+        comments: TextColumn | Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+        index_base: int = 1,
+    ) -> None:
+        X = check_matrix(X)
+        y = check_labels(y, X.shape[0])
+        query_ptr, query_ids, order = group_by_query(qid, X.shape[0])
+        if doc_ids is not None and comments is not None:
+            raise DataError("doc_ids and comments cannot both be given: ids are part of comments")
+        if doc_ids is not None:
+            comments = [f"docid = {doc}" for doc in doc_ids]
+        if comments is not None and not isinstance(comments, TextColumn):
+            comments = TextColumn.from_strings(comments)
+        if comments is not None and len(comments) != X.shape[0]:
+            what = "comments" if doc_ids is None else "doc_ids"
+            raise DataError(f"{what} has {len(comments)} entries but X has {X.shape[0]} rows")
+        if order is not None:
+            X, y = X[order], y[order]
+            comments = None if comments is None else comments.take(order)
+        self.X: Matrix = X
+        self.y: NDArray[np.float64] = y
+        self.query_ptr: NDArray[np.int64] = query_ptr
+        self.query_ids: NDArray[Any] = query_ids
+        self.order: NDArray[np.int64] | None = order
+        self.comments: TextColumn | None = comments
+        self.feature_names = check_feature_names(feature_names, X.shape[1])
+        self.index_base = index_base
+
+    @classmethod
+    def from_parts(cls, **parts: Any) -> RankingData:
+        """Assemble data whose parts are known to be valid and grouped; nothing is checked."""
+        self = cls.__new__(cls)
+        defaults = {"order": None, "comments": None, "feature_names": None, "index_base": 1}
+        self.__dict__.update(defaults | parts)
+        return self
+
+    @property
+    def n_docs(self) -> int:
+        """The number of documents."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries."""
+        return len(self.query_ptr) - 1
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether X is CSR."""
+        return bool(sparse.issparse(self.X))
+
+    @property
+    def qid(self) -> NDArray[Any]:
+        """The caller's name of each row's query."""
+        return np.repeat(self.query_ids, np.diff(self.query_ptr))
+
+    @property
+    def doc_ids(self) -> list[str] | None:
+        """The document ids found in the comments, or None where there are no comments."""
+        return None if self.comments is None else self.comments.doc_ids()
+
+    def restore(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Bring one value per row back into the order in which the caller gave the rows."""
+        if self.order is None:
+            return values
+        restored = np.empty_like(values)
+        restored[self.order] = values
+        return restored
+
+    def select(self, queries: Any) -> RankingData:
+        """The documents of some queries only (indices or a boolean mask), in the given order."""
+        index = np.arange(self.n_queries)[np.asarray(queries)]
+        rows = np.concatenate(
+            [np.arange(self.query_ptr[q], self.query_ptr[q + 1]) for q in index]
+            or [np.empty(0, np.int64)]
+        )
+        sizes = np.diff(self.query_ptr)[index]
+        return RankingData.from_parts(
+            X=self.X[rows],
+            y=self.y[rows],
+            query_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            query_ids=self.query_ids[index],
+            comments=None if self.comments is None else self.comments.take(rows),
+            feature_names=self.feature_names,
+            index_base=self.index_base,
+        )
+
+    def __repr__(self) -> str:
+        kind = "CSR" if self.is_sparse else "dense"
+        return (
+            f"RankingData({self.n_docs:,} documents, {self.n_queries:,} queries, "
+            f"{self.n_features:,} features, {kind} {self.X.dtype})"
+        )
+
+
+def check_matrix(X: Any) -> Matrix:
+    """Bring X into one of the four forms that the kernels know, copying only if needed."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+    else:
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise DataError(f"X must have two dimensions (documents × features), not {X.ndim}")
+    if X.dtype.kind == "c":
+        raise DataError("X holds complex numbers; features must be real")
+    if X.dtype != np.float32 and X.dtype != np.float64:
+        try:
+            X = X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"X cannot be read as numbers: {error}") from None
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise DataError(f"X is empty: {X.shape[0]} documents × {X.shape[1]} features")
+    if not sparse.issparse(X):
+        return np.ascontiguousarray(X)
+    if X.shape[1] > MAX_FEATURES:
+        raise DataError(f"X has {X.shape[1]:,} features; at most {MAX_FEATURES:,} can be handled")
+    if not X.has_canonical_format:
+        X = X.copy()  # the caller's matrix stays as it is
+        X.sum_duplicates()
+    X.indptr = X.indptr.astype(np.int64, copy=False)
+    X.indices = X.indices.astype(np.int32, copy=False)
+    return X
+
+
+def check_labels(y: Any, n_docs: int) -> NDArray[np.float64]:
+    """Bring the labels into a float64 vector of the right length, all finite."""
+    try:
+        y = np.ascontiguousarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"y cannot be read as numbers: {error}") from None
+    if y.ndim != 1 or len(y) != n_docs:
+        raise DataError(f"y has shape {y.shape} but X has {n_docs} rows: give one label per row")
+    bad = np.flatnonzero(~np.isfinite(y))
+    if len(bad):
+        raise DataError(f"y[{bad[0]}] is {y[bad[0]]}; labels must be finite numbers")
+    return y
+
+
+def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:
+    """Check that there is one name per feature."""
+    if names is None:
+        return None
+    if len(names) != n_features:
+        raise DataError(f"feature_names has {len(names)} entries but X has {n_features} features")
+    return [str(name) for name in names]
+
+
+def group_by_query(
+    qid: Any, n_docs: int
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64] | None]:
+    """Find the rows of each query: ``(query_ptr, query_ids, order)``.
+
+    Rows that already stand together by query are left where they are (order is None);
+    otherwise `order` is a stable permutation that brings each query's rows together.
+    """
+    if qid is None:
+        return np.array([0, n_docs], np.int64), np.zeros(1, np.int64), None
+    qid = np.asarray(qid)
+    if qid.ndim != 1 or len(qid) != n_docs:
+        raise DataError(
+            f"qid has shape {qid.shape} but X has {n_docs} rows: give one query id per row"
+        )
+    if qid.dtype.kind == "f" and np.isnan(qid).any():
+        raise DataError(f"qid[{np.flatnonzero(np.isnan(qid))[0]}] is NaN; every row needs a query")
+    if qid.dtype.kind == "O":
+        codes, ids = _encode_objects(qid)
+    else:
+        codes, ids = qid, qid
+    starts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    starts = np.concatenate([[0], starts]).astype(np.int64)
+    heads = codes[starts]
+    if len(np.unique(heads)) == len(heads):
+        return np.append(starts, n_docs), ids[starts], None
+    order = np.argsort(codes, kind="stable").astype(np.int64)
+    codes = codes[order]
+    starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1]).astype(np.int64)
+    return np.append(starts, n_docs), ids[order[starts]], order
+
+
+def _encode_objects(qid: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Number arbitrary hashable ids in the order in which they first appear."""
+    seen: dict[Any, int] = {}
+    codes = np.empty(len(qid), np.int64)
+    for row, name in enumerate(qid):
+        if name is None or name != name:
+            raise DataError(f"qid[{row}] is {name!r}; every row needs a query")
+        try:
+            codes[row] = seen.setdefault(name, len(seen))
+        except TypeError:
+            raise DataError(f"qid[{row}] is {name!r}, which cannot serve as an id") from None
+    return codes, qid

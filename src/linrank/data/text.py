@@ -1,0 +1,58 @@
+"""`TextColumn`: one string per row in two arrays, so that it can be memory-mapped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_DOC_ID = re.compile(r"\bdocid\s*=\s*(\S+)")
+
+
+class TextColumn:
+    """Strings as UTF-8 bytes in one buffer; row r is ``buffer[ptr[r]:ptr[r + 1]]``.
+
+    Examples
+    --------
+    >>> column = TextColumn.from_strings(["docid = GX1 inc = 1", "", "my-doc"])
+    >>> column[0], len(column)
+    ('docid = GX1 inc = 1', 3)
+    >>> column.doc_ids()
+    ['GX1', '', 'my-doc']
+    """
+
+    def __init__(self, buffer: NDArray[np.uint8], ptr: NDArray[np.int64]) -> None:
+        self.buffer = buffer
+        self.ptr = ptr
+
+    @classmethod
+    def from_strings(cls, strings: Sequence[str]) -> TextColumn:
+        """Encode a sequence of strings."""
+        encoded = [str(text).encode() for text in strings]
+        ptr = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(text) for text in encoded], out=ptr[1:])
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), ptr)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __getitem__(self, row: int) -> str:
+        return self.buffer[self.ptr[row] : self.ptr[row + 1]].tobytes().decode(errors="replace")
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[row] for row in range(len(self)))
+
+    def take(self, rows: NDArray[np.int64]) -> TextColumn:
+        """The strings of the given rows, in their order."""
+        lengths = np.diff(self.ptr)[rows]
+        ptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=ptr[1:])
+        source = np.repeat(self.ptr[:-1][rows] - ptr[:-1], lengths) + np.arange(ptr[-1])
+        return TextColumn(self.buffer[source], ptr)
+
+    def doc_ids(self) -> list[str]:
+        """The value of ``docid = …`` in each string, or the whole string where there is none."""
+        found = ((_DOC_ID.search(text), text) for text in self)
+        return [match.group(1) if match else text for match, text in found]
