@@ -71,25 +71,60 @@ def _rmatvec_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
             out[X.indices[e]] += u[i - first] * X.data[e]
 
 
-def matvec(X: Any, first: int, last: int, v: Any, out: Any) -> None:
-    """``out[i] = x_{first + i} · v`` for the rows first, …, last − 1."""
-    (_matvec_csr if isinstance(X, CSR) else _matvec_dense)(X, first, last, v, out)
+@njit(fast=True)
+def _rmatvec_squares_dense(X, first, last, u, out):  # type: ignore[no-untyped-def]
+    for i in range(first, last):
+        for f in range(X.shape[1]):
+            out[f] += u[i - first] * X[i, f] * X[i, f]
 
 
-def rmatvec(X: Any, first: int, last: int, u: Any, out: Any) -> None:
-    """``out += Σ_i u[i] x_{first + i}`` over the rows first, …, last − 1."""
-    (_rmatvec_csr if isinstance(X, CSR) else _rmatvec_dense)(X, first, last, u, out)
+@njit(fast=True)
+def _rmatvec_squares_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
+    for i in range(first, last):
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            out[X.indices[e]] += u[i - first] * X.data[e] * X.data[e]
 
 
-@overload(matvec)
-def _overload_matvec(X, first, last, v, out):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.BaseNamedTuple):
-        return lambda X, first, last, v, out: _matvec_csr(X, first, last, v, out)
-    return lambda X, first, last, v, out: _matvec_dense(X, first, last, v, out)
+@njit
+def _copy_columns_dense(X, first, last, start, out):  # type: ignore[no-untyped-def]
+    for f in range(X.shape[1]):  # read from the cache in strides, write to memory in order
+        for i in range(first, last):
+            out[f, start + i - first] = X[i, f]
 
 
-@overload(rmatvec)
-def _overload_rmatvec(X, first, last, u, out):  # type: ignore[no-untyped-def]
-    if isinstance(X, types.BaseNamedTuple):
-        return lambda X, first, last, u, out: _rmatvec_csr(X, first, last, u, out)
-    return lambda X, first, last, u, out: _rmatvec_dense(X, first, last, u, out)
+@njit
+def _copy_columns_csr(X, first, last, start, out):  # type: ignore[no-untyped-def]
+    for i in range(first, last):
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            out[X.indices[e], start + i - first] = X.data[e]
+
+
+def _by_storage(dense: Any, csr: Any, doc: str) -> Any:
+    """One function for both storages, callable from Python and from other kernels."""
+
+    def function(X, first, last, a, out):  # type: ignore[no-untyped-def]
+        (csr if isinstance(X, CSR) else dense)(X, first, last, a, out)
+
+    def choose(X, first, last, a, out):  # type: ignore[no-untyped-def]
+        chosen = csr if isinstance(X, types.BaseNamedTuple) else dense
+        return lambda X, first, last, a, out: chosen(X, first, last, a, out)
+
+    function.__doc__ = doc
+    overload(function)(choose)
+    return function
+
+
+matvec = _by_storage(
+    _matvec_dense, _matvec_csr, "``out[i] = x_{first + i} · v`` for the rows first, …, last − 1."
+)
+rmatvec = _by_storage(
+    _rmatvec_dense, _rmatvec_csr, "``out += Σ_i u[i] x_{first + i}`` over the rows of a range."
+)
+rmatvec_squares = _by_storage(
+    _rmatvec_squares_dense, _rmatvec_squares_csr, "``out += Σ_i u[i] x²_{first + i}``, x² by entry."
+)
+copy_columns = _by_storage(
+    _copy_columns_dense,
+    _copy_columns_csr,
+    "``out[f, start + i] = x_{first + i, f}``: rows into columns; `out` is zero before.",
+)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from .errors import DataError
 
@@ -70,3 +73,13 @@ def split(ptr: NDArray[np.int64], n_chunks: int) -> list[tuple[int, int]]:
     cuts = np.searchsorted(ptr, goals)
     edges = [0, *(int(cut) for cut in cuts), len(ptr) - 1]
     return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if a < b]
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def blas_threads(n_threads: int) -> AbstractContextManager[Any]:
+    """Hold the BLAS of numpy and scipy to that many threads, within a ``with`` block."""
+    return _blas().limit(limits=n_threads)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from .._rows import kernel_matrix, matvec
+from .._threads import resolve_threads, run
 from ..errors import DataError
 from .text import TextColumn
 
@@ -54,6 +57,9 @@ class RankingData:
         The caller's name of each query.
     order : int64 array or None
         Row r here was the caller's row ``order[r]``; None when nothing was moved.
+    query_sums : float64 array of shape (n_queries,)
+        The sum of all features of each query's rows. Finding it proves X finite, and it
+        tells queries apart by content, whatever the order of rows and the type of `qid`.
 
     Examples
     --------
@@ -89,7 +95,7 @@ class RankingData:
             what = "comments" if doc_ids is None else "doc_ids"
             raise DataError(f"{what} has {len(comments)} entries but X has {X.shape[0]} rows")
         if order is not None:
-            X, y = X[order], y[order]
+            X, y = take_rows(X, order), y[order]
             comments = None if comments is None else comments.take(order)
         self.X: Matrix = X
         self.y: NDArray[np.float64] = y
@@ -99,6 +105,9 @@ class RankingData:
         self.comments: TextColumn | None = comments
         self.feature_names = check_feature_names(feature_names, X.shape[1])
         self.index_base = index_base
+        self.query_sums: NDArray[np.float64] = query_sums(X, query_ptr)
+        if not np.isfinite(self.query_sums).all():
+            check_finite(X, order)
 
     @classmethod
     def from_parts(cls, **parts: Any) -> RankingData:
@@ -155,13 +164,14 @@ class RankingData:
         )
         sizes = np.diff(self.query_ptr)[index]
         return RankingData.from_parts(
-            X=self.X[rows],
+            X=take_rows(self.X, rows),
             y=self.y[rows],
             query_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             query_ids=self.query_ids[index],
             comments=None if self.comments is None else self.comments.take(rows),
             feature_names=self.feature_names,
             index_base=self.index_base,
+            query_sums=self.query_sums[index],
         )
 
     def __repr__(self) -> str:
@@ -196,9 +206,52 @@ def check_matrix(X: Any) -> Matrix:
     if not X.has_canonical_format:
         X = X.copy()  # the caller's matrix stays as it is
         X.sum_duplicates()
+    return fix_index_types(X)
+
+
+def fix_index_types(X: Matrix) -> Matrix:
+    """Give a CSR matrix the index types of the kernels; scipy picks them by size."""
     X.indptr = X.indptr.astype(np.int64, copy=False)
     X.indices = X.indices.astype(np.int32, copy=False)
     return X
+
+
+def take_rows(X: Matrix, rows: NDArray[np.int64]) -> Matrix:
+    """Some rows of a checked matrix, again in a form that the kernels know."""
+    return fix_index_types(X[rows]) if sparse.issparse(X) else X[rows]
+
+
+def query_sums(
+    X: Matrix, query_ptr: NDArray[np.int64], n_threads: int | None = None
+) -> NDArray[np.float64]:
+    """Sum all entries of each query's rows, in one read of X.
+
+    NaN and infinity show in the sums, so this is the finite check too.
+    """
+    n_docs, n_features = X.shape
+    n_threads = resolve_threads(n_threads)
+    matrix, ones, sums = kernel_matrix(X), np.ones(n_features), np.empty(n_docs)
+    edges = np.linspace(0, n_docs, n_threads + 1).astype(np.int64)
+    tasks = [(matrix, a, b, ones, sums[a:b]) for a, b in pairwise(edges) if a < b]
+    run(matvec, tasks, n_threads)
+    return np.add.reduceat(sums, query_ptr[:-1])
+
+
+def check_finite(X: Matrix, order: NDArray[np.int64] | None) -> None:
+    """Raise an error that names the first entry of X that is NaN or infinite, if any."""
+    values = X.data if sparse.issparse(X) else X
+    bad = np.argwhere(~np.isfinite(values))
+    if not len(bad):
+        return  # finite numbers so large that their sum is not
+    if sparse.issparse(X):
+        entry = bad[0][0]
+        row, feature = np.searchsorted(X.indptr, entry, side="right") - 1, X.indices[entry]
+        value = values[entry]
+    else:
+        row, feature = bad[0]
+        value = values[row, feature]
+    row = row if order is None else order[row]
+    raise DataError(f"X[{row}, {feature}] is {value}; features must be finite numbers")
 
 
 def check_labels(y: Any, n_docs: int) -> NDArray[np.float64]:

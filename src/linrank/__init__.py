@@ -1,0 +1,1 @@
+"""linrank: linear learning to rank at memory speed."""

@@ -1,0 +1,371 @@
+"""Sums over preference pairs through tables of level-wise prefix sums.
+
+For a document i and values x of the documents of its query, the losses need
+
+    Σ x_j  over the active pairs (j, i): level j > level i and s_j − s_i < τ      (above)
+    Σ x_j  over the active pairs (i, j): level j < level i and s_i − s_j < τ      (below)
+
+(γ⁺ and γ⁻ of Lee & Lin 2014, §2.2; with x = 1 their l⁺ and l⁻.) With the documents
+sorted by score, "s_j − s_i < τ" is a prefix (above) or a suffix (below) of the list, found
+once per score vector. So per level c two prefix sums are kept, of the documents with a
+level > c and of those with a level < c, and each wanted sum is one entry of that table,
+or the difference of two: no search, no branch, O(k) additions per document.
+
+When levels are many (k > `RADIX`), levels are written as numbers of a few digits in a
+radix b ≤ `RADIX`. Two levels are ordered by the first digit in which they differ, so every
+pair belongs to exactly one *node*: the documents that share the digits before it. A node
+is a small problem with b levels. A query with k levels has ⌈log_b k⌉ layers of nodes and
+costs O(b log_b k) per document; k ≤ `RADIX` is one node, the query itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import njit
+from .._sort import sort_by_key
+from .._threads import run, split
+
+RADIX = 9  #: most levels in one node
+MAX_WIDTH = 2 * (RADIX - 1)  #: columns of the table of such a node
+
+
+class PairPlan(NamedTuple):
+    """What is known about the pairs before any score is: it depends on the labels only.
+
+    ``docs`` positions ``node_ptr[m]:node_ptr[m + 1]`` belong to node m, and the nodes
+    ``query_nodes[q]:query_nodes[q + 1]`` to query q. A document of level v has the digit
+    ``v // node_unit[m] − node_base[m]`` in node m, one of ``node_levels[m]``.
+    A query without pairs has no nodes. ``weight`` is empty when all weights are 1.
+    """
+
+    query_ptr: NDArray[np.int64]
+    level: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    query_weight: NDArray[np.float64]
+    query_nodes: NDArray[np.int64]
+    node_ptr: NDArray[np.int64]
+    node_levels: NDArray[np.int32]
+    node_unit: NDArray[np.int64]
+    node_base: NDArray[np.int64]
+
+
+class PairState(NamedTuple):
+    """The pairs as seen from one score vector.
+
+    docs, digit : the documents of each node by increasing score, and their digits there.
+    above, below : per hinge of the loss and position, where in the node's table the sums
+        over the active partners above and below end (see `mark_active`).
+    curvature : per document, the sum of the second derivatives of its active pairs.
+    """
+
+    docs: NDArray[np.int32]
+    digit: NDArray[np.uint8]
+    above: NDArray[np.int32]
+    below: NDArray[np.int32]
+    curvature: NDArray[np.float64]
+
+
+class PairScratch(NamedTuple):
+    """Buffers of one thread, large enough for its largest query."""
+
+    keys: NDArray[np.float64]
+    docs: NDArray[np.int32]
+    table: NDArray[np.float64]
+    cursor: NDArray[np.int64]
+    values: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    balance: NDArray[np.float64]
+
+
+def make_scratch(n: int) -> PairScratch:
+    """Buffers for queries of up to n documents."""
+    return PairScratch(
+        keys=np.empty(2 * n),
+        docs=np.empty(2 * n, np.int32),
+        table=np.empty((n + 1) * MAX_WIDTH),
+        cursor=np.empty(n + 1, np.int64),
+        values=np.empty(n),
+        sums=np.empty(n),
+        counts=np.empty(n),
+        balance=np.empty(n),
+    )
+
+
+@njit
+def table_width(levels):  # type: ignore[no-untyped-def]
+    """Columns of a node's table: two per level but one, rounded up to whole SIMD vectors."""
+    return (2 * (levels - 1) + 3) // 4 * 4
+
+
+def _level_masks() -> NDArray[np.float64]:
+    """``masks[levels, digit, column]``: whether a document of that digit counts in a column.
+
+    Column c < levels − 1 sums the digits > c; column levels − 2 + c sums the digits < c.
+    """
+    masks = np.zeros((RADIX + 1, RADIX, MAX_WIDTH))
+    for levels in range(2, RADIX + 1):
+        for digit in range(levels):
+            for c in range(levels - 1):
+                masks[levels, digit, c] = digit > c
+                masks[levels, digit, levels - 1 + c] = digit < c + 1
+    return masks
+
+
+MASKS = _level_masks()
+
+
+# The plan: from labels to nodes ------------------------------------------------------------
+
+
+def plan_pairs(
+    y: NDArray[np.float64],
+    query_ptr: NDArray[np.int64],
+    weight: NDArray[np.float64] | None,
+    query_weight: NDArray[np.float64],
+    n_threads: int,
+) -> tuple[PairPlan, NDArray[np.int32], NDArray[np.float64]]:
+    """Lay out the pairs of all queries.
+
+    Documents of weight 0 and queries of weight 0 are left out, as if they were not there.
+
+    Returns
+    -------
+    plan : PairPlan
+    docs : int32 array
+        The documents of each node, in row order: where the first sort by score begins.
+    mass : float64 array of shape (n_queries, 2)
+        The number of pairs of each query, and the sum of w_i·w_j over them.
+    """
+    n_docs, n_queries = len(y), len(query_ptr) - 1
+    weight = np.empty(0) if weight is None else weight
+    level = np.empty(n_docs, np.int32)
+    n_levels = np.empty(n_queries, np.int64)
+    mass = np.empty((n_queries, 2))
+    tasks = [
+        (y, query_ptr, weight, query_weight, a, b, level, n_levels, mass)
+        for a, b in split(query_ptr, n_threads)
+    ]
+    run(_rank_labels, tasks, n_threads)
+    n_nodes, n_positions = _count_nodes(query_ptr, level, n_levels)
+    plan = PairPlan(
+        query_ptr=query_ptr,
+        level=level,
+        weight=weight,
+        query_weight=query_weight,
+        query_nodes=np.empty(n_queries + 1, np.int64),
+        node_ptr=np.empty(n_nodes + 1, np.int64),
+        node_levels=np.empty(n_nodes, np.int32),
+        node_unit=np.empty(n_nodes, np.int64),
+        node_base=np.empty(n_nodes, np.int64),
+    )
+    docs = np.empty(n_positions, np.int32)
+    _lay_out_nodes(plan, n_levels, docs)
+    return plan, docs, mass
+
+
+@njit
+def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, mass):  # type: ignore[no-untyped-def]
+    """Number the distinct labels of each query from 0 upward; −1 marks a left-out document."""
+    largest = 0
+    for q in range(q0, q1):
+        largest = max(largest, query_ptr[q + 1] - query_ptr[q])
+    docs = np.empty(largest, np.int32)
+    tmp_docs = np.empty(2 * largest, np.int32)
+    tmp_keys = np.empty(2 * largest)
+    for q in range(q0, q1):
+        first = query_ptr[q]
+        labels = y[first : query_ptr[q + 1]]
+        n = 0
+        for i in range(len(labels)):
+            level[first + i] = -1
+            if query_weight[q] > 0.0 and (len(weight) == 0 or weight[first + i] > 0.0):
+                docs[n] = i
+                n += 1
+        sort_by_key(labels, docs, 0, n, tmp_keys, tmp_docs)
+        k, start, n_pairs, weight_below, weight_here, total = 0, 0, 0.0, 0.0, 0.0, 0.0
+        for p in range(n):
+            if p > 0 and labels[docs[p]] > labels[docs[p - 1]]:
+                k, start = k + 1, p
+                weight_below += weight_here
+                weight_here = 0.0
+            own = 1.0 if len(weight) == 0 else weight[first + docs[p]]
+            level[first + docs[p]] = k
+            n_pairs += start
+            total += own * weight_below
+            weight_here += own
+        n_levels[q] = k + 1
+        mass[q, 0] = n_pairs
+        mass[q, 1] = total
+
+
+@njit
+def _layers_and_radix(k):  # type: ignore[no-untyped-def]
+    """The fewest digits that can number k levels, and the smallest radix that then does."""
+    layers, reach = 1, RADIX
+    while reach < k:
+        layers, reach = layers + 1, reach * RADIX
+    radix = 2
+    while radix**layers < k:
+        radix += 1
+    return layers, radix
+
+
+@njit
+def _count_nodes(query_ptr, level, n_levels):  # type: ignore[no-untyped-def]
+    n_nodes, n_positions = 0, 0
+    for q in range(len(n_levels)):
+        k = n_levels[q]
+        if k < 2:
+            continue
+        n = 0
+        for i in range(query_ptr[q], query_ptr[q + 1]):
+            n += level[i] >= 0
+        layers, radix = _layers_and_radix(k)
+        n_positions += n * layers
+        for layer in range(layers):
+            span = radix ** (layers - layer)
+            n_nodes += (k + span - 1) // span
+    return n_nodes, n_positions
+
+
+@njit
+def _lay_out_nodes(plan, n_levels, docs):  # type: ignore[no-untyped-def]
+    """Fill the plan's node arrays and put each document into its node of every layer.
+
+    The node of a document in a layer follows from its level: the layer's first node plus
+    ``level // span`` (see `_distribute`), so no table of nodes per document is kept.
+    """
+    node, position = 0, 0
+    plan.node_ptr[0] = 0
+    for q in range(len(n_levels)):
+        plan.query_nodes[q] = node
+        k = n_levels[q]
+        if k < 2:
+            continue
+        layers, radix = _layers_and_radix(k)
+        level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
+        for layer in range(layers):
+            span = radix ** (layers - layer)
+            unit = span // radix
+            head = node
+            for group in range((k + span - 1) // span):
+                plan.node_unit[node] = unit
+                plan.node_base[node] = group * radix
+                plan.node_levels[node] = (min((group + 1) * span, k) - 1) // unit - group * radix + 1
+                plan.node_ptr[node + 1] = 0
+                node += 1
+            for i in range(len(level)):
+                if level[i] >= 0:
+                    plan.node_ptr[head + level[i] // span + 1] += 1
+            for m in range(head, node):
+                plan.node_ptr[m + 1] += plan.node_ptr[m]
+        for i in range(len(level)):
+            if level[i] >= 0:
+                docs[position] = i
+                position += 1
+        position = plan.node_ptr[node]
+    plan.query_nodes[len(n_levels)] = node
+
+
+# One query: from scores to active pairs, from values to sums -----------------------------------
+
+
+@njit
+def sort_query(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
+    """Sort the documents of every node of query q by score: once, then handed down."""
+    first, last = plan.query_nodes[q], plan.query_nodes[q + 1]
+    level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
+    a, b = plan.node_ptr[first], plan.node_ptr[first + 1]
+    sort_by_key(scores, state.docs, a, b, scratch.keys, scratch.docs)
+    for p in range(a, b):
+        state.digit[p] = level[state.docs[p]] // plan.node_unit[first]
+    head = first + 1
+    while head < last:  # the next layer: nodes that share a unit, one per span of levels
+        span = plan.node_unit[head - 1]
+        tail = head
+        while tail < last and plan.node_unit[tail] == plan.node_unit[head]:
+            scratch.cursor[tail - head] = plan.node_ptr[tail]
+            tail += 1
+        for p in range(a, b):
+            doc = state.docs[p]
+            group = level[doc] // span
+            spot = scratch.cursor[group]
+            scratch.cursor[group] = spot + 1
+            state.docs[spot] = doc
+            state.digit[spot] = level[doc] // plan.node_unit[head] - plan.node_base[head + group]
+        head = tail
+
+
+@njit
+def mark_active(plan, state, q, scores, taus):  # type: ignore[no-untyped-def]
+    """Find, for each hinge τ and position, where the sums over the active partners end.
+
+    ``above`` points to the row of the first document with s_j − s_i ≥ τ, ``below`` to that
+    of the first with s_i − s_j < τ, each in the column of the document's own digit. Both
+    tests are the same rounded subtraction, so the two ends of a pair always agree.
+    """
+    for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
+        a, b = plan.node_ptr[node], plan.node_ptr[node + 1]
+        levels = plan.node_levels[node]
+        if levels < 2:
+            continue
+        width = table_width(levels)
+        for t in range(len(taus)):
+            high, low = a, a
+            for p in range(a, b):
+                own, digit = scores[state.docs[p]], np.int64(state.digit[p])
+                while high < b and scores[state.docs[high]] - own < taus[t]:
+                    high += 1
+                while low < b and own - scores[state.docs[low]] >= taus[t]:
+                    low += 1
+                row = high - a if digit < levels - 1 else 0  # row 0 is all zeros
+                state.above[t, p] = row * width + (digit if digit < levels - 1 else 0)
+                row = low - a if digit > 0 else b - a  # so that below adds exactly zero
+                state.below[t, p] = row * width + levels - 2 + digit
+
+
+@njit(fast=True)
+def add_pair_sums(plan, state, q, x, scales, sign, table, out):  # type: ignore[no-untyped-def]
+    """``out[i] += Σ_t scales[t]·(Σ_above x_j + sign·Σ_below x_j)`` for the documents of query q."""
+    for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
+        a, b = plan.node_ptr[node], plan.node_ptr[node + 1]
+        levels = plan.node_levels[node]
+        if levels < 2:
+            continue
+        width = table_width(levels)
+        for c in range(0, width, 4):  # four columns at a time: one SIMD register
+            t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+            table[c], table[c + 1], table[c + 2], table[c + 3] = 0.0, 0.0, 0.0, 0.0
+            o = c
+            for p in range(a, b):
+                o += width
+                value = x[state.docs[p]]
+                digit = state.digit[p]
+                t0 += value * MASKS[levels, digit, c]
+                t1 += value * MASKS[levels, digit, c + 1]
+                t2 += value * MASKS[levels, digit, c + 2]
+                t3 += value * MASKS[levels, digit, c + 3]
+                table[o], table[o + 1], table[o + 2], table[o + 3] = t0, t1, t2, t3
+        totals = (b - a) * width + levels - 2
+        for t in range(len(scales)):
+            for p in range(a, b):
+                above = table[state.above[t, p]]
+                below = table[totals + state.digit[p]] - table[state.below[t, p]]
+                out[state.docs[p]] += scales[t] * (above + sign * below)
+
+
+def make_state(plan: PairPlan, docs: NDArray[np.int32], n_hinges: int) -> PairState:
+    """A state for the plan; it says nothing until scores have been seen."""
+    shape = (n_hinges, len(docs))
+    return PairState(
+        docs=docs,
+        digit=np.empty(len(docs), np.uint8),
+        above=np.empty(shape, np.int32),
+        below=np.empty(shape, np.int32),
+        curvature=np.zeros(len(plan.level)),
+    )

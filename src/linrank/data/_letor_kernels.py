@@ -1,0 +1,287 @@
+"""LETOR text to arrays: the kernels of the reader.
+
+Two passes over chunks of whole lines. `scan` counts what each chunk holds, so that all
+arrays can be allocated; `parse` fills them. What a chunk has counted, or where it stands
+while it fills, is a *cursor*: an int64 array that is indexed by the names below.
+
+The text is padded behind its last line end, so that no loop has to look for the end of
+the text: each stops at a line end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import njit
+from ._number import MALFORMED, UNDECIDED, ZERO, append_digits, read_number, six_decimals, word_at
+
+CURSOR_SIZE = 5
+AT, ROW, ENTRY, COMMENT, QUERY = range(CURSOR_SIZE)  #: byte, row, entry of X, comment byte, query
+
+#: What `scan` finds beside the counts: the largest and smallest index, the rows with a qid.
+LARGEST, SMALLEST, WITH_QID = range(3)
+
+#: Why `parse` returns: the first three are not the file's fault.
+DONE, FULL, CHANGED, BAD_LABEL, NO_QID, BAD_ENTRY, UNSORTED, OUT_OF_RANGE, TOO_LARGE = range(9)
+
+MAX_INDEX = 2**31 - 2  #: one less than an int32 can hold, so that the count fits as well
+
+_NEWLINE, _SPACE, _HASH, _COLON = 10, 32, 35, 58
+_QID = np.uint64(int.from_bytes(b"qid:", "little"))
+_FOUR_BYTES = np.uint64(0xFFFFFFFF)
+
+
+class Layout(NamedTuple):
+    """What `parse` must know about the file and the arrays."""
+
+    has_qid: bool
+    has_comments: bool
+    is_dense: bool
+    n_features: int
+    index_base: int
+    largest_value: float  #: beyond it, a value would become infinite in X
+
+
+class Target(NamedTuple):
+    """The arrays that `parse` fills."""
+
+    y: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[Any]  #: the entries of a CSR matrix, or all of a dense one, row by row
+    comments: NDArray[np.uint8]
+    comments_ptr: NDArray[np.int64]
+    queries: NDArray[np.int64]  #: first row, first byte and length of each run of equal qids
+    undecided: NDArray[np.int64]  #: place, first and last byte of numbers left to Python
+
+
+@njit
+def _skip_space(text, at):  # type: ignore[no-untyped-def]
+    while True:
+        byte = text[np.uint64(at)]
+        if byte != _SPACE and (byte == _NEWLINE or byte < 9 or byte > 13):
+            return at
+        at += 1
+
+
+@njit
+def _skip_token(text, at):  # type: ignore[no-untyped-def]
+    while text[np.uint64(at)] > _SPACE and text[np.uint64(at)] != _HASH:
+        at += 1
+    return at
+
+
+@njit
+def _same_bytes(text, a, b, size):  # type: ignore[no-untyped-def]
+    for k in range(size):
+        if text[np.uint64(a + k)] != text[np.uint64(b + k)]:
+            return False
+    return True
+
+
+@njit
+def _comment(text, at):  # type: ignore[no-untyped-def]
+    """From `at`, a ``#`` or a line end: the stripped comment's ends, and the next line."""
+    end = at
+    while text[np.uint64(end)] != _NEWLINE:
+        end += 1
+    first, last = min(at + 1, end), end
+    while first < last and text[np.uint64(last - 1)] <= _SPACE:
+        last -= 1
+    while first < last and text[np.uint64(first)] <= _SPACE:
+        first += 1
+    return first, last, end + 1
+
+
+@njit
+def _read_index(text, at):  # type: ignore[no-untyped-def]
+    """A whole number, which stays at one more than MAX_INDEX if it is larger, and its end."""
+    index = np.int64(0)
+    while 48 <= text[np.uint64(at)] <= 57:
+        index = min(10 * index + (text[np.uint64(at)] - 48), MAX_INDEX + 1)
+        at += 1
+    return index, at
+
+
+@njit
+def _scan_entry(text, at):  # type: ignore[no-untyped-def]
+    """The index of an entry (−1 if malformed), whether its value may be non-zero, its end."""
+    index, end = _read_index(text, at)
+    if end == at or text[np.uint64(end)] != _COLON:
+        return np.int64(-1), False, _skip_token(text, end)
+    at = end + 1
+    is_usual, digits = six_decimals(text, at)
+    if is_usual:
+        return index, digits != np.uint64(0), at + 8
+    nonzero = False
+    while True:
+        byte = text[np.uint64(at)]
+        if byte <= _SPACE or byte == _HASH or byte | 32 == 101:  # "e": digits of an exponent
+            return index, nonzero, _skip_token(text, at)
+        nonzero |= 49 <= byte <= 57
+        at += 1
+
+
+@njit
+def scan(text, first, last, counts, facts):  # type: ignore[no-untyped-def]
+    """Pass 1: count the rows, non-zero entries, comment bytes and queries of a chunk."""
+    qid_at, qid_size, at, n_entries = 0, -1, first, 0
+    largest, smallest = np.int64(-1), np.int64(MAX_INDEX + 1)
+    while at < last:
+        at = _skip_space(text, at)
+        if text[np.uint64(at)] == _NEWLINE or text[np.uint64(at)] == _HASH:
+            _, _, at = _comment(text, at)
+            continue
+        counts[ROW] += 1
+        at = _skip_space(text, _skip_token(text, at))
+        if word_at(text, at) & _FOUR_BYTES == _QID:
+            facts[WITH_QID] += 1
+            end = _skip_token(text, at)
+            if end - at != qid_size or not _same_bytes(text, at, qid_at, qid_size):
+                counts[QUERY] += 1
+                qid_at, qid_size = at, end - at
+            at = _skip_space(text, end)
+        while text[np.uint64(at)] != _NEWLINE and text[np.uint64(at)] != _HASH:
+            index, nonzero, at = _scan_entry(text, at)
+            n_entries += nonzero
+            largest = max(largest, index)
+            if index >= 0:
+                smallest = min(smallest, index)
+            at = _skip_space(text, at)
+        begin, end, at = _comment(text, at)
+        counts[COMMENT] += end - begin
+    counts[ENTRY] = n_entries
+    facts[LARGEST] = largest
+    facts[SMALLEST] = smallest
+
+
+@njit
+def _ends(text, at):  # type: ignore[no-untyped-def]
+    return text[np.uint64(at)] <= _SPACE or text[np.uint64(at)] == _HASH
+
+
+@njit
+def _postpone(undecided, place, first, last):  # type: ignore[no-untyped-def]
+    """Leave ``text[first:last]`` to Python's ``float``; false if the list is full."""
+    size = undecided[0, 0] + 1  # row 0 holds the list's length
+    if size == len(undecided):
+        return False
+    undecided[0, 0] = size
+    undecided[size, 0] = place
+    undecided[size, 1] = first
+    undecided[size, 2] = last
+    return True
+
+
+@njit
+def _parse_label(text, at, row, y, undecided):  # type: ignore[no-untyped-def]
+    value, outcome, end = read_number(text, at)
+    if outcome == MALFORMED or not _ends(text, end):
+        return BAD_LABEL, at
+    if outcome == UNDECIDED and not _postpone(undecided, -1 - row, at, end):
+        return FULL, at
+    y[row] = value
+    return DONE, _skip_space(text, end)
+
+
+@njit
+def _parse_qid(text, at, cursor, start, limit, queries):  # type: ignore[no-untyped-def]
+    """Note where a new query begins: where the qid is not that of the chunk's row before."""
+    query, size = cursor[QUERY], _skip_token(text, at) - at
+    if (
+        query == start[QUERY]
+        or size != queries[query - 1, 2]
+        or not _same_bytes(text, at, queries[query - 1, 1], size)
+    ):
+        if query == limit[QUERY]:
+            return CHANGED, at
+        queries[query, 0] = cursor[ROW]
+        queries[query, 1] = at
+        queries[query, 2] = size
+        cursor[QUERY] += 1
+    return DONE, _skip_space(text, at + size)
+
+
+@njit
+def _parse_entries(text, at, cursor, limit, layout, target):  # type: ignore[no-untyped-def]
+    """Fill one row of X."""
+    previous, entry, row_start = np.int64(-1), cursor[ENTRY], cursor[ROW] * layout.n_features
+    while text[np.uint64(at)] != _NEWLINE and text[np.uint64(at)] != _HASH:
+        index, colon = _read_index(text, at)
+        if colon == at or text[np.uint64(colon)] != _COLON:
+            return BAD_ENTRY, at
+        value, outcome, end = read_number(text, colon + 1)
+        if outcome == MALFORMED or not _ends(text, end):
+            return BAD_ENTRY, at
+        index -= layout.index_base
+        if index < 0 or index >= layout.n_features:
+            return OUT_OF_RANGE, at
+        if index <= previous:
+            return UNSORTED, at
+        if abs(value) > layout.largest_value:
+            return TOO_LARGE, at
+        previous, place = index, entry
+        if layout.is_dense:
+            place = row_start + index
+            target.data[np.uint64(place)] = value
+        elif outcome != ZERO:
+            if entry == limit[ENTRY]:
+                return CHANGED, at
+            target.indices[np.uint64(entry)] = index
+            target.data[np.uint64(entry)] = value
+            entry += 1
+        if outcome == UNDECIDED and not _postpone(target.undecided, place, colon + 1, end):
+            return FULL, at
+        at = _skip_space(text, end)
+    cursor[ENTRY] = entry
+    return DONE, at
+
+
+@njit
+def _parse_comment(text, at, cursor, limit, comments):  # type: ignore[no-untyped-def]
+    first, last, following = _comment(text, at)
+    place = cursor[COMMENT]
+    if place + last - first > limit[COMMENT]:
+        return CHANGED, at
+    for k in range(last - first):
+        comments[np.uint64(place + k)] = text[np.uint64(first + k)]
+    cursor[COMMENT] += last - first
+    return DONE, following
+
+
+@njit
+def parse(text, cursor, start, limit, layout, target):  # type: ignore[no-untyped-def]
+    """Pass 2: fill the rows of a chunk; returns why it stops, and at which byte.
+
+    `cursor` moves from `start` to `limit`. ``cursor[AT]`` always stands between two lines,
+    so that a call which ends with FULL can be repeated with more room.
+    """
+    while cursor[AT] < limit[AT]:
+        first = _skip_space(text, cursor[AT])
+        row = cursor[ROW]
+        if text[np.uint64(first)] == _NEWLINE or text[np.uint64(first)] == _HASH:
+            _, _, cursor[AT] = _comment(text, first)
+            continue
+        if row == limit[ROW]:
+            return CHANGED, first
+        code, at = _parse_label(text, first, row, target.y, target.undecided)
+        if code == DONE and layout.has_qid:
+            if word_at(text, at) & _FOUR_BYTES != _QID:
+                return NO_QID, first
+            code, at = _parse_qid(text, at, cursor, start, limit, target.queries)
+        if code == DONE:
+            code, at = _parse_entries(text, at, cursor, limit, layout, target)
+        if code == DONE:
+            code, at = _parse_comment(text, at, cursor, limit, target.comments)
+        if code != DONE:
+            return code, at
+        if layout.has_comments:
+            target.comments_ptr[row + 1] = cursor[COMMENT]
+        if not layout.is_dense:
+            target.indptr[row + 1] = cursor[ENTRY]
+        cursor[AT] = at
+        cursor[ROW] = row + 1
+    return DONE, cursor[AT]

@@ -1,0 +1,305 @@
+"""The thread engine: the loss as a function of the weights, summed over all queries.
+
+X meets w here. Each thread walks a contiguous range of queries in blocks that fit in the
+second-level cache: scores of the block's rows, pair sums of its queries, and while the
+rows are still in the cache their part of X'u. So X is read from memory once per value and
+gradient, and once per Hessian product. Where one query holds most of the rows, that walk
+cannot be shared out, and the three steps are threaded one by one instead.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import norm
+
+from .._jit import njit
+from .._rows import copy_columns, kernel_matrix, matvec, rmatvec, rmatvec_squares
+from .._threads import blas_threads, resolve_threads, run, split
+from ..counting.levels import PairScratch, make_scratch, make_state, plan_pairs
+from ..data.ranking import RankingData
+from ..errors import DataError
+from ..losses.pairwise import PairwiseLoss, curve_query, linearize_query
+
+Vector = NDArray[np.float64]
+
+BLOCK_BYTES = 2**17  #: rows of X handled at a time: a fraction of the second-level cache
+SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads
+SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
+
+
+class ThreadEngine:
+    """Σ_pairs weight·ℓ(s_i − s_j) with s = Xw: value, gradient, Hessian products.
+
+    Parameters
+    ----------
+    data : RankingData
+    loss : PairwiseLoss
+    weight : float64 array of shape (n_docs,), optional
+        Weight of each document. A pair weighs query × upper document × lower document.
+    query_weight : float64 array of shape (n_queries,), optional
+    normalize : {None, "pairs", "queries"}
+        Divide by the weight of all pairs, or each query's part by the weight of its pairs.
+    n_threads : int, optional
+    """
+
+    def __init__(
+        self,
+        data: RankingData,
+        loss: PairwiseLoss,
+        weight: Vector | None = None,
+        query_weight: Vector | None = None,
+        normalize: str | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        X = data.X
+        self.data = data
+        self.n_features = data.n_features
+        self.n_entries = int(X.nnz if sparse.issparse(X) else X.size)
+        n_threads = resolve_threads(n_threads)
+        self.n_threads = n_threads if self.n_entries * X.dtype.itemsize > SMALL_BYTES else 1
+        self._X = kernel_matrix(X)
+        self._hinges = loss.hinges
+        query_weight = np.ones(data.n_queries) if query_weight is None else query_weight
+        plan, docs, mass = plan_pairs(data.y, data.query_ptr, weight, query_weight, n_threads)
+        self.n_pairs = int(mass[:, 0].sum())
+        self.n_empty_queries = int(np.count_nonzero(mass[:, 0] == 0))
+        self._plan = plan._replace(query_weight=_normalize(query_weight, mass[:, 1], normalize))
+        self._state = make_state(plan, docs, len(loss.hinges.tau))
+        sizes = np.diff(data.query_ptr)
+        row_bytes = max(1, self.n_entries * X.dtype.itemsize // data.n_docs)
+        self._block_rows = max(1, BLOCK_BYTES // row_bytes)
+        largest = max(int(sizes.max()), self._block_rows)
+        self._fused = int(sizes.max()) * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
+        self._chunks = split(data.query_ptr, self.n_threads)
+        self._scratch = [make_scratch(largest) for _ in self._chunks]
+        self._rows = [(np.empty(largest), np.empty(largest)) for _ in self._chunks]
+        self._partial = np.zeros((self.n_threads, self.n_features))
+
+    @cached_property
+    def at_zero(self) -> tuple[float, float]:
+        """The loss and the norm of its gradient at w = 0."""
+        loss, gradient = self.value_grad(np.zeros(self.n_features))
+        return loss, float(norm(gradient))
+
+    def value_grad(self, w: Vector) -> tuple[float, Vector]:
+        """The loss and its gradient at w; Hessian products are then those at w."""
+        values = self._walk(_linearize_range, _linearize_queries, w)
+        return float(sum(values)), self._collect()
+
+    def hessp(self, v: Vector) -> Vector:
+        """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
+        self._walk(_curve_range, _curve_queries, v)
+        return self._collect()
+
+    def scores(self, w: Vector) -> Vector:
+        """``Xw``, in the data's row order."""
+        out = np.empty(self.data.n_docs)
+        run(matvec, [(self._X, a, b, w, out[a:b]) for a, b in self._row_ranges()],
+            self.n_threads)  # fmt: skip
+        return out
+
+    def hessian(self, n_rows: int | None = None) -> Vector:
+        """The Hessian as a matrix, exact or estimated from queries with about `n_rows` rows.
+
+        The sampled queries lie evenly in the order of `RankingData.query_sums`, so the
+        sample depends neither on the order of the rows nor on the names of the queries.
+        The estimate is scaled by the curvature that the sample holds of the whole.
+        """
+        queries = self._sample(n_rows)
+        starts = np.concatenate([[0], np.cumsum(np.diff(self.data.query_ptr)[queries])])
+        tasks = [
+            (queries[a:b], scratch)
+            for (a, b), scratch in zip(split(starts, self.n_threads), self._scratch, strict=False)
+        ]
+        with blas_threads(1):  # each of our threads multiplies its own part
+            total = sum(run(self._hessian_of, tasks, self.n_threads))
+        if len(queries) < self.data.n_queries:
+            mass = np.add.reduceat(self._state.curvature, self.data.query_ptr[:-1])
+            sampled = mass[queries].sum()
+            total *= mass.sum() / sampled if sampled > 0 else 1.0
+        return total
+
+    def hessian_diagonal_bound(self) -> Vector:
+        """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its (positive) cross terms."""
+        self._run_rows(rmatvec_squares, self._state.curvature)
+        return self._collect()
+
+    # The three steps of every sum: scores, pairs, X'u -------------------------------------
+
+    def _walk(self, fused: Any, pairs: Any, v: Vector) -> list[Any]:
+        self._partial[:] = 0.0
+        parts = zip(self._chunks, self._scratch, self._rows, self._partial, strict=False)
+        if self._fused:
+            return run(
+                fused,
+                [
+                    (self._X, self._plan, self._state, self._hinges, a, b, self._block_rows, v,
+                     scratch, *rows, partial)
+                    for (a, b), scratch, rows, partial in parts
+                ],
+                self.n_threads,
+            )  # fmt: skip
+        scores = self.scores(v)
+        u = np.empty_like(scores)
+        ptr = self.data.query_ptr
+        values = run(
+            pairs,
+            [
+                (self._plan, self._state, self._hinges, a, b, scores[ptr[a] : ptr[b]],
+                 u[ptr[a] : ptr[b]], scratch)
+                for (a, b), scratch, _, _ in parts
+            ],
+            self.n_threads,
+        )  # fmt: skip
+        self._run_rows(rmatvec, u)
+        return values
+
+    def _run_rows(self, kernel: Any, u: Vector) -> None:
+        tasks = [
+            (self._X, a, b, u[a:b], partial)
+            for (a, b), partial in zip(self._row_ranges(), self._partial, strict=False)
+        ]
+        self._partial[:] = 0.0
+        run(kernel, tasks, self.n_threads)
+
+    def _row_ranges(self) -> list[tuple[int, int]]:
+        X = self.data.X
+        if sparse.issparse(X):
+            return split(X.indptr, self.n_threads)
+        edges = np.linspace(0, self.data.n_docs, self.n_threads + 1).astype(int)
+        return [(a, b) for a, b in pairwise(edges) if a < b]
+
+    def _collect(self) -> Vector:
+        """Add the threads' parts in a fixed order."""
+        total = self._partial[0].copy()
+        for partial in self._partial[1:]:
+            total += partial
+        return total
+
+    # The Hessian as a matrix --------------------------------------------------------------
+
+    def _sample(self, n_rows: int | None) -> NDArray[np.int64]:
+        plan = self._plan
+        alive = np.flatnonzero(plan.query_nodes[1:] > plan.query_nodes[:-1])
+        rows = int(np.diff(self.data.query_ptr)[alive].sum())
+        if n_rows is None or n_rows >= rows:
+            return alive
+        n_queries = max(1, round(len(alive) * n_rows / rows))
+        by_content = alive[np.argsort(self.data.query_sums[alive], kind="stable")]
+        picks = ((np.arange(n_queries) + 0.5) * len(alive) / n_queries).astype(np.int64)
+        return np.sort(by_content[picks])
+
+    def _hessian_of(self, queries: NDArray[np.int64], scratch: PairScratch) -> Vector:
+        """The part of some queries in the Hessian, X'(MX), a few thousand rows at a time."""
+        sizes = np.diff(self.data.query_ptr)[queries]
+        n_rows = min(int(sizes.sum()), SAMPLE_ROWS + int(sizes.max()))
+        XT, MXT = np.empty((2, self.n_features, n_rows))
+        total = np.zeros((self.n_features, self.n_features))
+        first = 0
+        while first < len(queries):
+            starts = np.concatenate([[0], np.cumsum(sizes[first:])])
+            n = max(1, int(np.searchsorted(starts, n_rows, side="right")) - 1)
+            part = queries[first : first + n]
+            _curve_columns(
+                self._X, self._plan, self._state, self._hinges, part, starts, XT, MXT, scratch
+            )
+            total += XT[:, : starts[n]] @ MXT[:, : starts[n]].T
+            first += n
+        return total
+
+
+def _normalize(query_weight: Vector, mass: Vector, normalize: str | None) -> Vector:
+    """Divide the queries' weights by the weight of the pairs, of all or of each query."""
+    if normalize is None:
+        return query_weight
+    if normalize == "pairs":
+        total = float(query_weight @ mass)
+        return query_weight / total if total > 0 else query_weight
+    if normalize == "queries":
+        return np.divide(query_weight, mass, out=np.zeros_like(mass), where=mass > 0)
+    raise DataError(f'normalize is {normalize!r}; expected None, "pairs" or "queries"')
+
+
+@njit
+def _block_end(plan, q, last, block_rows):  # type: ignore[no-untyped-def]
+    """The end of the block of queries with pairs that begins at q and fits in the cache."""
+    end = q + 1
+    while (
+        end < last
+        and plan.query_nodes[end] < plan.query_nodes[end + 1]
+        and plan.query_ptr[end + 1] - plan.query_ptr[q] <= block_rows
+    ):
+        end += 1
+    return end
+
+
+@njit
+def _linearize_range(X, plan, state, hinges, q0, q1, block_rows, w, scratch, s, u, out):  # type: ignore[no-untyped-def]
+    loss = 0.0
+    q = q0
+    while q < q1:
+        if plan.query_nodes[q] == plan.query_nodes[q + 1]:
+            q += 1
+            continue
+        end = _block_end(plan, q, q1, block_rows)
+        first, last = plan.query_ptr[q], plan.query_ptr[end]
+        matvec(X, first, last, w, s)
+        loss += _linearize_queries(
+            plan, state, hinges, q, end, s[: last - first], u[: last - first], scratch
+        )
+        rmatvec(X, first, last, u, out)
+        q = end
+    return loss
+
+
+@njit
+def _linearize_queries(plan, state, hinges, q0, q1, scores, gradient, scratch):  # type: ignore[no-untyped-def]
+    """Linearise the queries of a range; scores and gradient begin at the first one's row."""
+    loss = 0.0
+    first = plan.query_ptr[q0]
+    for q in range(q0, q1):
+        a, b = plan.query_ptr[q] - first, plan.query_ptr[q + 1] - first
+        loss += linearize_query(plan, state, hinges, q, scores[a:b], gradient[a:b], scratch)
+    return loss
+
+
+@njit
+def _curve_range(X, plan, state, hinges, q0, q1, block_rows, v, scratch, s, u, out):  # type: ignore[no-untyped-def]
+    q = q0
+    while q < q1:
+        if plan.query_nodes[q] == plan.query_nodes[q + 1]:
+            q += 1
+            continue
+        end = _block_end(plan, q, q1, block_rows)
+        first, last = plan.query_ptr[q], plan.query_ptr[end]
+        matvec(X, first, last, v, s)
+        _curve_queries(plan, state, hinges, q, end, s[: last - first], u[: last - first], scratch)
+        rmatvec(X, first, last, u, out)
+        q = end
+
+
+@njit
+def _curve_queries(plan, state, hinges, q0, q1, v, out, scratch):  # type: ignore[no-untyped-def]
+    first = plan.query_ptr[q0]
+    for q in range(q0, q1):
+        a, b = plan.query_ptr[q] - first, plan.query_ptr[q + 1] - first
+        curve_query(plan, state, hinges, q, v[a:b], out[a:b], scratch)
+
+
+@njit
+def _curve_columns(X, plan, state, hinges, queries, starts, XT, MXT, scratch):  # type: ignore[no-untyped-def]
+    """Copy the rows of some queries, transposed, and apply M to every feature."""
+    for r in range(len(queries)):
+        q = queries[r]
+        first, last = plan.query_ptr[q], plan.query_ptr[q + 1]
+        a, b = starts[r], starts[r] + last - first
+        XT[:, a:b] = 0.0
+        copy_columns(X, first, last, a, XT)
+        for f in range(XT.shape[0]):
+            curve_query(plan, state, hinges, q, XT[f, a:b], MXT[f, a:b], scratch)

@@ -1,0 +1,136 @@
+"""Pairwise losses: sums of hinges over the preference pairs of each query.
+
+A loss is a function ℓ of the score difference t = s_i − s_j of a pair (i, j), label i above
+label j, and is written as a table of hinges,
+
+    ℓ(t) = Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)².
+
+Everything here lives in score space: the derivatives are with respect to the scores s,
+and only `linrank.engines` multiplies by X.
+
+With partner sums over the active pairs of hinge m (`linrank.counting`), weighted counts
+n⁺, n⁻ above and below, score sums γ⁺, γ⁻, and N_m = n⁺ − n⁻, T_m = n⁺ + n⁻, S_m = γ⁺ + γ⁻
+(Lee & Lin 2014, eqs. 17–19, for several hinges and weights w), a query's part is
+
+    loss      = Σ_i w_i·Σ_m ½(a_m + c_m τ_m) τ_m T_m + s_i·((a_m + 2 c_m τ_m) N_m + c_m (T_m s_i − S_m))
+    gradient  = w_i·Σ_m (a_m + 2 c_m τ_m) N_m + 2 c_m (T_m s_i − S_m)
+    (Hv)_i    = w_i·Σ_m 2 c_m (T_m v_i − S_m(v))
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import njit
+from ..counting.levels import add_pair_sums, mark_active, sort_query
+from ..errors import DataError
+
+
+class Hinges(NamedTuple):
+    """The table of a loss in the form that the kernels use; one entry per hinge."""
+
+    tau: NDArray[np.float64]
+    level: NDArray[np.float64]  #: (a + c τ) τ
+    slope: NDArray[np.float64]  #: a + 2 c τ
+    curve: NDArray[np.float64]  #: c
+
+
+class PairwiseLoss:
+    """A pairwise loss given by its hinges ``(τ, a, c)``.
+
+    Examples
+    --------
+    >>> squared_hinge = PairwiseLoss("squared_hinge", [(1.0, 0.0, 1.0)])
+    >>> squared_hinge(np.array([-1.0, 0.0, 2.0])).tolist()
+    [4.0, 1.0, 0.0]
+    """
+
+    def __init__(self, name: str, hinges: list[tuple[float, float, float]]) -> None:
+        self.name = name
+        tau, a, c = np.array(hinges, dtype=np.float64).T.copy()
+        self.hinges = Hinges(tau, (a + c * tau) * tau, a + 2 * c * tau, c)
+        self._table = tau, a, c
+
+    def __call__(self, t: Any) -> NDArray[np.float64]:
+        """ℓ(t), for one pair or many."""
+        tau, a, c = self._table
+        gap = np.maximum(0.0, tau - np.asarray(t, dtype=np.float64)[..., None])
+        return (a * gap + c * gap**2).sum(axis=-1)
+
+
+#: ℓ(t) = max(0, 1 − t)²: L2-loss RankSVM (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3).
+SQUARED_HINGE = PairwiseLoss("squared_hinge", [(1.0, 0.0, 1.0)])
+
+LOSSES = {loss.name: loss for loss in (SQUARED_HINGE,)}
+
+
+def get_loss(name: str) -> PairwiseLoss:
+    """The loss of that name."""
+    if name not in LOSSES:
+        raise DataError(f"loss is {name!r}; known losses are {', '.join(sorted(LOSSES))}")
+    return LOSSES[name]
+
+
+@njit
+def linearize_query(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
+    """The loss of query q and its gradient in the scores; leaves `state` at these scores."""
+    n = len(scores)
+    if plan.query_nodes[q] == plan.query_nodes[q + 1]:
+        gradient[:] = 0.0
+        return 0.0
+    sort_query(plan, state, q, scores, scratch)
+    mark_active(plan, state, q, scores, hinges.tau)
+    # Only differences of scores matter, so sums are taken of scores that are centred.
+    centre = scores.mean()
+    first = plan.query_ptr[q]
+    weighted = len(plan.weight) > 0
+    x, sums, counts, balance = scratch.values, scratch.sums, scratch.counts, scratch.balance
+    table = scratch.table
+    for i in range(n):
+        x[i] = plan.weight[first + i] if weighted else 1.0
+        sums[i], counts[i], balance[i], gradient[i] = 0.0, 0.0, 0.0, 0.0
+    add_pair_sums(plan, state, q, x, hinges.level, 1.0, table, sums)
+    add_pair_sums(plan, state, q, x, hinges.curve, 1.0, table, counts)
+    add_pair_sums(plan, state, q, x, hinges.slope, -1.0, table, balance)
+    loss = 0.0
+    for i in range(n):
+        loss += 0.5 * x[i] * sums[i]
+        sums[i] = 0.0
+        x[i] *= scores[i] - centre
+    add_pair_sums(plan, state, q, x, hinges.curve, 1.0, table, sums)
+    for i in range(n):
+        own = plan.query_weight[q] * (plan.weight[first + i] if weighted else 1.0)
+        score = scores[i] - centre
+        bend = counts[i] * score - sums[i]
+        gradient[i] = own * (balance[i] + 2.0 * bend)
+        loss += x[i] * (balance[i] + bend)
+        state.curvature[first + i] = 2.0 * own * counts[i]
+    return plan.query_weight[q] * loss
+
+
+@njit
+def curve_query(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
+    """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
+    n = len(v)
+    if plan.query_nodes[q] == plan.query_nodes[q + 1]:
+        out[:] = 0.0
+        return
+    first = plan.query_ptr[q]
+    sums = scratch.sums
+    sums[:n] = 0.0
+    if len(plan.weight) == 0:
+        add_pair_sums(plan, state, q, v, hinges.curve, 1.0, scratch.table, sums)
+        scale = 2.0 * plan.query_weight[q]
+        for i in range(n):
+            out[i] = state.curvature[first + i] * v[i] - scale * sums[i]
+        return
+    x = scratch.values
+    for i in range(n):
+        x[i] = plan.weight[first + i] * v[i]
+    add_pair_sums(plan, state, q, x, hinges.curve, 1.0, scratch.table, sums)
+    for i in range(n):
+        own = 2.0 * plan.query_weight[q] * plan.weight[first + i]
+        out[i] = state.curvature[first + i] * v[i] - own * sums[i]

@@ -1,0 +1,149 @@
+"""Metrics by name: ``ndcg@10``, ``map(rel=2)``, ``pairwise-accuracy``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from ..errors import DataError
+from ._cascade import err, err_values, reciprocal_rank, reciprocal_rank_values
+from ._measure import PerQuery
+from ._ndcg import mean_ndcg, ndcg, ndcg_values
+from ._pairwise import auc, auc_values, pairwise_accuracy, pairwise_values
+from ._precision import average_precision, average_precision_values, precision, precision_values
+from ._ranking import Ranking
+from ._rules import Rules, check_cutoff
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One line of the registry: a metric before its cut-off and relevance level are chosen."""
+
+    name: str
+    function: Callable[..., Any]
+    values: Callable[[Ranking, Rules, int | None], PerQuery]
+    options: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+_KINDS = (
+    _Kind("ndcg", ndcg, ndcg_values, ("k",)),
+    _Kind("mean-ndcg", mean_ndcg, lambda ranking, rules, k: ndcg_values(ranking, rules, mean=True)),
+    _Kind(
+        "map", average_precision, average_precision_values, ("k", "rel"),
+        ("ap", "average-precision", "mean-average-precision"),
+    ),
+    _Kind("p", precision, precision_values, ("k", "rel"), ("precision",)),
+    _Kind(
+        "mrr", reciprocal_rank, reciprocal_rank_values, ("k", "rel"),
+        ("rr", "reciprocal-rank", "mean-reciprocal-rank"),
+    ),
+    _Kind("err", err, err_values, ("k",), ("expected-reciprocal-rank",)),
+    _Kind("pairwise-accuracy", pairwise_accuracy, lambda ranking, *_: pairwise_values(ranking)),
+    _Kind("auc", auc, lambda ranking, *_: auc_values(ranking)),
+)  # fmt: skip
+
+_BY_NAME = {name: kind for kind in _KINDS for name in (kind.name, *kind.aliases)}
+
+_PATTERN = re.compile(
+    r"(?P<name>[a-z0-9-]+) (?:\( rel = (?P<rel>[^()]*?) \))? (?:@ (?P<k>\S+))?".replace(" ", r"\s*")
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric with its cut-off and relevance level, as `parse_metric` makes it from a name.
+
+    Attributes
+    ----------
+    name : str
+        The name in its one spelling, such as ``ndcg@10`` or ``map(rel=2)``.
+    k : int or None
+    rel : float or None
+    """
+
+    name: str
+    kind: _Kind
+    k: int | None = None
+    rel: float | None = None
+
+    def __call__(self, y: Any, scores: Any, qid: Any = None, **options: Any) -> Any:
+        """Call the public function of this metric with its cut-off and relevance level."""
+        chosen = {"k": self.k, "rel": self.rel}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        return self.kind.function(y, scores, qid, **chosen, **options)
+
+    def values(self, ranking: Ranking, rules: Rules) -> PerQuery:
+        """Compute the value of each query of a ranking that is there already."""
+        if self.rel is not None:
+            rules = replace(rules, rel=self.rel)
+        return self.kind.values(ranking, rules, self.k)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def metric_names() -> tuple[str, ...]:
+    """List the names of all metrics, without cut-offs and aliases.
+
+    Examples
+    --------
+    >>> metric_names()[:3]
+    ('ndcg', 'mean-ndcg', 'map')
+    """
+    return tuple(kind.name for kind in _KINDS)
+
+
+def parse_metric(name: str | Metric) -> Metric:
+    """Find a metric by its name: ``NAME``, ``NAME@K``, ``NAME(rel=L)`` or ``NAME(rel=L)@K``.
+
+    Upper and lower case are alike, and so are ``-`` and ``_``.
+
+    Examples
+    --------
+    >>> parse_metric("NDCG@10").k
+    10
+    >>> parse_metric("precision(rel=2)@5").name
+    'p(rel=2)@5'
+    >>> parse_metric("map")([0, 1], [1.0, 2.0])
+    1.0
+    """
+    if isinstance(name, Metric):
+        return name
+    match = _PATTERN.fullmatch(str(name).strip().lower().replace("_", "-"))
+    kind = _BY_NAME.get(match["name"]) if match else None
+    if match is None or kind is None:
+        raise DataError(_unknown(str(name)))
+    for option in ("k", "rel"):
+        if match[option] is not None and option not in kind.options:
+            what = "cut-off" if option == "k" else "relevance level"
+            raise DataError(f"metric {name!r}: {kind.name} has no {what}; write {kind.name!r}")
+    k, rel = _cutoff(str(name), match["k"]), _level(str(name), match["rel"])
+    spelling = kind.name + ("" if rel is None else f"(rel={rel:g})")
+    return Metric(spelling + ("" if k is None else f"@{k}"), kind, k, rel)
+
+
+def _cutoff(name: str, text: str | None) -> int | None:
+    if text is not None and not (text.isascii() and text.isdecimal() and int(text) >= 1):
+        raise DataError(
+            f"metric {name!r}: the cut-off is {text!r}; expected a whole number of at least 1"
+        )
+    return check_cutoff(None if text is None else int(text))
+
+
+def _level(name: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"-?\d+(\.\d+)?", text):
+        raise DataError(f"metric {name!r}: rel is {text!r}; expected a number")
+    return float(text)
+
+
+def _unknown(name: str) -> str:
+    sentence = f"metric {name!r} is unknown; known are {', '.join(metric_names())}"
+    word = re.split(r"[@(]", name.lower().replace("_", "-"))[0].strip()
+    near = get_close_matches(word, _BY_NAME, n=1)
+    return f"{sentence}; did you mean {near[0]!r}?" if near else sentence

@@ -1,0 +1,91 @@
+"""The objective as an oracle: what a solver may ask about weights w."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import DataError
+
+if TYPE_CHECKING:
+    from .engines.threads import ThreadEngine
+
+Vector = NDArray[np.float64]
+
+
+class Problem:
+    """L2-regularised ranking: minimise ½‖w‖² + C·Σ_pairs weight·ℓ(w'x_i − w'x_j).
+
+    (Lee & Lin 2014, eq. 3, for the squared hinge ℓ.) The loss L and its derivatives come
+    from an engine; with g_L and H_L those of L,
+
+        gradient  w + C·g_L(w)          Hessian product  v + C·H_L v.
+
+    `hessp`, `hessian` and `hessian_diagonal` speak of the last w given to `value_grad`.
+
+    Parameters
+    ----------
+    engine : ThreadEngine
+        The loss as a function of the weights.
+    C : float
+        The weight of the loss against the penalty.
+    """
+
+    def __init__(self, engine: ThreadEngine, C: float) -> None:
+        if not np.isfinite(C) or C <= 0:
+            raise DataError(f"C is {C!r}; expected a finite number above 0")
+        self.engine = engine
+        self.C = float(C)
+        self.n_products = 0
+        self.n_evaluations = 0
+
+    def with_C(self, C: float) -> Problem:
+        """The same problem with another C; nothing is computed again."""
+        other = copy.copy(self)
+        other.__init__(self.engine, C)  # type: ignore[misc]
+        return other
+
+    @property
+    def n_features(self) -> int:
+        """The length of w."""
+        return self.engine.n_features
+
+    @property
+    def n_entries(self) -> int:
+        """The number of entries of X that are stored: the work of one product."""
+        return self.engine.n_entries
+
+    def value_grad(self, w: Vector) -> tuple[float, Vector]:
+        """The objective and its gradient at w."""
+        self.n_evaluations += 1
+        loss, gradient = self.engine.value_grad(w)
+        gradient *= self.C
+        gradient += w
+        return 0.5 * float(w @ w) + self.C * loss, gradient
+
+    def hessp(self, v: Vector) -> Vector:
+        """The Hessian times v."""
+        self.n_products += 1
+        product = self.engine.hessp(v)
+        product *= self.C
+        product += v
+        return product
+
+    def hessian(self, n_rows: int | None = None) -> Vector:
+        """The Hessian as a matrix; from a sample of about `n_rows` rows if that is given."""
+        H = self.engine.hessian(n_rows)
+        H *= self.C
+        H.flat[:: self.n_features + 1] += 1.0
+        return H
+
+    def hessian_diagonal(self) -> Vector:
+        """An upper bound of the Hessian's diagonal, exact where features are never shared."""
+        return 1.0 + self.C * self.engine.hessian_diagonal_bound()
+
+    def start(self) -> tuple[float, float]:
+        """The objective at w = 0 and the norm of its gradient there, which stopping rules use."""
+        loss, slope = self.engine.at_zero
+        return self.C * loss, self.C * slope

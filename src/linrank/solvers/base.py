@@ -1,0 +1,123 @@
+"""What the solvers share: the start, the stopping rule, the record, and Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import norm
+
+from ..errors import DataError
+from ..problem import Problem
+from .result import Result, Status, Step
+
+Vector = NDArray[np.float64]
+Callback = Callable[[Step], None]
+
+SAFE = 1e140  #: norms outside 1/SAFE … SAFE cannot be squared in double precision
+
+
+@dataclass
+class Iterate:
+    """A point with its objective and gradient."""
+
+    w: Vector
+    value: float
+    gradient: Vector
+
+
+@dataclass
+class Solver:
+    """A method that minimises a `Problem`.
+
+    Subclasses implement `_minimise`, which moves ``self.point`` downhill and calls `_record`
+    after each iteration. `solve` does what is the same for all: it evaluates the start, keeps
+    the history, and turns Ctrl-C into a result with the best weights so far.
+
+    Parameters
+    ----------
+    tol : float
+        ε of the stopping rule ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38).
+    max_iter : int
+        The largest number of outer iterations.
+    callback : callable, optional
+        Called with a `Step` after every iteration.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    callback: Callback | None = None
+    problem: Problem = field(init=False, repr=False)
+    point: Iterate = field(init=False, repr=False)
+    _history: list[Step] = field(init=False, repr=False)
+    _started: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tol < 1:
+            raise DataError(f"tol is {self.tol!r}; expected a number between 0 and 1")
+        if self.max_iter < 1 or int(self.max_iter) != self.max_iter:
+            raise DataError(f"max_iter is {self.max_iter!r}; expected a whole number of at least 1")
+
+    def solve(self, problem: Problem, w0: Vector | None = None) -> Result:
+        """Minimise the problem, from w0 or from zero."""
+        self._started = time.perf_counter()
+        self.problem = problem
+        self._history = []
+        before = problem.n_products, problem.n_evaluations
+        start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+        self.point = Iterate(start, np.inf, np.full_like(start, np.inf))
+        try:
+            self.value_at_zero, self.slope_at_zero = problem.start()
+            self._check_scale()
+            self.point = Iterate(start, *problem.value_grad(start))
+            self._record()
+            status = self._minimise()
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        return Result(
+            coef=self.point.w,
+            status=status,
+            objective=self.point.value,
+            gradient_norm=self._relative_norm(),
+            n_iter=max(0, len(self._history) - 1),
+            n_products=problem.n_products - before[0],
+            n_evaluations=problem.n_evaluations - before[1],
+            seconds=time.perf_counter() - self._started,
+            history=self._history,
+        )
+
+    def _minimise(self) -> Status:
+        raise NotImplementedError
+
+    def _record(self) -> None:
+        step = Step(
+            len(self._history),
+            self.point.value,
+            self._relative_norm(),
+            self.problem.n_products,
+            time.perf_counter() - self._started,
+        )
+        self._history.append(step)
+        if self.callback is not None:
+            self.callback(step)
+
+    def _relative_norm(self) -> float:
+        size = float(norm(self.point.gradient, check_finite=False))
+        return size / self.slope_at_zero if self.slope_at_zero > 0 else 0.0
+
+    def _gradient_is_small(self) -> bool:
+        """‖g(w)‖ ≤ ε‖g(0)‖."""
+        return self._relative_norm() <= self.tol
+
+    def _check_scale(self) -> None:
+        slope = self.slope_at_zero
+        if slope == 0:
+            return  # w = 0 is the optimum, whatever the scale
+        if not 1 / SAFE < slope < SAFE:
+            raise DataError(
+                f"the gradient at w = 0 has norm {slope:.1e}, beyond what double precision can "
+                f"square: bring the features (and C = {self.problem.C:g}) nearer to 1"
+            )

@@ -1,0 +1,151 @@
+"""Preconditioned Newton: few Hessian products, whatever the scale of the features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from ..problem import Problem
+from .base import Iterate, Solver, Vector
+from .result import Status
+
+DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and factored
+ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
+ROWS_PER_FEATURE = 160  #: rows of the Hessian sample per feature, where they can be afforded
+SAMPLE_COST = 10  #: what sampling the Hessian may cost, in Hessian products
+REFRESH = 2  #: a preconditioner that needs more products than this is made anew
+MAX_PRODUCTS = 250  #: of one Newton step
+GAP = 0.1  #: the estimated distance to the optimum must be below this part of ε·f
+ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
+
+
+@dataclass
+class Newton(Solver):
+    """Newton's method with preconditioned conjugate gradients and a line search.
+
+    Each iteration solves H s = −g approximately, with a preconditioner P ≈ H: for up to
+    `DENSE_LIMIT` features the Cholesky factor of the Hessian of a sample of queries, scaled
+    to unit diagonal; beyond that a diagonal. It stops when both
+
+        ‖g(w)‖ ≤ ε‖g(0)‖     and     ½ g'P⁻¹g ≤ 0.1·ε·f(w):
+
+    the second, an estimate of the distance f(w) − f* to the optimum, does not depend on the
+    scale of the features, where the first can be met far from the optimum.
+    """
+
+    def _minimise(self) -> Status:
+        precondition = None
+        for _ in range(self.max_iter):
+            if precondition is None:
+                precondition = make_preconditioner(self.problem)
+            decrement = 0.5 * float(self.point.gradient @ precondition(self.point.gradient))
+            if self._gradient_is_small() and decrement <= GAP * self.tol * self.point.value:
+                return Status.CONVERGED
+            step, n_products = self._conjugate_gradients(precondition)
+            if not self._line_search(step):
+                return Status.PRECISION
+            self._record()
+            if n_products > REFRESH:
+                precondition = None
+        return Status.MAX_ITER
+
+    def _conjugate_gradients(self, precondition: Preconditioner) -> tuple[Vector, int]:
+        """Solve H s = −g until the residual, in the norm of P⁻¹, is a small part of g."""
+        relative = self._relative_norm()
+        needed = 0.1 * (self.tol / relative) ** 2  # no more than the stopping rule asks for
+        forcing = min(0.1, max(relative, needed))
+        step = np.zeros_like(self.point.w)
+        residual = -self.point.gradient
+        z = precondition(residual)
+        direction = z
+        size = start = float(residual @ z)
+        for n_products in range(1, MAX_PRODUCTS + 1):
+            product = self.problem.hessp(direction)
+            alpha = size / float(direction @ product)
+            step += alpha * direction
+            residual -= alpha * product
+            z = precondition(residual)
+            size, previous = float(residual @ z), size
+            if size <= forcing * start:
+                break
+            direction = z + (size / previous) * direction
+        return step, n_products
+
+    def _line_search(self, step: Vector) -> bool:
+        """Move along the step, 1, ½, ¼, … of it, to where the objective falls enough.
+
+        Close to the optimum the objective's change drowns in rounding; there a step is good
+        when the slope along it has not turned too steep upward (Hager & Zhang 2005).
+        """
+        slope = float(self.point.gradient @ step)
+        part = 1.0
+        for _ in range(30):
+            w = self.point.w + part * step
+            trial = Iterate(w, *self.problem.value_grad(w))
+            change = trial.value - self.point.value
+            flat = abs(change) <= ROUNDING * abs(self.point.value)
+            if change <= ARMIJO * part * slope or (
+                flat and abs(float(trial.gradient @ step)) <= (1 - 2 * ARMIJO) * abs(slope)
+            ):
+                self.point = trial
+                return True
+            part *= max(0.1, min(0.5, -0.5 * part * slope / (change - part * slope)))
+        self.problem.value_grad(self.point.w)
+        return False
+
+
+class Preconditioner:
+    """An approximate inverse of the Hessian: ``P⁻¹ v`` by calling it."""
+
+    def __call__(self, v: Vector) -> Vector:
+        raise NotImplementedError
+
+
+class CholeskyPreconditioner(Preconditioner):
+    """``P = D L L' D`` with D the root of P's diagonal.
+
+    Scaling to unit diagonal first is what makes the factor useful when features range over
+    many orders of magnitude.
+    """
+
+    def __init__(self, P: Vector) -> None:
+        self._scale = 1.0 / np.sqrt(np.diag(P))
+        P = P * self._scale
+        P *= self._scale[:, None]
+        self._factor = _cholesky(P)
+
+    def __call__(self, v: Vector) -> Vector:
+        return self._scale * cho_solve(self._factor, self._scale * v, check_finite=False)
+
+
+class DiagonalPreconditioner(Preconditioner):
+    """``P = diag(p)``."""
+
+    def __init__(self, diagonal: Vector) -> None:
+        self._inverse = 1.0 / diagonal
+
+    def __call__(self, v: Vector) -> Vector:
+        return self._inverse * v
+
+
+def make_preconditioner(problem: Problem) -> Preconditioner:
+    """A preconditioner for the Hessian where the problem was last evaluated."""
+    d = problem.n_features
+    # Per entry, a row of the sample costs about 30 + d/8 times what it costs in a product.
+    affordable = int(SAMPLE_COST * problem.n_entries / (d * (30 + d / 8)))
+    if d > DENSE_LIMIT or affordable < d:
+        return DiagonalPreconditioner(problem.hessian_diagonal())
+    return CholeskyPreconditioner(problem.hessian(min(affordable, ROWS_PER_FEATURE * d)))
+
+
+def _cholesky(P: Vector) -> tuple[Vector, bool]:
+    """Factor a matrix with unit diagonal, lifting the diagonal while rounding spoils it."""
+    lift = 0.0
+    while True:
+        try:
+            lifted = P + lift * np.eye(len(P)) if lift else P
+            return cho_factor(lifted, lower=True, check_finite=False)
+        except LinAlgError:
+            lift = max(1e-14, 10 * lift)

@@ -1,0 +1,70 @@
+"""What a solver returns."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Status(enum.Enum):
+    """Why a solver stopped; the value is a sentence for people."""
+
+    CONVERGED = "The stopping rule is met."
+    PRECISION = "The objective cannot be lowered further in double precision."
+    MAX_ITER = "The largest number of iterations was reached before the stopping rule was met."
+    INTERRUPTED = "Interrupted; these are the best weights so far."
+
+
+class Step(NamedTuple):
+    """One line of a solver's history."""
+
+    iteration: int
+    objective: float
+    gradient_norm: float  #: relative to the gradient at w = 0
+    products: int  #: Hessian products so far
+    seconds: float
+
+
+@dataclass
+class Result:
+    """The weights that a solver found, and how it went.
+
+    Attributes
+    ----------
+    coef : float64 array
+    status : Status
+    objective, gradient_norm : float
+        At ``coef``; the norm is relative to that of the gradient at w = 0.
+    n_iter, n_products, n_evaluations : int
+        Outer iterations, Hessian products, and evaluations of value and gradient.
+    seconds : float
+    history : list of Step
+    """
+
+    coef: NDArray[np.float64]
+    status: Status
+    objective: float
+    gradient_norm: float
+    n_iter: int
+    n_products: int
+    n_evaluations: int
+    seconds: float
+    history: list[Step] = field(repr=False)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the weights are as good as the stopping rule, or the arithmetic, allows."""
+        return self.status in (Status.CONVERGED, Status.PRECISION)
+
+    @property
+    def message(self) -> str:
+        """One sentence on how it ended and where it stands."""
+        return (
+            f"{self.status.value} {self.n_iter} iterations, {self.n_products} Hessian products, "
+            f"objective {self.objective:.6g}, gradient at {self.gradient_norm:.1e} of its start, "
+            f"{self.seconds:.2f} s."
+        )

@@ -1,0 +1,107 @@
+"""TRON: a trust-region Newton method with conjugate gradients inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import norm
+
+from .base import Iterate, Solver, Vector
+from .result import Status
+
+# Lee & Lin 2014, eqs. 36 and 37
+ETA0, ETA1, ETA2 = 1e-4, 0.25, 0.75
+SIGMA1, SIGMA2, SIGMA3 = 0.25, 0.5, 4.0
+CG_TOL = 0.1  #: CG stops when the residual is this part of the gradient (Lin et al. 2008)
+
+
+@dataclass
+class Tron(Solver):
+    """Trust-region Newton (Lee & Lin 2014, §4.1; Lin & Moré 1999; Steihaug 1983).
+
+    Each step minimises the quadratic model
+
+        m(s) = g's + ½ s'Hs    subject to    ‖s‖ ≤ Δ                               (35)
+
+    by conjugate gradients, is taken when the objective falls by at least η₀ of what the
+    model says (36), and Δ follows how well the two agree (37).
+    """
+
+    def _minimise(self) -> Status:
+        radius = float(norm(self.point.gradient))
+        tries = 0
+        while not self._gradient_is_small():
+            if tries == self.max_iter:
+                return Status.MAX_ITER
+            tries += 1
+            step, residual = self._steihaug(radius)
+            slope = float(self.point.gradient @ step)
+            predicted = -0.5 * (slope - float(step @ residual))
+            w = self.point.w + step
+            trial = Iterate(w, *self.problem.value_grad(w))
+            actual = self.point.value - trial.value
+            length = float(norm(step))
+            radius = min(radius, length) if tries == 1 else radius
+            radius = _next_radius(radius, length, slope, actual, predicted)
+            if actual > ETA0 * predicted:
+                self.point = trial
+                self._record()
+            elif max(abs(actual), predicted) <= 1e-12 * abs(self.point.value):
+                self._relinearise()
+                return Status.PRECISION
+            else:
+                self._relinearise()
+        return Status.CONVERGED
+
+    def _relinearise(self) -> None:
+        """Hessian products speak of the last point evaluated: go back to the one we keep."""
+        self.problem.value_grad(self.point.w)
+
+    def _steihaug(self, radius: float) -> tuple[Vector, Vector]:
+        """Conjugate gradients on H s = −g until small residual or the edge of the region.
+
+        Returns the step and the residual −g − Hs.
+        """
+        step = np.zeros_like(self.point.w)
+        residual = -self.point.gradient
+        direction = residual.copy()
+        size = float(residual @ residual)
+        goal = CG_TOL * np.sqrt(size)
+        while np.sqrt(size) > goal:
+            product = self.problem.hessp(direction)
+            alpha = size / float(direction @ product)
+            if norm(step + alpha * direction) > radius:
+                alpha = _to_the_edge(step, direction, radius)
+                step += alpha * direction
+                residual -= alpha * product
+                break
+            step += alpha * direction
+            residual -= alpha * product
+            size, previous = float(residual @ residual), size
+            direction *= size / previous
+            direction += residual
+        return step, residual
+
+
+def _to_the_edge(step: Vector, direction: Vector, radius: float) -> float:
+    """The α ≥ 0 with ‖step + α·direction‖ = radius, in the form that does not cancel."""
+    along, size = float(step @ direction), float(direction @ direction)
+    room = radius**2 - float(step @ step)
+    root = np.sqrt(along**2 + size * room)
+    return room / (along + root) if along >= 0 else (root - along) / size
+
+
+def _next_radius(
+    radius: float, length: float, slope: float, actual: float, predicted: float
+) -> float:
+    """Rule (37), with the minimiser of the quadratic through what was seen as the guide."""
+    bend = -actual - slope
+    alpha = SIGMA3 if bend <= 0 else max(SIGMA1, -0.5 * slope / bend)
+    if actual < ETA0 * predicted:
+        return min(max(alpha, SIGMA1) * length, SIGMA2 * radius)
+    if actual < ETA1 * predicted:
+        return max(SIGMA1 * radius, min(alpha * length, SIGMA2 * radius))
+    if actual < ETA2 * predicted:
+        return max(SIGMA1 * radius, min(alpha * length, SIGMA3 * radius))
+    return max(radius, min(alpha * length, SIGMA3 * radius))
