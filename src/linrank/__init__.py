@@ -1,1 +1,84 @@
-"""linrank: linear learning to rank at memory speed."""
+"""linrank: linear learning to rank at memory speed.
+
+Names are loaded when they are first used, so that ``import linrank`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_HOME = {
+    "RankSVM": "estimators.ranksvm",
+    "RankSVMCV": "estimators.ranksvm",
+    "QueryKFold": "estimators.model_selection",
+    "LinearModel": "model",
+    "RankingData": "data.ranking",
+    "read_letor": "data.letor",
+    "write_letor": "data.letor",
+    "save_store": "data.store",
+    "open_store": "data.store",
+    "convert": "data.store",
+    "load": "data.store",
+    "make_ranking": "data.generate",
+    "C_GRID": "path",
+    "make_problem": "path",
+    "regularization_path": "path",
+    "warmup": "_warmup",
+    "LinrankError": "errors",
+    "DataError": "errors",
+    "FileFormatError": "errors",
+    "NotConvergedWarning": "errors",
+    "Status": "solvers.result",
+    "auc": "metrics",
+    "average_precision": "metrics",
+    "err": "metrics",
+    "evaluate": "metrics",
+    "mean_ndcg": "metrics",
+    "ndcg": "metrics",
+    "pairwise_accuracy": "metrics",
+    "parse_metric": "metrics",
+    "precision": "metrics",
+    "reciprocal_rank": "metrics",
+    "__version__": "_version",
+}
+
+__all__ = list(_HOME)  # noqa: PLE0605
+
+if TYPE_CHECKING:
+    from ._version import __version__
+    from ._warmup import warmup
+    from .data.generate import make_ranking
+    from .data.letor import read_letor, write_letor
+    from .data.ranking import RankingData
+    from .data.store import convert, load, open_store, save_store
+    from .errors import DataError, FileFormatError, LinrankError, NotConvergedWarning
+    from .estimators.model_selection import QueryKFold
+    from .estimators.ranksvm import RankSVM, RankSVMCV
+    from .metrics import (
+        auc,
+        average_precision,
+        err,
+        evaluate,
+        mean_ndcg,
+        ndcg,
+        pairwise_accuracy,
+        parse_metric,
+        precision,
+        reciprocal_rank,
+    )
+    from .model import LinearModel
+    from .path import C_GRID, make_problem, regularization_path
+    from .solvers.result import Status
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,16 +8,16 @@ RUN = 12  #: lists up to this length are sorted by insertion
 
 
 @njit
-def sort_by_key(keys, docs, first, last, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
-    """Sort ``docs[first:last]`` by ``keys[doc]``, ascending and stable, in place.
+def sort_by_key(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
+    """Sort ``docs`` by ``keys[doc]``, ascending and stable, in place.
 
     Merge sort over insertion-sorted runs. Runs that already follow each other are not
     merged, so a list that is sorted up to a few places costs little more than one walk:
     scores move little between two steps of a solver. The two buffers hold 2·n items.
     """
-    n = last - first
+    n = len(docs)
     for p in range(n):
-        doc = docs[first + p]
+        doc = docs[p]
         key = keys[doc]
         r = p
         start = p - p % RUN
@@ -30,11 +30,11 @@ def sort_by_key(keys, docs, first, last, tmp_keys, tmp_docs):  # type: ignore[no
     source, target, width = 0, n, RUN
     while width < n:
         for a in range(0, n, 2 * width):
-            _merge(tmp_keys, tmp_docs, source + a, source + min(a + width, n),
-                   source + min(a + 2 * width, n), target + a)  # fmt: skip
+            middle, last = min(a + width, n), min(a + 2 * width, n)
+            _merge(tmp_keys, tmp_docs, source + a, source + middle, source + last, target + a)
         source, target, width = target, source, 2 * width
     for p in range(n):
-        docs[first + p] = tmp_docs[source + p]
+        docs[p] = tmp_docs[source + p]
 
 
 @njit

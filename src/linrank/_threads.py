@@ -32,8 +32,10 @@ def resolve_threads(n_threads: int | None = None) -> int:
     if n_threads is None:
         text = os.environ.get("LINRANK_THREADS", "")
         if not text:
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (
-                os.cpu_count() or 1
+            return (
+                len(os.sched_getaffinity(0))
+                if hasattr(os, "sched_getaffinity")
+                else (os.cpu_count() or 1)
             )
         if not text.isdecimal() or int(text) < 1:
             raise DataError(f"LINRANK_THREADS is {text!r}; expected a whole number of at least 1")

@@ -77,9 +77,8 @@ class PairScratch(NamedTuple):
     table: NDArray[np.float64]
     cursor: NDArray[np.int64]
     values: NDArray[np.float64]
-    sums: NDArray[np.float64]
     counts: NDArray[np.float64]
-    balance: NDArray[np.float64]
+    sums: NDArray[np.float64]
 
 
 def make_scratch(n: int) -> PairScratch:
@@ -90,9 +89,8 @@ def make_scratch(n: int) -> PairScratch:
         table=np.empty((n + 1) * MAX_WIDTH),
         cursor=np.empty(n + 1, np.int64),
         values=np.empty(n),
-        sums=np.empty(n),
-        counts=np.empty(n),
-        balance=np.empty(n),
+        counts=np.empty((3, n)),
+        sums=np.empty((1, n)),
     )
 
 
@@ -186,7 +184,7 @@ def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, ma
             if query_weight[q] > 0.0 and (len(weight) == 0 or weight[first + i] > 0.0):
                 docs[n] = i
                 n += 1
-        sort_by_key(labels, docs, 0, n, tmp_keys, tmp_docs)
+        sort_by_key(labels, docs[:n], tmp_keys, tmp_docs)
         k, start, n_pairs, weight_below, weight_here, total = 0, 0, 0.0, 0.0, 0.0, 0.0
         for p in range(n):
             if p > 0 and labels[docs[p]] > labels[docs[p - 1]]:
@@ -256,7 +254,9 @@ def _lay_out_nodes(plan, n_levels, docs):  # type: ignore[no-untyped-def]
             for group in range((k + span - 1) // span):
                 plan.node_unit[node] = unit
                 plan.node_base[node] = group * radix
-                plan.node_levels[node] = (min((group + 1) * span, k) - 1) // unit - group * radix + 1
+                plan.node_levels[node] = (
+                    (min((group + 1) * span, k) - 1) // unit - group * radix + 1
+                )
                 plan.node_ptr[node + 1] = 0
                 node += 1
             for i in range(len(level)):
@@ -281,7 +281,7 @@ def sort_query(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
     first, last = plan.query_nodes[q], plan.query_nodes[q + 1]
     level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
     a, b = plan.node_ptr[first], plan.node_ptr[first + 1]
-    sort_by_key(scores, state.docs, a, b, scratch.keys, scratch.docs)
+    sort_by_key(scores, state.docs[a:b], scratch.keys, scratch.docs)
     for p in range(a, b):
         state.digit[p] = level[state.docs[p]] // plan.node_unit[first]
     head = first + 1
@@ -330,8 +330,16 @@ def mark_active(plan, state, q, scores, taus):  # type: ignore[no-untyped-def]
 
 
 @njit(fast=True)
-def add_pair_sums(plan, state, q, x, scales, sign, table, out):  # type: ignore[no-untyped-def]
-    """``out[i] += Σ_t scales[t]·(Σ_above x_j + sign·Σ_below x_j)`` for the documents of query q."""
+def pair_sums(plan, state, q, x, scales, signs, table, out):  # type: ignore[no-untyped-def]
+    """Sums of x over the active partners of every document of query q.
+
+    ``out[r, i] = Σ_t scales[r, t]·(Σ_above x_j + signs[r]·Σ_below x_j)`` over the hinges t:
+    as many combinations r as the caller wants, from one table.
+    """
+    n = len(x)
+    for r in range(len(scales)):
+        for i in range(n):
+            out[r, i] = 0.0
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         a, b = plan.node_ptr[node], plan.node_ptr[node + 1]
         levels = plan.node_levels[node]
@@ -352,11 +360,13 @@ def add_pair_sums(plan, state, q, x, scales, sign, table, out):  # type: ignore[
                 t3 += value * MASKS[levels, digit, c + 3]
                 table[o], table[o + 1], table[o + 2], table[o + 3] = t0, t1, t2, t3
         totals = (b - a) * width + levels - 2
-        for t in range(len(scales)):
-            for p in range(a, b):
-                above = table[state.above[t, p]]
-                below = table[totals + state.digit[p]] - table[state.below[t, p]]
-                out[state.docs[p]] += scales[t] * (above + sign * below)
+        for r in range(len(scales)):
+            for t in range(scales.shape[1]):
+                scale, sign = scales[r, t], signs[r]
+                for p in range(a, b):
+                    above = table[state.above[t, p]]
+                    below = table[totals + state.digit[p]] - table[state.below[t, p]]
+                    out[r, state.docs[p]] += scale * (above + sign * below)
 
 
 def make_state(plan: PairPlan, docs: NDArray[np.int32], n_hinges: int) -> PairState:

@@ -89,12 +89,12 @@ class ThreadEngine:
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient at w; Hessian products are then those at w."""
-        values = self._walk(_linearize_range, _linearize_queries, w)
+        values = self._walk(w, linearize=True)
         return float(sum(values)), self._collect()
 
     def hessp(self, v: Vector) -> Vector:
         """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
-        self._walk(_curve_range, _curve_queries, v)
+        self._walk(v, linearize=False)
         return self._collect()
 
     def scores(self, w: Vector) -> Vector:
@@ -125,40 +125,35 @@ class ThreadEngine:
             total *= mass.sum() / sampled if sampled > 0 else 1.0
         return total
 
-    def hessian_diagonal_bound(self) -> Vector:
-        """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its (positive) cross terms."""
+    def hessian_diagonal(self) -> Vector:
+        """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j.
+
+        They vanish for a feature that no two partners share, and are small for a rare one.
+        """
         self._run_rows(rmatvec_squares, self._state.curvature)
         return self._collect()
 
     # The three steps of every sum: scores, pairs, X'u -------------------------------------
 
-    def _walk(self, fused: Any, pairs: Any, v: Vector) -> list[Any]:
+    def _walk(self, v: Vector, linearize: bool) -> list[float]:
         self._partial[:] = 0.0
-        parts = zip(self._chunks, self._scratch, self._rows, self._partial, strict=False)
+        known = self._plan, self._state, self._hinges, linearize
+        parts = list(zip(self._chunks, self._scratch, self._rows, self._partial, strict=False))
         if self._fused:
-            return run(
-                fused,
-                [
-                    (self._X, self._plan, self._state, self._hinges, a, b, self._block_rows, v,
-                     scratch, *rows, partial)
-                    for (a, b), scratch, rows, partial in parts
-                ],
-                self.n_threads,
-            )  # fmt: skip
-        scores = self.scores(v)
+            tasks: list[Any] = [
+                (self._X, *known, a, b, self._block_rows, v, scratch, *rows, partial)
+                for (a, b), scratch, rows, partial in parts
+            ]
+            return run(_walk_blocks, tasks, self.n_threads)
+        scores, ptr = self.scores(v), self.data.query_ptr
         u = np.empty_like(scores)
-        ptr = self.data.query_ptr
-        values = run(
-            pairs,
-            [
-                (self._plan, self._state, self._hinges, a, b, scores[ptr[a] : ptr[b]],
-                 u[ptr[a] : ptr[b]], scratch)
-                for (a, b), scratch, _, _ in parts
-            ],
-            self.n_threads,
-        )  # fmt: skip
+        tasks = [
+            (*known, a, b, scores[ptr[a] : ptr[b]], u[ptr[a] : ptr[b]], scratch)
+            for (a, b), scratch, _, _ in parts
+        ]
+        losses = run(_walk_queries, tasks, self.n_threads)
         self._run_rows(rmatvec, u)
-        return values
+        return losses
 
     def _run_rows(self, kernel: Any, u: Vector) -> None:
         tasks = [
@@ -227,69 +222,48 @@ def _normalize(query_weight: Vector, mass: Vector, normalize: str | None) -> Vec
 
 
 @njit
-def _block_end(plan, q, last, block_rows):  # type: ignore[no-untyped-def]
-    """The end of the block of queries with pairs that begins at q and fits in the cache."""
-    end = q + 1
-    while (
-        end < last
-        and plan.query_nodes[end] < plan.query_nodes[end + 1]
-        and plan.query_ptr[end + 1] - plan.query_ptr[q] <= block_rows
-    ):
-        end += 1
-    return end
-
-
-@njit
-def _linearize_range(X, plan, state, hinges, q0, q1, block_rows, w, scratch, s, u, out):  # type: ignore[no-untyped-def]
+def _walk_blocks(X, plan, state, hinges, linearize, q0, q1, block_rows, v, scratch, s, u, out):  # type: ignore[no-untyped-def]
+    """Scores, pairs and X'u of the queries q0, …, q1 − 1, in blocks that fit in the cache."""
     loss = 0.0
     q = q0
     while q < q1:
-        if plan.query_nodes[q] == plan.query_nodes[q + 1]:
-            q += 1
+        first, end = plan.query_ptr[q], q + 1
+        if plan.query_nodes[q] == plan.query_nodes[end]:  # no pairs: its rows are not read
+            q = end
             continue
-        end = _block_end(plan, q, q1, block_rows)
-        first, last = plan.query_ptr[q], plan.query_ptr[end]
-        matvec(X, first, last, w, s)
-        loss += _linearize_queries(
-            plan, state, hinges, q, end, s[: last - first], u[: last - first], scratch
-        )
-        rmatvec(X, first, last, u, out)
-        q = end
-    return loss
-
-
-@njit
-def _linearize_queries(plan, state, hinges, q0, q1, scores, gradient, scratch):  # type: ignore[no-untyped-def]
-    """Linearise the queries of a range; scores and gradient begin at the first one's row."""
-    loss = 0.0
-    first = plan.query_ptr[q0]
-    for q in range(q0, q1):
-        a, b = plan.query_ptr[q] - first, plan.query_ptr[q + 1] - first
-        loss += linearize_query(plan, state, hinges, q, scores[a:b], gradient[a:b], scratch)
-    return loss
-
-
-@njit
-def _curve_range(X, plan, state, hinges, q0, q1, block_rows, v, scratch, s, u, out):  # type: ignore[no-untyped-def]
-    q = q0
-    while q < q1:
-        if plan.query_nodes[q] == plan.query_nodes[q + 1]:
-            q += 1
-            continue
-        end = _block_end(plan, q, q1, block_rows)
-        first, last = plan.query_ptr[q], plan.query_ptr[end]
+        while (
+            end < q1
+            and plan.query_nodes[end] < plan.query_nodes[end + 1]
+            and plan.query_ptr[end + 1] - first <= block_rows
+        ):
+            end += 1
+        last = plan.query_ptr[end]
+        rows = slice(0, last - first)
         matvec(X, first, last, v, s)
-        _curve_queries(plan, state, hinges, q, end, s[: last - first], u[: last - first], scratch)
+        loss += _walk_queries(plan, state, hinges, linearize, q, end, s[rows], u[rows], scratch)
         rmatvec(X, first, last, u, out)
         q = end
+    return loss
 
 
 @njit
-def _curve_queries(plan, state, hinges, q0, q1, v, out, scratch):  # type: ignore[no-untyped-def]
+def _walk_queries(plan, state, hinges, linearize, q0, q1, s, u, scratch):  # type: ignore[no-untyped-def]
+    """The pairs of the queries q0, …, q1 − 1; `s` and `u` begin at the first one's first row.
+
+    Linearise: s are scores, u becomes the gradient in them, the loss is returned.
+    Otherwise: u = H s with the Hessian of the last linearisation.
+    """
+    loss = 0.0
     first = plan.query_ptr[q0]
     for q in range(q0, q1):
         a, b = plan.query_ptr[q] - first, plan.query_ptr[q + 1] - first
-        curve_query(plan, state, hinges, q, v[a:b], out[a:b], scratch)
+        if plan.query_nodes[q] == plan.query_nodes[q + 1]:
+            u[a:b] = 0.0
+        elif linearize:
+            loss += linearize_query(plan, state, hinges, q, s[a:b], u[a:b], scratch)
+        else:
+            curve_query(plan, state, hinges, q, s[a:b], u[a:b], scratch)
+    return loss
 
 
 @njit

@@ -25,17 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from ..counting.levels import add_pair_sums, mark_active, sort_query
+from ..counting.levels import mark_active, pair_sums, sort_query
 from ..errors import DataError
 
 
 class Hinges(NamedTuple):
-    """The table of a loss in the form that the kernels use; one entry per hinge."""
+    """The table of a loss in the form that the kernels use; one column per hinge.
+
+    The rows of ``scales`` are c, a + 2cτ and (a + cτ)τ: what the partner counts T, N and
+    again T are multiplied by. ``signs`` tells the sums T (+1) from the differences N (−1).
+    """
 
     tau: NDArray[np.float64]
-    level: NDArray[np.float64]  #: (a + c τ) τ
-    slope: NDArray[np.float64]  #: a + 2 c τ
-    curve: NDArray[np.float64]  #: c
+    scales: NDArray[np.float64]
+    signs: NDArray[np.float64]
 
 
 class PairwiseLoss:
@@ -51,7 +54,8 @@ class PairwiseLoss:
     def __init__(self, name: str, hinges: list[tuple[float, float, float]]) -> None:
         self.name = name
         tau, a, c = np.array(hinges, dtype=np.float64).T.copy()
-        self.hinges = Hinges(tau, (a + c * tau) * tau, a + 2 * c * tau, c)
+        scales = np.array([c, a + 2 * c * tau, (a + c * tau) * tau])
+        self.hinges = Hinges(tau, scales, np.array([1.0, -1.0, 1.0]))
         self._table = tau, a, c
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
@@ -77,60 +81,40 @@ def get_loss(name: str) -> PairwiseLoss:
 @njit
 def linearize_query(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
     """The loss of query q and its gradient in the scores; leaves `state` at these scores."""
-    n = len(scores)
-    if plan.query_nodes[q] == plan.query_nodes[q + 1]:
-        gradient[:] = 0.0
-        return 0.0
     sort_query(plan, state, q, scores, scratch)
     mark_active(plan, state, q, scores, hinges.tau)
-    # Only differences of scores matter, so sums are taken of scores that are centred.
-    centre = scores.mean()
-    first = plan.query_ptr[q]
+    n, first = len(scores), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
-    x, sums, counts, balance = scratch.values, scratch.sums, scratch.counts, scratch.balance
-    table = scratch.table
+    x, counts, sums = scratch.values[:n], scratch.counts, scratch.sums
     for i in range(n):
         x[i] = plan.weight[first + i] if weighted else 1.0
-        sums[i], counts[i], balance[i], gradient[i] = 0.0, 0.0, 0.0, 0.0
-    add_pair_sums(plan, state, q, x, hinges.level, 1.0, table, sums)
-    add_pair_sums(plan, state, q, x, hinges.curve, 1.0, table, counts)
-    add_pair_sums(plan, state, q, x, hinges.slope, -1.0, table, balance)
+    pair_sums(plan, state, q, x, hinges.scales, hinges.signs, scratch.table, counts)
+    centre = 0.0  # only differences of scores matter: sums of centred scores cancel less
+    for i in range(n):
+        centre += scores[i] / n
     loss = 0.0
     for i in range(n):
-        loss += 0.5 * x[i] * sums[i]
-        sums[i] = 0.0
+        loss += 0.5 * x[i] * counts[2, i]
         x[i] *= scores[i] - centre
-    add_pair_sums(plan, state, q, x, hinges.curve, 1.0, table, sums)
+    pair_sums(plan, state, q, x, hinges.scales[:1], hinges.signs[:1], scratch.table, sums)
     for i in range(n):
         own = plan.query_weight[q] * (plan.weight[first + i] if weighted else 1.0)
-        score = scores[i] - centre
-        bend = counts[i] * score - sums[i]
-        gradient[i] = own * (balance[i] + 2.0 * bend)
-        loss += x[i] * (balance[i] + bend)
-        state.curvature[first + i] = 2.0 * own * counts[i]
+        bend = counts[0, i] * (scores[i] - centre) - sums[0, i]
+        gradient[i] = own * (counts[1, i] + 2.0 * bend)
+        loss += x[i] * (counts[1, i] + bend)
+        state.curvature[first + i] = 2.0 * own * counts[0, i]
     return plan.query_weight[q] * loss
 
 
 @njit
 def curve_query(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
     """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
-    n = len(v)
-    if plan.query_nodes[q] == plan.query_nodes[q + 1]:
-        out[:] = 0.0
-        return
-    first = plan.query_ptr[q]
-    sums = scratch.sums
-    sums[:n] = 0.0
-    if len(plan.weight) == 0:
-        add_pair_sums(plan, state, q, v, hinges.curve, 1.0, scratch.table, sums)
-        scale = 2.0 * plan.query_weight[q]
-        for i in range(n):
-            out[i] = state.curvature[first + i] * v[i] - scale * sums[i]
-        return
-    x = scratch.values
+    n, first = len(v), plan.query_ptr[q]
+    weighted = len(plan.weight) > 0
+    x, sums = scratch.values[:n], scratch.sums
     for i in range(n):
-        x[i] = plan.weight[first + i] * v[i]
-    add_pair_sums(plan, state, q, x, hinges.curve, 1.0, scratch.table, sums)
+        x[i] = plan.weight[first + i] * v[i] if weighted else v[i]
+    pair_sums(plan, state, q, x, hinges.scales[:1], hinges.signs[:1], scratch.table, sums)
     for i in range(n):
-        own = 2.0 * plan.query_weight[q] * plan.weight[first + i]
-        out[i] = state.curvature[first + i] * v[i] - own * sums[i]
+        own = 2.0 * plan.query_weight[q] * (plan.weight[first + i] if weighted else 1.0)
+        out[i] = state.curvature[first + i] * v[i] - own * sums[0, i]

@@ -13,8 +13,8 @@ mslr      2^y − 1  1/max(1, log2 r)  y >= 2  counts 0    stable    0          
 trec      y        1/log2(r + 1)     y >= 1  counts 0    doc id    of the list    padded
 ========  =======  ================  ======  ==========  ========  =============  ==========
 
-letor3, letor4 and mslr agree with Microsoft's scripts Eval-Score-3.0.pl, Eval-Score-4.0.pl
-and eval-score-mslr.pl; trec with trec_eval, where doc ids in descending order break ties.
+letor3, letor4 and mslr follow Microsoft's scripts Eval-Score-3.0.pl, Eval-Score-4.0.pl and
+eval-score-mslr.pl; trec follows trec_eval, where doc ids in descending order break ties.
 "None found" is a query without a relevant document; "stable" keeps documents of equal
 score in the order of the rows; the last two columns are cut-offs k beyond the end of a
 list of l documents, which "padded" fills up with irrelevant ones.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,10 @@ def _stop(label, graded, threshold):  # type: ignore[no-untyped-def]
 @njit
 def _depth(mean, limit):  # type: ignore[no-untyped-def]
     # Maclaurin's inequality: P_m <= (1 − mean)^m, so that few of the P_m are needed.
-    if mean >= 1.0:
-        return 1
-    return min(limit, 1 + int(_NEGLIGIBLE / -math.log1p(-mean))) if mean > 0.0 else 0
+    if mean <= 0.0 or mean >= 1.0:
+        return 1 if mean > 0.0 else 0
+    needed = _NEGLIGIBLE / -math.log1p(-mean)
+    return limit if needed >= limit else 1 + int(needed)
 
 
 @njit
@@ -104,7 +106,7 @@ def err_values(
     largest = float(ranking.lists.labels.max())
     if max_label is None:
         max_label = largest
-    elif not isinstance(max_label, (int, float)) or not largest <= max_label < math.inf:
+    elif not isinstance(max_label, Real) or not largest <= max_label < math.inf:
         raise DataError(
             f"max_label is {max_label!r}; expected a number of at least {largest:g}, "
             "the largest label in y"

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ._measure import Grouped, check_vector, group
+from ._measure import group
 from ._ranking import Floats, Ranking
 from ._registry import Metric, parse_metric
 from ._rules import resolve_rules
@@ -95,12 +94,7 @@ def evaluate(
     """
     wanted = _parse(metrics)
     rules = resolve_rules(flavour)
-    if query_ptr is None:
-        data = group(y, scores, qid, ties=rules.ties, doc_ids=doc_ids)
-    elif qid is not None:
-        raise DataError("qid and query_ptr cannot both be given: they say the same")
-    else:
-        data = _grouped(y, scores, query_ptr, rules.ties, doc_ids)
+    data = group(y, scores, qid, query_ptr=query_ptr, ties=rules.ties, doc_ids=doc_ids)
     ranking = Ranking(data.y, data.scores, data.query_ptr, rules.ties, n_threads)
     results = {metric.name: metric.values(ranking, rules) for metric in wanted}
     return Evaluation(
@@ -122,15 +116,3 @@ def _parse(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     if not wanted:
         raise DataError("metrics is empty; name at least one, such as ndcg@10")
     return wanted
-
-
-def _grouped(y: Any, scores: Any, query_ptr: Any, ties: str, doc_ids: Any) -> Grouped:
-    """Rows that stand together by query: numbers of queries take the place of their ids."""
-    query_ptr, n_docs = np.asarray(query_ptr), len(check_vector("y", y))
-    good = query_ptr.ndim == 1 and len(query_ptr) > 1 and query_ptr.dtype.kind in "iu"
-    if not good or query_ptr[0] != 0 or query_ptr[-1] != n_docs or (np.diff(query_ptr) < 1).any():
-        raise DataError(
-            f"query_ptr must be whole numbers that rise from 0 to the {n_docs} entries of y"
-        )
-    number = np.repeat(np.arange(len(query_ptr) - 1), np.diff(query_ptr))
-    return group(y, scores, number, ties=ties, doc_ids=doc_ids)

@@ -62,17 +62,31 @@ class Grouped(NamedTuple):
 
 
 def group(
-    y: Any, scores: Any, qid: Any = None, *, ties: str = "average", doc_ids: Any = None
+    y: Any,
+    scores: Any,
+    qid: Any = None,
+    *,
+    query_ptr: Any = None,
+    ties: str = "average",
+    doc_ids: Any = None,
 ) -> Grouped:
     """Check the caller's arrays and bring the rows of each query together.
 
-    For the tie policy "docno", rows of a query are put in descending order of their ids.
+    Where they stand together already, `query_ptr` can take the place of `qid`, and the
+    numbers of the queries that of their ids. For the tie policy "docno", rows of a query
+    are put in descending order of their ids.
     """
     y, scores = check_vector("y", y), check_vector("scores", scores)
     for name, other in (("scores", scores), ("qid", qid), ("doc_ids", doc_ids)):
-        if other is not None and len(other) != len(y):
+        if other is not None and _length(name, other) != len(y):
             raise DataError(f"{name} has {len(other)} entries but y has {len(y)}: give as many")
-    query_ptr, query_ids, order = group_by_query(qid, len(y))
+    if query_ptr is None:
+        query_ptr, query_ids, order = group_by_query(qid, len(y))
+    elif qid is not None:
+        raise DataError("qid and query_ptr cannot both be given: they say the same")
+    else:
+        query_ptr, order = _check_query_ptr(query_ptr, len(y)), None
+        query_ids = np.arange(len(query_ptr) - 1)
     # The sort by query is stable: the first row of a query here is its first row there.
     appearance = None if order is None else np.argsort(order[query_ptr[:-1]])
     if ties == "docno" and doc_ids is not None:
@@ -91,6 +105,21 @@ def _by_doc_id(
     order = np.arange(len(codes)) if order is None else order
     query = np.repeat(np.arange(len(query_ptr) - 1), np.diff(query_ptr))
     return order[np.lexsort((-codes[order], query))]
+
+
+def _length(name: str, values: Any) -> int:
+    try:
+        return len(values)
+    except TypeError:
+        raise DataError(f"{name} is {values!r}; expected one entry per document") from None
+
+
+def _check_query_ptr(query_ptr: Any, n_docs: int) -> NDArray[np.int64]:
+    query_ptr = np.asarray(query_ptr)
+    good = query_ptr.ndim == 1 and len(query_ptr) > 1 and query_ptr.dtype.kind in "iu"
+    if not good or query_ptr[0] != 0 or query_ptr[-1] != n_docs or (np.diff(query_ptr) < 1).any():
+        raise DataError(f"query_ptr must be whole numbers that rise from 0 to {n_docs}, len(y)")
+    return query_ptr.astype(np.int64)
 
 
 def check_vector(name: str, values: Any) -> Floats:

@@ -5,34 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._jit import njit
 from ..errors import DataError
 from ._measure import PerQuery, measure
 from ._ranking import Ranking
 from ._rules import check_choice
 
 
-def _alike(new: NDArray[np.bool_], query_ptr: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Count, per query, the pairs within runs of equal items; `new` marks where a run begins."""
-    new[query_ptr[:-1]] = True
-    heads = np.flatnonzero(new)
-    length = np.diff(heads, append=len(new)).astype(np.float64)
-    return np.add.reduceat(length * (length - 1) / 2, np.searchsorted(heads, query_ptr[:-1]))
-
-
-def _differs(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.concatenate([[True], values[1:] != values[:-1]])
+@njit
+def _pairs_range(lists, first, last, ideal, pairs, undecided):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        a, b = lists.query_ptr[q], lists.query_ptr[q + 1]
+        n_pairs, n_undecided, same, tied, alike = 0, 0, 0, 0, 0
+        for i in range(a, b):
+            # How many of the items above share the label; the score; both.
+            same = same + 1 if i > a and ideal[i] == ideal[i - 1] else 0
+            tied = tied + 1 if lists.tied[i] else 0
+            alike = alike + 1 if lists.tied[i] and lists.labels[i] == lists.labels[i - 1] else 0
+            n_pairs += i - a - same
+            n_undecided += tied - alike
+        pairs[q] = n_pairs
+        undecided[q] = n_undecided
 
 
 def pairwise_values(ranking: Ranking, average: str = "pairs") -> PerQuery:
     """Compute the pairwise accuracy of each query, weighted by its pairs or by one."""
-    # Within a group of equal scores the largest label stands first, so that the pairs
-    # that are in the wrong order are those with wrong scores, and equal ones are none.
     ranking = ranking.averaged
-    lists, ptr = ranking.lists, ranking.query_ptr
-    pairs = ranking.sizes * (ranking.sizes - 1) / 2 - _alike(_differs(ranking.ideal), ptr)
-    undecided = _alike(~lists.tied, ptr) - _alike(~lists.tied | _differs(lists.labels), ptr)
+    pairs, undecided = np.empty(ranking.n_queries), np.empty(ranking.n_queries)
+    ranking.each_query(_pairs_range, ranking.lists, ranking.ideal, pairs, undecided)
+    # In a group of equal scores the largest label stands first, so that labels in the
+    # wrong order have scores in the wrong order.
     right = pairs - ranking.n_wrong - undecided / 2
     values = np.full(ranking.n_queries, np.nan)
     np.divide(right, pairs, out=values, where=pairs > 0)

@@ -85,6 +85,9 @@ class Metric:
     def __str__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return parse_metric, (self.name,)  # other processes have the registry too
+
 
 def metric_names() -> tuple[str, ...]:
     """List the names of all metrics, without cut-offs and aliases.
@@ -122,7 +125,7 @@ def parse_metric(name: str | Metric) -> Metric:
             what = "cut-off" if option == "k" else "relevance level"
             raise DataError(f"metric {name!r}: {kind.name} has no {what}; write {kind.name!r}")
     k, rel = _cutoff(str(name), match["k"]), _level(str(name), match["rel"])
-    spelling = kind.name + ("" if rel is None else f"(rel={rel:g})")
+    spelling = kind.name + ("" if rel is None else f"(rel={rel:.15g})")
     return Metric(spelling + ("" if k is None else f"@{k}"), kind, k, rel)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -94,13 +95,13 @@ def _check_gain(gain: Any) -> None:
 
 
 def _check_no_relevant(value: Any) -> None:
-    number = isinstance(value, (int, float)) and (value in (0, 1) or math.isnan(value))
+    number = isinstance(value, Real) and (value in (0, 1) or math.isnan(value))
     if not number and not (isinstance(value, str) and value == SKIP):
         raise DataError(f'no_relevant is {value!r}; expected 0, 1, "skip" or nan')
 
 
 def _check_rel(rel: Any) -> None:
-    if isinstance(rel, bool) or not isinstance(rel, (int, float)) or not math.isfinite(rel):
+    if isinstance(rel, bool) or not isinstance(rel, Real) or not math.isfinite(rel):
         raise DataError(f"rel is {rel!r}; expected the smallest label that counts as relevant")
 
 

@@ -17,7 +17,8 @@ from .result import Result, Status, Step
 Vector = NDArray[np.float64]
 Callback = Callable[[Step], None]
 
-SAFE = 1e140  #: norms outside 1/SAFE … SAFE cannot be squared in double precision
+#: Between these, the gradient's norm g and products such as g'Hg can be had in double precision.
+SMALLEST_SLOPE, LARGEST_SLOPE = 1e-150, 1e70
 
 
 @dataclass
@@ -116,8 +117,8 @@ class Solver:
         slope = self.slope_at_zero
         if slope == 0:
             return  # w = 0 is the optimum, whatever the scale
-        if not 1 / SAFE < slope < SAFE:
+        if not SMALLEST_SLOPE < slope < LARGEST_SLOPE:
             raise DataError(
                 f"the gradient at w = 0 has norm {slope:.1e}, beyond what double precision can "
-                f"square: bring the features (and C = {self.problem.C:g}) nearer to 1"
+                f"work with: bring the features (and C = {self.problem.C:g}) nearer to 1"
             )

@@ -1,0 +1,36 @@
+# Each target sets up what it needs in .venv, beside this file; nothing has to be activated.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test bench lint clean
+
+demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
+	$(BIN)/linrank demo --dir demo
+
+test: .venv/test.stamp lint  ## everything that must hold before a change is taken
+	$(BIN)/python -m pytest -n 2
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m interpreted -p no:doctest
+
+lint: .venv/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/test.stamp  ## the figures of the README, side by side in one run
+	$(BIN)/python -m benchmarks.foundation
+
+clean:  ## forget what was built, and every compiled kernel
+	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "linrank needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
+	touch $@
+
+.venv/test.stamp: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@ .venv/demo.stamp

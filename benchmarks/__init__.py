@@ -1,0 +1,1 @@
+"""Benchmarks: every speed that linrank claims, measured side by side in one run."""

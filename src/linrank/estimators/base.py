@@ -1,0 +1,150 @@
+"""What all rankers share: checking input, scores, ranks, and the default metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..data.ranking import RankingData, check_finite, group_by_query
+from ..errors import DataError
+from ..metrics import ndcg
+
+Vector = NDArray[np.float64]
+
+DTYPES = [np.float64, np.float32]
+
+
+class LinearRanker(BaseEstimator):
+    """Base of the rankers that score by ``X @ coef_``."""
+
+    # Queries travel with the rows: with metadata routing on, no `set_fit_request` is needed.
+    __metadata_request__fit = {"qid": True, "sample_weight": True, "query_weight": True}
+    __metadata_request__score = {"qid": True, "sample_weight": True}
+
+    coef_: Vector
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "ranker"
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def predict(self, X: Any) -> Vector:
+        """Score documents; higher is better.
+
+        Only scores of documents of the same query can be compared.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+
+        Returns
+        -------
+        scores : float64 array of shape (n_docs,)
+        """
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, reset=False, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False
+        )
+        scores = X @ self.coef_
+        if not np.isfinite(scores).all():
+            check_finite(X, None)
+        return scores
+
+    def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
+        """The place of each document in its query: 1 is the best.
+
+        Documents with equal scores keep the order in which they are given.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+        qid : array of shape (n_docs,), optional
+            None: all documents belong to one query.
+
+        Returns
+        -------
+        ranks : int64 array of shape (n_docs,)
+        """
+        scores = self.predict(X)
+        query_ptr, _, order = group_by_query(qid, len(scores))
+        rows = np.arange(len(scores)) if order is None else order
+        query = np.repeat(np.arange(len(query_ptr) - 1), np.diff(query_ptr))
+        best_first = np.lexsort((-scores[rows], query))
+        ranks = np.empty(len(scores), np.int64)
+        ranks[rows[best_first]] = np.arange(len(scores)) - query_ptr[query] + 1
+        return ranks
+
+    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
+        """The mean NDCG@10 over the queries (see `linrank.ndcg` for its conventions).
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+        y : array of shape (n_docs,)
+        qid : array of shape (n_docs,), optional
+            Required when the ranker was fitted with `qid`.
+        sample_weight : ignored
+            Accepted because scikit-learn's pipelines pass it.
+        """
+        check_is_fitted(self)
+        if qid is None and self.fitted_with_qid_:
+            raise DataError(
+                "this ranker was fitted with qid, so score needs qid too; if all rows belong to "
+                "one query, pass qid=np.zeros(len(y))"
+            )
+        return ndcg(y, self.predict(X), qid, k=10)
+
+    def _ranking_data(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any
+    ) -> tuple[RankingData, Vector | None, Vector | None]:
+        """Check the arguments of `fit`; weights come back in the order of the data."""
+        X, y = validate_data(
+            self, X, y, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False,
+            ensure_min_samples=2, y_numeric=True,
+        )  # fmt: skip
+        names = getattr(self, "feature_names_in_", None)
+        data = RankingData(X, y, qid, feature_names=names)
+        self.fitted_with_qid_ = qid is not None
+        rows = slice(None) if data.order is None else data.order
+        documents = check_weight(sample_weight, data.n_docs, "sample_weight")
+        queries = check_weight(query_weight, data.n_docs, "query_weight")
+        if documents is not None:
+            documents = documents[rows]
+        if queries is not None:
+            queries = _one_per_query(queries[rows], data)
+        return data, documents, queries
+
+
+def check_weight(weight: Any, n_docs: int, name: str) -> Vector | None:
+    """Bring weights into a float64 vector, finite and not negative, with something to weigh."""
+    if weight is None:
+        return None
+    try:
+        weight = np.ascontiguousarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} cannot be read as numbers: {error}") from None
+    if weight.ndim == 0:
+        weight = np.full(n_docs, float(weight))
+    if weight.shape != (n_docs,):
+        raise DataError(f"{name} has shape {weight.shape} but X has {n_docs} rows: one per row")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise DataError(f"{name}[{bad[0]}] is {weight[bad[0]]}; weights must be finite and ≥ 0")
+    if not weight.any():
+        raise DataError(f"{name} is zero everywhere; at least one row must count")
+    return weight
+
+
+def _one_per_query(weight: Vector, data: RankingData) -> Vector:
+    first = weight[data.query_ptr[:-1]]
+    wrong = np.flatnonzero(weight != np.repeat(first, np.diff(data.query_ptr)))
+    if len(wrong):
+        name = data.qid[wrong[0]]
+        raise DataError(f"query_weight differs within query {name!r}; give its rows one value")
+    return first

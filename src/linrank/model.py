@@ -1,0 +1,170 @@
+"""`LinearModel`: learnt weights with what is needed to use them safely; JSON on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._files import atomic_write
+from ._version import __version__
+from .errors import DataError, FileFormatError
+
+FORMAT = "linrank-model"
+VERSION = 1
+
+
+class LinearModel:
+    """A linear score ``w'x``, with the names of its features and how it was learnt.
+
+    Parameters
+    ----------
+    coef : array of shape (n_features,)
+    feature_names : sequence of str, optional
+    index_base : {0, 1}
+        The number of the first feature in the LETOR files that it was trained on.
+    settings : mapping
+        The parameters of the training.
+    training : mapping
+        How the training went.
+
+    Examples
+    --------
+    >>> model = LinearModel([1.0, -0.5], feature_names=["bm25", "length"])
+    >>> model.predict([[2.0, 1.0], [1.0, 4.0]]).tolist()
+    [1.5, -1.0]
+    >>> model.largest(1)
+    [('bm25', 1.0)]
+    """
+
+    def __init__(
+        self,
+        coef: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        index_base: int = 1,
+        settings: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.coef: NDArray[np.float64] = np.array(coef, dtype=np.float64)
+        if self.coef.ndim != 1 or not np.isfinite(self.coef).all():
+            raise DataError("coef must be a vector of finite numbers")
+        if feature_names is not None and len(feature_names) != len(self.coef):
+            raise DataError(
+                f"feature_names has {len(feature_names)} entries for {len(self.coef)} weights"
+            )
+        self.feature_names = None if feature_names is None else [str(n) for n in feature_names]
+        self.index_base = index_base
+        self.settings = dict(settings or {})
+        self.training = dict(training or {})
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.coef)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Score documents; higher is better."""
+        X = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.n_features:
+            raise DataError(f"X has shape {X.shape} but the model has {self.n_features} features")
+        return X @ self.coef
+
+    def names(self) -> list[str]:
+        """The feature names, or their numbers in LETOR files where there are none."""
+        if self.feature_names is not None:
+            return self.feature_names
+        return [str(self.index_base + f) for f in range(self.n_features)]
+
+    def largest(self, n: int) -> list[tuple[str, float]]:
+        """The n features with the largest absolute weights."""
+        names = self.names()
+        order = np.argsort(-np.abs(self.coef), kind="stable")[:n]
+        return [(names[f], float(self.coef[f])) for f in order]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON; an existing file is replaced only when all is written."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "linrank": __version__,
+            "n_features": self.n_features,
+            "index_base": self.index_base,
+            "feature_names": self.feature_names,
+            "settings": _plain(self.settings),
+            "training": _plain(self.training),
+            "weights": self.coef.tolist(),
+        }
+        with atomic_write(path, "w") as file:
+            json.dump(content, file, indent=1, allow_nan=False)
+            file.write("\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LinearModel:
+        """Read a model; nothing in the file is executed."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
+        except ValueError as error:  # not JSON, or not UTF-8
+            raise FileFormatError(f"{path}: not a linrank model, or damaged: {error}") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise FileFormatError(f"{path}: not a linrank model (no format {FORMAT!r} in it)")
+        if not isinstance(content.get("version"), int):
+            raise FileFormatError(f"{path}: damaged: its version is not a number")
+        if content["version"] > VERSION:
+            raise FileFormatError(
+                f"{path}: written by a newer linrank ({content.get('linrank', 'unknown')}, file "
+                f"version {content['version']}); this one ({__version__}) reads up to {VERSION}"
+            )
+        return cls._from_content(content, path)
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any], path: Any) -> LinearModel:
+        try:
+            if content["index_base"] not in (0, 1):
+                raise DataError(f"index_base is {content['index_base']!r}")
+            model = cls(
+                _numbers(content["weights"]),
+                feature_names=_names(content["feature_names"]),
+                index_base=content["index_base"],
+                settings=content["settings"],
+                training=content["training"],
+            )
+            if model.n_features != content["n_features"]:
+                raise DataError(
+                    f"{model.n_features} weights where n_features is {content['n_features']}"
+                )
+        except KeyError as error:
+            raise FileFormatError(f"{path}: damaged: {error} is missing") from None
+        except (DataError, TypeError, ValueError) as error:
+            raise FileFormatError(f"{path}: damaged: {error}") from None
+        return model
+
+
+def _numbers(values: Any) -> list[float]:
+    if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
+        raise DataError("weights is not a list of numbers")
+    return values
+
+
+def _names(values: Any) -> list[str] | None:
+    if values is not None and not (
+        isinstance(values, list) and all(isinstance(v, str) for v in values)
+    ):
+        raise DataError("feature_names is not a list of names")
+    return values
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON can hold them; what it cannot is written as text."""
+    return json.loads(json.dumps(dict(settings), default=_as_plain))
+
+
+def _as_plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)

@@ -1,0 +1,144 @@
+"""From data to weights: one C, or a whole grid of them with warm starts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data.ranking import RankingData
+from .engines.threads import ThreadEngine
+from .errors import DataError, NotConvergedWarning
+from .losses.pairwise import get_loss
+from .metrics import evaluate, parse_metric
+from .problem import Problem
+from .solvers import Result, Status, Step, make_solver
+
+Vector = NDArray[np.float64]
+
+#: The grid of Lee & Lin 2014, §4.4: C = 2^-15, 2^-14, …, 2^10.
+C_GRID = tuple(2.0**power for power in range(-15, 11))
+
+
+@dataclass
+class RegularizationPath:
+    """The solutions for a grid of C.
+
+    Attributes
+    ----------
+    Cs : float64 array of shape (n_Cs,), increasing
+    coefs : float64 array of shape (n_Cs, n_features)
+    results : list of Result
+    """
+
+    Cs: Vector
+    coefs: Vector
+    results: list[Result]
+
+    def __len__(self) -> int:
+        return len(self.Cs)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C cut the path short."""
+        return bool(self.results) and self.results[-1].status is Status.INTERRUPTED
+
+    def evaluate(self, data: RankingData, metric: str = "ndcg@10", **options: Any) -> Vector:
+        """The mean of a metric on other data, for each C."""
+        return np.array(
+            [mean_metric(data, data.X @ coef, metric, **options) for coef in self.coefs]
+        )
+
+
+def mean_metric(data: RankingData, scores: Vector, metric: str, **options: Any) -> float:
+    """The mean of one metric over the queries of the data."""
+    found = evaluate(data.y, scores, query_ptr=data.query_ptr, metrics=[metric], **options)
+    return found.mean[parse_metric(metric).name]
+
+
+def best_index(values: Vector) -> int:
+    """The first (so the smallest C) of the largest values.
+
+    Examples
+    --------
+    >>> best_index(np.array([0.3, 0.5, 0.5]))
+    1
+    """
+    if np.isnan(values).all():
+        raise DataError("the metric is undefined for every C: no query can be evaluated")
+    return int(np.nanargmax(values))
+
+
+def make_problem(
+    data: RankingData,
+    C: float = 1.0,
+    *,
+    loss: str = "squared_hinge",
+    normalize: str | None = None,
+    sample_weight: Vector | None = None,
+    query_weight: Vector | None = None,
+    n_threads: int | None = None,
+) -> Problem:
+    """The problem of ranking the data; weights are in the data's own row and query order."""
+    engine = ThreadEngine(data, get_loss(loss), sample_weight, query_weight, normalize, n_threads)
+    if engine.n_pairs == 0:
+        raise DataError(
+            "there is no pair to learn from: within every query all labels are equal "
+            f"({data.n_queries} queries, {data.n_docs} documents)"
+        )
+    return Problem(engine, C)
+
+
+def regularization_path(
+    problem: Problem,
+    Cs: Sequence[float] = C_GRID,
+    *,
+    tol: float = 1e-3,
+    solver: str = "auto",
+    max_iter: int = 1000,
+    callback: Callable[[float, Step], None] | None = None,
+) -> RegularizationPath:
+    """Solve a problem for each C in increasing order, starting from the solution before.
+
+    Parameters
+    ----------
+    problem : Problem
+        From `make_problem`; its own C does not matter.
+    Cs : sequence of float
+    tol, solver, max_iter
+        See `linrank.RankSVM`.
+    callback : callable, optional
+        Called with C and a `Step` after every iteration.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.path import make_problem, regularization_path
+    >>> path = regularization_path(make_problem(make_ranking(random_state=0)), [0.01, 1.0])
+    >>> path.coefs.shape
+    (2, 20)
+    """
+    grid = np.unique(np.asarray(Cs, dtype=np.float64))
+    if not len(grid):
+        raise DataError("Cs is empty; give at least one C")
+    results: list[Result] = []
+    w0 = None
+    for C in grid:
+        report = None if callback is None else (lambda step, C=C: callback(C, step))
+        method = make_solver(solver, tol=tol, max_iter=max_iter, callback=report)
+        results.append(method.solve(problem.with_C(C), w0))
+        w0 = results[-1].coef
+        if results[-1].status is Status.INTERRUPTED:
+            break
+    coefs = np.array([result.coef for result in results])
+    return RegularizationPath(grid[: len(results)], coefs, results)
+
+
+def warn_if_unfinished(result: Result) -> None:
+    """Say so when a solver stopped before its stopping rule was met."""
+    if not result.converged:
+        warnings.warn(result.message, NotConvergedWarning, stacklevel=3)

@@ -1,0 +1,292 @@
+"""From data to a model that can be saved: with one C, or with the best of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data.ranking import RankingData
+from .errors import DataError
+from .metrics import parse_metric
+from .model import LinearModel
+from .path import (
+    C_GRID,
+    RegularizationPath,
+    best_index,
+    make_problem,
+    mean_metric,
+    regularization_path,
+)
+from .problem import Problem
+from .solvers import Result, Status, Step, make_solver
+
+Vector = NDArray[np.float64]
+Callback = Callable[[float, Step, int], None]  #: C, step, and the fold (0: all of the data)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What C is chosen by: the mean of a metric on documents that were not trained on."""
+
+    metric: str = "ndcg@10"
+    flavour: str = "standard"
+
+    def mean(self, data: RankingData, scores: Vector) -> float:
+        """Average over the queries of the data; NaN where no query can be measured."""
+        doc_ids = data.doc_ids if self.flavour == "trec" else None
+        return mean_metric(data, scores, self.metric, flavour=self.flavour, doc_ids=doc_ids)
+
+    def check(self, data: RankingData) -> None:
+        """Refuse data on which the metric is undefined, before anything is trained."""
+        if np.isnan(self.mean(data, np.zeros(data.n_docs))):
+            raise DataError(
+                f"C cannot be chosen by {parse_metric(self.metric).name}: it is undefined in all "
+                f"{data.n_queries} queries of the held-out data"
+            )
+
+
+@dataclass
+class Training:
+    """A trained model and how it came about.
+
+    Attributes
+    ----------
+    model : LinearModel
+    result : Result
+        Of the solver, for the model's C.
+    C : float
+    n_pairs, n_levels, n_empty_queries : int
+        What was learnt from; queries without pairs are skipped.
+    value : float or None
+        The criterion on the held-out data (for folds: the mean over them).
+    Cs, values : float64 arrays or None
+        Where C was chosen: the grid, and the criterion for each of its C.
+    path : RegularizationPath or None
+        The solutions for `Cs`, where they are of all of the data.
+    interrupted : bool
+        Whether Ctrl-C cut the work short; the model is the best until then.
+    folds_done : int or None
+        Where Ctrl-C came while C was chosen by folds: how many were finished. The weights
+        are then those of the first fold, which has not seen the queries held out there.
+    """
+
+    model: LinearModel
+    result: Result
+    C: float
+    n_pairs: int
+    n_levels: int
+    n_empty_queries: int
+    value: float | None = None
+    Cs: Vector | None = None
+    values: Vector | None = None
+    path: RegularizationPath | None = None
+    interrupted: bool = False
+    folds_done: int | None = None
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains models with one group of settings.
+
+    Parameters
+    ----------
+    tol, solver, normalize, max_iter, n_threads
+        See `linrank.RankSVM`.
+    criterion : Criterion
+        What C is chosen by, and what is measured on held-out data.
+    callback : callable, optional
+        Called with C, a `Step`, and the number of the fold (0: all of the data) after every
+        iteration.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.training import Trainer
+    >>> data, valid = make_ranking(random_state=0), make_ranking(random_state=1)
+    >>> Trainer().train(data, C=0.1).model.n_features
+    20
+    >>> Trainer().train_on_grid(data, valid, [0.01, 1.0]).values.shape
+    (2,)
+    >>> Trainer().train_by_folds(data, 3, [0.01, 1.0]).C in (0.01, 1.0)
+    True
+    """
+
+    tol: float = 1e-3
+    solver: str = "auto"
+    normalize: str | None = None
+    max_iter: int = 1000
+    n_threads: int | None = None
+    criterion: Criterion = field(default_factory=Criterion)
+    callback: Callback | None = None
+
+    def train(
+        self,
+        data: RankingData,
+        C: float = 1.0,
+        *,
+        w0: Vector | None = None,
+        valid: RankingData | None = None,
+    ) -> Training:
+        """Train with one C, from zero or from the weights `w0`."""
+        if w0 is not None and len(w0) != data.n_features:
+            raise DataError(
+                f"the weights to start from have {len(w0)} features, the data {data.n_features}"
+            )
+        callback = self.callback
+        report = None if callback is None else (lambda step: callback(C, step, 0))
+        problem = self._problem(data, C)
+        method = make_solver(self.solver, tol=self.tol, max_iter=self.max_iter, callback=report)
+        result = _with_weights([method.solve(problem, w0)])[0]
+        value = None
+        if valid is not None:
+            value = self.criterion.mean(valid, valid.X @ result.coef)
+        return self._training(problem, result, C, value)
+
+    def train_on_grid(
+        self, data: RankingData, valid: RankingData, Cs: Sequence[float] = C_GRID
+    ) -> Training:
+        """Train with every C, with warm starts, and keep the best on the held-out data."""
+        self.criterion.check(valid)
+        problem = self._problem(data)
+        path, values, interrupted = self._path(problem, valid, Cs, 0)
+        training = self._best(problem, path, values)
+        return replace(training, Cs=path.Cs, values=values, path=path, interrupted=interrupted)
+
+    def train_by_folds(
+        self, data: RankingData, n_folds: int = 5, Cs: Sequence[float] = C_GRID
+    ) -> Training:
+        """Choose C by query folds, as `linrank.RankSVMCV` does, and train on all of the data."""
+        from .estimators.ranksvm import RankSVMCV, _mean_of_folds
+
+        n_groups, what = (data.n_queries, "queries")
+        if data.n_queries == 1:
+            n_groups, what = data.n_docs, "documents of one query"
+        if not 2 <= n_folds <= n_groups:
+            raise DataError(f"there are {n_groups} {what}: {n_folds} folds cannot be made of them")
+        columns: list[Vector] = []
+        first: Training | None = None
+        for fold, (rows, others) in enumerate(RankSVMCV(cv=n_folds)._folds(data), 1):
+            problem = self._problem(data.take(rows))
+            path, values, interrupted = self._path(problem, data.take(others), Cs, fold)
+            if first is None and not np.isnan(values).all():
+                first = self._best(problem, path, values)
+            if interrupted:
+                return _interrupted(first, fold - 1)
+            columns.append(values)
+        means = _mean_of_folds(np.array(columns).T)
+        return self._refit(data, np.unique(Cs), means)
+
+    def _refit(self, data: RankingData, Cs: Vector, means: Vector) -> Training:
+        """Train on all of the data with the best C, by way of the smaller ones."""
+        best = best_index(means)
+        problem = self._problem(data)
+        path = self._solutions(problem, Cs[: best + 1], 0)
+        last = len(path) - 1
+        training = self._training(problem, path.results[last], Cs[last], means[last])
+        return replace(training, Cs=Cs, values=means, interrupted=path.interrupted or last < best)
+
+    def _problem(self, data: RankingData, C: float = 1.0) -> Problem:
+        return make_problem(data, C, normalize=self.normalize, n_threads=self.n_threads)
+
+    def _solutions(self, problem: Problem, Cs: Any, fold: int) -> RegularizationPath:
+        callback = self.callback
+        report = None if callback is None else (lambda C, step: callback(C, step, fold))
+        path = regularization_path(
+            problem, Cs, tol=self.tol, solver=self.solver, max_iter=self.max_iter, callback=report
+        )
+        results = _with_weights(path.results)
+        return RegularizationPath(path.Cs[: len(results)], path.coefs[: len(results)], results)
+
+    def _path(
+        self, problem: Problem, valid: RankingData, Cs: Sequence[float], fold: int
+    ) -> tuple[RegularizationPath, Vector, bool]:
+        """Solve and measure for each C; the last value says whether Ctrl-C cut it short."""
+        path = self._solutions(problem, Cs, fold)
+        values = np.full(len(path), np.nan)
+        try:
+            for k, coef in enumerate(path.coefs):
+                values[k] = self.criterion.mean(valid, valid.X @ coef)
+        except KeyboardInterrupt:
+            if np.isnan(values).all():
+                raise
+            return path, values, True
+        return path, values, len(path) < len(np.unique(Cs)) or path.interrupted
+
+    def _best(self, problem: Problem, path: RegularizationPath, values: Vector) -> Training:
+        k = best_index(values)
+        return self._training(problem, path.results[k], path.Cs[k], values[k])
+
+    def _training(
+        self, problem: Problem, result: Result, C: float, value: float | None
+    ) -> Training:
+        engine = problem.engine
+        data = engine.data
+        return Training(
+            model=self._model(data, result, float(C), value, engine.n_pairs),
+            result=result,
+            C=float(C),
+            n_pairs=engine.n_pairs,
+            n_levels=len(np.unique(data.y)),
+            n_empty_queries=engine.n_empty_queries,
+            value=None if value is None else float(value),
+            interrupted=result.status is Status.INTERRUPTED,
+        )
+
+    def _model(
+        self, data: RankingData, result: Result, C: float, value: float | None, n_pairs: int
+    ) -> LinearModel:
+        settings = {
+            "C": C,
+            "tol": self.tol,
+            "solver": self.solver,
+            "normalize": self.normalize,
+            "max_iter": self.max_iter,
+        }
+        training = training_summary(result, n_pairs, data.n_queries)
+        if value is not None:
+            training["held_out"] = {
+                "metric": parse_metric(self.criterion.metric).name,
+                "flavour": self.criterion.flavour,
+                "mean": None if np.isnan(value) else float(value),
+            }
+        return LinearModel(
+            result.coef,
+            feature_names=data.feature_names,
+            index_base=data.index_base,
+            settings=settings,
+            training=training,
+        )
+
+
+def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:
+    """Put together what a model file says about how its weights were learnt."""
+    return {
+        "status": result.status.name.lower(),
+        "objective": result.objective,
+        "gradient_norm": result.gradient_norm,
+        "iterations": result.n_iter,
+        "hessian_products": result.n_products,
+        "seconds": round(result.seconds, 3),
+        "pairs": n_pairs,
+        "queries": n_queries,
+    }
+
+
+def _with_weights(results: list[Result]) -> list[Result]:
+    """Leave out the result of a Ctrl-C that came before anything was learnt."""
+    if not np.isfinite(results[-1].objective):
+        results = results[:-1]
+    if not results:
+        raise KeyboardInterrupt
+    return results
+
+
+def _interrupted(first: Training | None, folds_done: int) -> Training:
+    """Make do with the first fold's weights, where there are any."""
+    if first is None:
+        raise KeyboardInterrupt
+    return replace(first, interrupted=True, folds_done=folds_done)

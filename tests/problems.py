@@ -1,0 +1,43 @@
+"""Small ranking problems of every kind, shared by the tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from linrank import RankingData
+
+#: name -> (labels' maker, queries' maker); n documents each
+KINDS = {
+    "two levels": (lambda rng, n: rng.integers(0, 2, n), lambda rng, n: rng.integers(0, 4, n)),
+    "five levels": (lambda rng, n: rng.integers(0, 5, n), lambda rng, n: rng.integers(0, 3, n)),
+    "nine levels": (lambda rng, n: rng.integers(0, 9, n), lambda rng, n: np.zeros(n, int)),
+    "ten levels": (lambda rng, n: rng.integers(0, 10, n), lambda rng, n: np.zeros(n, int)),
+    "all distinct": (lambda rng, n: rng.permutation(n), lambda rng, n: np.zeros(n, int)),
+    "real labels": (lambda rng, n: rng.standard_normal(n), lambda rng, n: rng.integers(0, 3, n)),
+    "one level": (lambda rng, n: np.ones(n), lambda rng, n: rng.integers(0, 3, n)),
+    "one document each": (lambda rng, n: rng.integers(0, 3, n), lambda rng, n: np.arange(n)),
+    "pairs of documents": (lambda rng, n: rng.integers(0, 3, n), lambda rng, n: np.arange(n) // 2),
+}
+
+
+def make_problem_arrays(kind, n=90, d=4, seed=0, tied=False):
+    """X, y, qid of a kind of problem, in random row order."""
+    rng = np.random.default_rng(seed)
+    labels, queries = KINDS[kind]
+    X = rng.standard_normal((n, d))
+    X[rng.random((n, d)) < 0.4] = 0.0
+    if tied:
+        X = np.round(X)
+    return X, labels(rng, n).astype(float), queries(rng, n)
+
+
+def as_form(X, form):
+    """X as "dense64", "dense32", "csr64" or "csr32"."""
+    X = X.astype(np.float32 if form.endswith("32") else np.float64)
+    return sparse.csr_array(X) if form.startswith("csr") else X
+
+
+def in_data_order(data: RankingData, values):
+    """Values given per caller's row, in the row order of the data."""
+    return values if data.order is None else values[data.order]

@@ -1,0 +1,184 @@
+"""Slow, obviously right twins of everything that linrank computes fast."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import numpy as np
+
+
+def preference_pairs(y, qid):
+    """All (i, j) of one query with label i above label j."""
+    return [
+        (i, j) for i in range(len(y)) for j in range(len(y)) if qid[i] == qid[j] and y[i] > y[j]
+    ]
+
+
+def pairwise_loss(scores, y, qid, hinges, weight=None, query_weight=None):
+    """Σ over pairs of weight·Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)², t = s_i − s_j."""
+    weight = np.ones(len(y)) if weight is None else weight
+    query_weight = np.ones(len(y)) if query_weight is None else query_weight
+    total = 0.0
+    for i, j in preference_pairs(y, qid):
+        for tau, a, c in hinges:
+            gap = max(0.0, tau - (scores[i] - scores[j]))
+            total += query_weight[i] * weight[i] * weight[j] * (a * gap + c * gap**2)
+    return total
+
+
+def pairwise_gradient(scores, y, qid, hinges, weight=None, query_weight=None):
+    """The derivative of `pairwise_loss` in the scores."""
+    weight = np.ones(len(y)) if weight is None else weight
+    query_weight = np.ones(len(y)) if query_weight is None else query_weight
+    gradient = np.zeros(len(y))
+    for i, j in preference_pairs(y, qid):
+        for tau, a, c in hinges:
+            gap = max(0.0, tau - (scores[i] - scores[j]))
+            slope = query_weight[i] * weight[i] * weight[j] * (a * (gap > 0) + 2 * c * gap)
+            gradient[i] -= slope
+            gradient[j] += slope
+    return gradient
+
+
+def pairwise_hessian(scores, y, qid, hinges, weight=None, query_weight=None):
+    """The (generalised) second derivative of `pairwise_loss` in the scores, as a matrix."""
+    weight = np.ones(len(y)) if weight is None else weight
+    query_weight = np.ones(len(y)) if query_weight is None else query_weight
+    hessian = np.zeros((len(y), len(y)))
+    for i, j in preference_pairs(y, qid):
+        for tau, _, c in hinges:
+            if tau - (scores[i] - scores[j]) > 0:
+                curve = 2 * c * query_weight[i] * weight[i] * weight[j]
+                hessian[i, i] += curve
+                hessian[j, j] += curve
+                hessian[i, j] -= curve
+                hessian[j, i] -= curve
+    return hessian
+
+
+def ranksvm_optimum(X, y, qid, C):
+    """Minimise the RankSVM objective on explicit differences with scikit-learn's LinearSVC.
+
+    The differences x_i − x_j, each once as it is with label +1 and once negated with label
+    −1 at half the C, make the same problem without an intercept.
+    """
+    from sklearn.svm import LinearSVC
+
+    differences = np.array([X[i] - X[j] for i, j in preference_pairs(y, qid)])
+    both = np.vstack([differences, -differences])
+    labels = np.repeat([1, -1], len(differences))
+    svm = LinearSVC(
+        loss="squared_hinge", dual=False, fit_intercept=False, C=C / 2, tol=1e-12, max_iter=100_000
+    )
+    return svm.fit(both, labels).coef_[0]
+
+
+# Metrics: one query at a time, ties by trying every order.
+
+
+def metric_of_list(name, labels, *, k=None, gain="exp2", discount="log2", rel=1.0, max_label=None):
+    """A metric of labels in ranked order, or None where nothing is relevant."""
+    n = len(labels)
+    k = n if k is None else k
+    if name in ("ndcg", "mean-ndcg"):
+        gains = [(2.0 ** max(y, 0) - 1 if gain == "exp2" else max(y, 0)) for y in labels]
+        if max(gains) == 0:
+            return None
+
+        def dcg(values, cutoff):
+            letor = discount == "letor"
+            return sum(
+                value / (max(1.0, math.log2(r)) if letor else math.log2(r + 1))
+                for r, value in enumerate(values[:cutoff], start=1)
+            )
+
+        at = [dcg(gains, p) / dcg(sorted(gains, reverse=True), p) for p in range(1, n + 1)]
+        return sum(at) / n if name == "mean-ndcg" else at[min(k, n) - 1]
+    if name == "err":
+        if max(labels) <= 0:
+            return None
+        reached, total = 1.0, 0.0
+        for r, y in enumerate(labels[:k], start=1):
+            stop = (2.0 ** max(y, 0) - 1) / 2.0**max_label
+            total += reached * stop / r
+            reached *= 1 - stop
+        return total
+    relevant = [y >= rel for y in labels]
+    if not any(relevant):
+        return None
+    ranks = [r for r, hit in enumerate(relevant[:k], start=1) if hit]
+    if name == "p":
+        return len(ranks) / k
+    if name == "map":
+        return sum((i + 1) / r for i, r in enumerate(ranks)) / sum(relevant)
+    assert name == "mrr"
+    return 1 / ranks[0] if ranks else 0.0
+
+
+def orders_of_ties(labels, scores):
+    """The labels in every order that sorts the scores from large to small."""
+    levels = sorted(set(scores), reverse=True)
+    groups = [[y for y, s in zip(labels, scores, strict=True) if s == level] for level in levels]
+    for parts in itertools.product(*(itertools.permutations(group) for group in groups)):
+        yield list(itertools.chain.from_iterable(parts))
+
+
+def metric_of_query(name, labels, scores, ties="average", **options):
+    """A metric of one query: the mean, the least or the largest over all orders of ties."""
+    orders = list(orders_of_ties(labels, scores))
+    if ties == "stable":
+        orders = orders[:1]  # permutations come in the order of the rows first
+    values = [metric_of_list(name, order, **options) for order in orders]
+    if values[0] is None:
+        return math.nan
+    if ties in ("average", "stable"):
+        return math.fsum(values) / len(values)
+    return min(values) if ties == "pessimistic" else max(values)
+
+
+def pair_counts(labels, scores):
+    """The pairs of one query that are ranked right (a tie is one half), and all pairs."""
+    pairs = preference_pairs(labels, np.zeros(len(labels)))
+    right = sum((scores[i] > scores[j]) + 0.5 * (scores[i] == scores[j]) for i, j in pairs)
+    return right, len(pairs)
+
+
+def read_letor_slow(text):
+    """Read LETOR bytes line by line: a list of (label, qid, {index: value}, comment).
+
+    Raises ValueError where `read_letor` must refuse the text with the default options.
+    """
+    number = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+    def to_float(token):
+        if not number.fullmatch(token) or math.isinf(float(token)):
+            raise ValueError(f"not a finite number: {token!r}")
+        return float(token)
+
+    rows = []
+    for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        content, _, comment = line.partition(b"#")
+        if not content.strip():
+            continue
+        if re.search(rb"[\x00-\x08\x0e-\x1f]", content):
+            raise ValueError("a control character")
+        label, *tokens = content.split()
+        qid, entries, previous = None, {}, -1
+        if tokens and tokens[0].startswith(b"qid:"):
+            qid = tokens.pop(0)[4:].decode()
+            if not qid:
+                raise ValueError("an empty qid")
+        for token in tokens:
+            index, value = token.split(b":")
+            if not re.fullmatch(rb"[0-9]+", index) or not previous < int(index) < 2**31 - 1:
+                raise ValueError(f"index {index!r} behind {previous}")
+            previous = int(index)
+            entries[previous] = to_float(value)
+        rows.append((to_float(label), qid, entries, comment.strip(bytes(range(33)))))
+    if not any(entries for _, _, entries, _ in rows):
+        raise ValueError("no document, or no feature")
+    if len({qid is None for _, qid, _, _ in rows}) == 2:
+        raise ValueError("a qid on some lines only")
+    return rows

@@ -1,0 +1,290 @@
+"""The scikit-learn surface."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from problems import as_form, make_problem_arrays
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from linrank import (
+    DataError,
+    NotConvergedWarning,
+    QueryKFold,
+    RankSVM,
+    RankSVMCV,
+    make_ranking,
+    ndcg,
+)
+
+
+@parametrize_with_checks([RankSVM(), RankSVMCV(Cs=[0.01, 0.1, 1.0], cv=3)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    """A problem with three queries in random row order."""
+    return make_problem_arrays("five levels", n=120)
+
+
+@pytest.fixture
+def routing():
+    """Metadata routing switched on for one test."""
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def fit(X, y, qid, **options):
+    return RankSVM(tol=1e-9, **options).fit(X, y, qid=qid)
+
+
+def test_row_order_and_type_of_qid_do_not_matter(arrays):
+    X, y, qid = arrays
+    expected = fit(X, y, qid).coef_
+    shuffle = np.random.default_rng(0).permutation(len(y))
+    np.testing.assert_allclose(fit(X[shuffle], y[shuffle], qid[shuffle]).coef_, expected)
+    for names in (
+        qid.astype(str),
+        -qid * 10**12,
+        qid + 0.5,
+        [("query", int(q)) for q in qid],
+        np.array([f"q{q}" for q in qid], dtype=object),
+        pd.Series(qid).astype("category"),
+    ):
+        if isinstance(names, list):  # tuples as ids: one object per row
+            column = np.empty(len(names), dtype=object)
+            column[:] = names
+            names = column
+        np.testing.assert_allclose(fit(X, y, names).coef_, expected)
+
+
+def test_order_does_not_matter_at_the_default_tolerance_either():
+    """Rounding apart, the whole run is the same, sampled preconditioner and all."""
+    data = make_ranking(n_queries=400, docs_per_query=12, n_features=5, random_state=0)
+    names = np.array([f"query {q % 97}/{q}" for q in data.qid])
+    expected = RankSVM().fit(data.X, data.y, data.qid).coef_
+    shuffle = np.random.default_rng(0).permutation(data.n_docs)
+    other = RankSVM().fit(data.X[shuffle], data.y[shuffle], names[shuffle]).coef_
+    np.testing.assert_allclose(other, expected, rtol=1e-7)
+
+
+def test_same_bits_again(arrays):
+    X, y, qid = arrays
+    first, second = RankSVM(n_threads=2).fit(X, y, qid), RankSVM(n_threads=2).fit(X, y, qid)
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+
+
+def test_only_the_order_of_labels_matters(arrays):
+    X, y, qid = arrays
+    np.testing.assert_array_equal(fit(X, y, qid).coef_, fit(X, np.exp(y) * 1e6 - 3, qid).coef_)
+
+
+def test_weight_zero_is_removal_and_weight_k_is_k_copies(arrays):
+    X, y, qid = arrays
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    copies = np.repeat(np.arange(len(y)), weight)
+    expected = fit(X[copies], y[copies], qid[copies])
+    weighted = RankSVM(tol=1e-9).fit(X, y, qid, sample_weight=weight)
+    np.testing.assert_allclose(weighted.coef_, expected.coef_, rtol=1e-6)
+    assert weighted.result_.objective == pytest.approx(expected.result_.objective)
+
+
+@pytest.mark.parametrize("normalize", [None, "pairs", "queries"])
+def test_query_weights_are_copies_of_queries(arrays, normalize):
+    X, y, qid = arrays
+    times = np.array([0, 1, 3])[qid]
+    rows, copy = zip(*[(i, c) for i, t in enumerate(times) for c in range(t)], strict=True)
+    rows, copy = np.array(rows), np.array(copy)
+    expected = fit(X[rows], y[rows], qid[rows] * 10 + copy, normalize=normalize)
+    weighted = RankSVM(tol=1e-9, normalize=normalize).fit(X, y, qid, query_weight=times)
+    np.testing.assert_allclose(weighted.coef_, expected.coef_, rtol=1e-6)
+
+
+def test_rank_counts_from_the_best(arrays):
+    X, y, qid = arrays
+    ranker = RankSVM().fit(X, y, qid)
+    ranks, scores = ranker.rank(X, qid), ranker.predict(X)
+    for q in np.unique(qid):
+        mine = qid == q
+        np.testing.assert_array_equal(
+            np.argsort(ranks[mine]), np.argsort(-scores[mine], kind="stable")
+        )
+        assert sorted(ranks[mine]) == list(range(1, mine.sum() + 1))
+
+
+def test_score_is_mean_ndcg_at_10_and_does_not_guess(arrays):
+    X, y, qid = arrays
+    ranker = RankSVM().fit(X, y, qid)
+    assert ranker.score(X, y, qid) == ndcg(y, ranker.predict(X), qid, k=10)
+    with pytest.raises(DataError, match="fitted with qid, so score needs qid too"):
+        ranker.score(X, y)
+    alone = RankSVM().fit(X, y)
+    assert alone.score(X, y) == ndcg(y, alone.predict(X), k=10)
+
+
+def test_grid_search_without_routing_cannot_go_wrong_silently(arrays):
+    X, y, qid = arrays
+    search = GridSearchCV(RankSVM(), {"C": [0.1, 1.0]}, cv=QueryKFold(3), error_score="raise")
+    with pytest.raises(DataError, match="score needs qid too"):
+        search.fit(X, y, groups=qid, qid=qid)
+
+
+@pytest.mark.usefixtures("routing")
+def test_metadata_routing_needs_no_boilerplate(arrays):
+    X, y, qid = arrays
+    names = np.array([f"q{q}" for q in qid])
+    found = cross_validate(RankSVM(), X, y, cv=QueryKFold(3), params={"qid": names})
+    by_hand = []
+    for train, test in QueryKFold(3).split(X, y, names):
+        ranker = RankSVM().fit(X[train], y[train], names[train])
+        by_hand.append(ranker.score(X[test], y[test], names[test]))
+    np.testing.assert_allclose(found["test_score"], by_hand)
+    pipeline = make_pipeline(StandardScaler(), RankSVM())
+    search = GridSearchCV(pipeline, {"ranksvm__C": [1e-3, 1.0]}, cv=QueryKFold(3))
+    search.fit(X, y, qid=names)
+    assert 0 < search.best_score_ <= 1
+    assert search.score(X, y, qid=names) > 0
+    weighted = cross_validate(
+        RankSVM(), X, y, cv=QueryKFold(3), params={"qid": names, "sample_weight": np.ones(len(y))}
+    )
+    np.testing.assert_allclose(weighted["test_score"], by_hand)
+
+
+def test_cv_on_a_validation_set_equals_a_loop(arrays):
+    X, y, qid = arrays
+    valid = make_problem_arrays("five levels", n=80, seed=5)
+    Cs = [1e-4, 1e-2, 1.0]
+    ranker = RankSVMCV(Cs, metric="map", tol=1e-8).fit(X, y, qid, valid=valid)
+    loop = [RankSVM(C, tol=1e-8).fit(X, y, qid).predict(valid[0]) for C in Cs]
+    from linrank import average_precision
+
+    values = [average_precision(valid[1], scores, valid[2]) for scores in loop]
+    np.testing.assert_allclose(ranker.metric_path_[:, 0], values)
+    assert ranker.C_ == Cs[int(np.argmax(values))]
+    np.testing.assert_allclose(ranker.predict(valid[0]), loop[int(np.argmax(values))], rtol=1e-5)
+
+
+def test_cv_by_folds_equals_a_loop():
+    X, y, qid = make_problem_arrays("pairs of documents", n=120)
+    Cs = [1e-3, 1.0]
+    ranker = RankSVMCV(Cs, metric="pairwise-accuracy", cv=3, tol=1e-8).fit(X, y, qid)
+    from linrank import pairwise_accuracy
+
+    for c, C in enumerate(Cs):
+        for fold, (train, test) in enumerate(QueryKFold(3).split(X, y, qid)):
+            single = RankSVM(C, tol=1e-8).fit(X[train], y[train], qid[train])
+            value = pairwise_accuracy(y[test], single.predict(X[test]), qid[test])
+            assert ranker.metric_path_[c, fold] == pytest.approx(value)
+    best = Cs[int(np.argmax(ranker.metric_path_.mean(axis=1)))]
+    assert ranker.C_ == best
+    np.testing.assert_allclose(ranker.coef_, RankSVM(best, tol=1e-8).fit(X, y, qid).coef_,
+                               rtol=1e-4)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["dense32", "csr64", "csr32"])
+def test_forms(arrays, form):
+    X, y, qid = arrays
+    X = X.astype(np.float32).astype(np.float64)
+    ranker = fit(as_form(X, form), y, qid)
+    np.testing.assert_allclose(ranker.coef_, fit(X, y, qid).coef_, rtol=1e-6)
+    np.testing.assert_allclose(ranker.predict(as_form(X, form)), X @ ranker.coef_, rtol=1e-5)
+
+
+def test_data_frames_bring_their_names(arrays):
+    X, y, qid = arrays
+    frame = pd.DataFrame(X, columns=["bm25", "pagerank", "age", "clicks"])
+    ranker = RankSVM().fit(frame, pd.Series(y), qid=pd.Series(qid))
+    assert ranker.to_model().feature_names == list(frame.columns)
+    assert ranker.feature_names_in_.tolist() == list(frame.columns)
+    np.testing.assert_array_equal(ranker.coef_, RankSVM().fit(X, y, qid).coef_)
+
+
+def test_inputs_are_left_alone(arrays):
+    X, y, qid = (np.copy(a) for a in arrays)
+    X.setflags(write=False)
+    y.setflags(write=False)
+    before = X.copy(), y.copy(), qid.copy()
+    RankSVM().fit(X, y, qid, sample_weight=np.ones(len(y)))
+    for a, b in zip((X, y, qid), before, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_clone_pickle_and_warm_start(arrays):
+    X, y, qid = arrays
+    ranker = RankSVM(0.3, warm_start=True).fit(X, y, qid)
+    assert clone(ranker).get_params() == ranker.get_params()
+    other = pickle.loads(pickle.dumps(ranker))
+    np.testing.assert_array_equal(other.predict(X), ranker.predict(X))
+    assert ranker.fit(X, y, qid).result_.n_products == 0
+    with pytest.raises(DataError, match="warm_start: the fit before had 4 features"):
+        ranker.fit(X[:, :3], y, qid)
+
+
+def test_verbose_prints_a_line_per_iteration(arrays, capsys):
+    X, y, qid = arrays
+    ranker = RankSVM(verbose=True).fit(X, y, qid)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == ranker.result_.n_iter + 1
+    assert lines[0].startswith("iteration 0")
+
+
+def test_unfinished_training_warns(arrays):
+    X, y, qid = arrays
+    with pytest.warns(NotConvergedWarning, match="largest number of iterations"):
+        RankSVM(100.0, max_iter=1, tol=1e-12).fit(X, y, qid)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"qid": np.zeros(3)}, "qid has shape \\(3,\\) but X has 120 rows"),
+        ({"qid": np.full(120, np.nan)}, "qid\\[0\\] is NaN"),
+        ({"qid": np.array([None] * 120)}, "qid\\[0\\] is None"),
+        ({"y": np.ones(120)}, "no pair to learn from"),
+        ({"sample_weight": -np.ones(120)}, "sample_weight\\[0\\] is -1.0"),
+        ({"sample_weight": np.ones(3)}, "sample_weight has shape \\(3,\\)"),
+        ({"sample_weight": np.zeros(120)}, "sample_weight is zero everywhere"),
+        ({"query_weight": np.arange(120.0)}, "query_weight differs within query"),
+        ({"C": 0}, "C is 0"),
+        ({"tol": -1}, "tol is -1"),
+        ({"solver": "magic"}, "known solvers"),
+        ({"normalize": "all"}, "normalize is 'all'"),
+        ({"n_threads": 0}, "n_threads is 0"),
+    ],
+)
+def test_bad_input_gets_a_sentence(arrays, change, words):
+    X, y, qid = arrays
+    given = {"X": X, "y": y, "qid": qid}
+    params = {k: v for k, v in change.items() if k in RankSVM().get_params()}
+    given |= {k: v for k, v in change.items() if k not in params}
+    with pytest.raises(DataError, match=words):
+        RankSVM(**params).fit(**given)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("form", ["dense64", "csr64"])
+def test_the_bad_entry_is_named_in_the_callers_rows(arrays, value, form):
+    X, y, qid = arrays
+    X = X.copy()
+    X[17, 2] = value
+    with pytest.raises(DataError, match="X\\[17, 2\\] is (NaN|inf)"):
+        RankSVM().fit(as_form(X, form), y, qid)
+    ranker = RankSVM().fit(*arrays)
+    with pytest.raises(DataError, match="X\\[17, 2\\] is (NaN|inf)"):
+        ranker.predict(as_form(X, form))
+
+
+def test_more_features_at_predict_than_at_fit(arrays):
+    X, y, qid = arrays
+    with pytest.raises(ValueError, match="X has 5 features, but RankSVM is expecting 4"):
+        RankSVM().fit(X, y, qid).predict(np.ones((2, 5)))

@@ -1,0 +1,526 @@
+"""Metrics against slow twins, other libraries, hand-computed values and the flavours' facts."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.metrics import ndcg_score, roc_auc_score
+
+import reference
+from linrank.errors import DataError
+from linrank.metrics import (
+    _cascade,
+    _ndcg,
+    _pairwise,
+    _precision,
+    _ranking,
+    auc,
+    average_precision,
+    err,
+    evaluate,
+    mean_ndcg,
+    metric_names,
+    ndcg,
+    pairwise_accuracy,
+    parse_metric,
+    precision,
+    reciprocal_rank,
+)
+
+PUBLIC = {
+    "ndcg": ndcg,
+    "mean-ndcg": mean_ndcg,
+    "map": average_precision,
+    "p": precision,
+    "mrr": reciprocal_rank,
+    "err": err,
+}
+close = pytest.approx
+
+
+@st.composite
+def ranked_data(draw, max_docs=14, max_queries=3):
+    """Documents of a few short queries with many ties, in shuffled rows."""
+    n = draw(st.integers(1, max_docs))
+    labels = st.sampled_from([0, 0, 0, 1, 2, 3, 4]) | st.floats(-1, 4, width=16)
+    y = draw(st.lists(labels, min_size=n, max_size=n))
+    scores = draw(st.lists(st.sampled_from([-1.5, 0.0, 0.5, 2.0]), min_size=n, max_size=n))
+    qid = draw(st.lists(st.integers(0, max_queries - 1), min_size=n, max_size=n))
+    return np.array(y, float), np.array(scores), np.array(qid)
+
+
+def queries_in_order(qid):
+    return list(dict.fromkeys(np.asarray(qid).tolist()))
+
+
+def by_query(y, scores, qid):
+    for q in queries_in_order(qid):
+        yield y[qid == q].tolist(), scores[qid == q].tolist()
+
+
+def few_orders(y, scores, qid):
+    """Whether trying every order of ties is quick."""
+    counts = [np.unique(s, return_counts=True)[1] for _, s in by_query(y, scores, qid)]
+    return all(math.prod(math.factorial(int(t)) for t in count) <= 720 for count in counts)
+
+
+@pytest.mark.parametrize("ties", ["average", "stable", "pessimistic", "optimistic"])
+@pytest.mark.parametrize("name", list(PUBLIC))
+@given(data=ranked_data(), k=st.none() | st.integers(1, 8))
+@settings(max_examples=40, deadline=None)
+def test_metrics_against_enumeration(name, ties, data, k):
+    y, scores, qid = data
+    if not few_orders(y, scores, qid):
+        return
+    options = {} if name == "mean-ndcg" else {"k": k}
+    twin = {"max_label": y.max()} if name == "err" else {}
+    values = PUBLIC[name](y, scores, qid, ties=ties, per_query=True, **options)
+    expected = [
+        reference.metric_of_query(name, labels, s, ties, **twin, **options)
+        for labels, s in by_query(y, scores, qid)
+    ]
+    np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-14)
+    mean = PUBLIC[name](y, scores, qid, ties=ties, **options)
+    known = [value for value in expected if not math.isnan(value)]
+    assert mean == close(np.mean(known), rel=1e-12) if known else math.isnan(mean)
+
+
+@given(data=ranked_data(), k=st.integers(1, 8), gain=st.sampled_from(["exp2", "linear"]))
+@settings(max_examples=60, deadline=None)
+def test_ndcg_gain_and_letor_discount_against_enumeration(data, k, gain):
+    y, scores, qid = data
+    if not few_orders(y, scores, qid):
+        return
+    choice = {"gain": gain, "discount": "letor"}
+    for name, options in (("ndcg", {"k": k}), ("mean-ndcg", {})):
+        values = PUBLIC[name](y, scores, qid, per_query=True, **choice, **options)
+        expected = [
+            reference.metric_of_query(name, labels, s, **choice, **options)
+            for labels, s in by_query(y, scores, qid)
+        ]
+        np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-14)
+
+
+@given(data=ranked_data(max_docs=60))
+@settings(max_examples=100, deadline=None)
+def test_pairwise_accuracy_against_all_pairs(data):
+    y, scores, qid = data
+    right, pairs = np.array([reference.pair_counts(*part) for part in by_query(y, scores, qid)]).T
+    values = pairwise_accuracy(y, scores, qid, per_query=True)
+    np.testing.assert_allclose(values[pairs > 0], (right / np.maximum(pairs, 1))[pairs > 0])
+    assert np.isnan(values[pairs == 0]).all()
+    if pairs.any():
+        assert pairwise_accuracy(y, scores, qid) == close(right.sum() / pairs.sum())
+        assert pairwise_accuracy(y, scores, qid, average="queries") == close(np.nanmean(values))
+        assert pairwise_accuracy(-y, -scores, qid) == close(right.sum() / pairs.sum())
+    else:
+        assert math.isnan(pairwise_accuracy(y, scores, qid))
+    for flavour in ("letor4", "trec"):  # whose other metrics do not average ties
+        mean = evaluate(y, scores, qid, "pairwise-accuracy", flavour=flavour).mean
+        assert mean["pairwise-accuracy"] == close(pairwise_accuracy(y, scores, qid), nan_ok=True)
+
+
+@given(hnp.arrays(np.float64, st.integers(2, 300), elements=st.sampled_from([0.0, 1.0, 2.5, 3.0])))
+@settings(max_examples=50, deadline=None)
+def test_long_lists_are_sorted_stably(scores):
+    n = len(scores)
+    rows = np.arange(n, dtype=float)
+    ranking = _ranking.Ranking(rows, scores, np.array([0, n]), "stable")
+    np.testing.assert_array_equal(ranking.lists.labels, np.argsort(-scores, kind="stable"))
+    np.testing.assert_array_equal(ranking.ideal, rows[::-1])
+
+
+# Other libraries and values found by hand.
+
+
+def test_ndcg_agrees_with_scikit_learn(rng):
+    y = rng.integers(0, 5, (30, 12)).astype(float)
+    scores = np.round(rng.normal(size=y.shape), 1)
+    qid = np.repeat(np.arange(30), 12)
+    for k in (1, 3, 10, None):
+        ours = ndcg(y.ravel(), scores.ravel(), qid, k=k, gain="linear", no_relevant=0)
+        assert ours == close(ndcg_score(y, scores, k=k))
+
+
+def test_auc_agrees_with_scikit_learn(rng):
+    y = rng.choice([-1, 1], 500)
+    scores = np.round(rng.normal(size=500) + 0.5 * y, 1)
+    expected = roc_auc_score(y, scores)
+    assert auc(y, scores) == close(expected)
+    assert pairwise_accuracy(y, scores) == close(expected)
+    assert auc(y == 1, scores) == close(expected)
+    qid = rng.integers(0, 5, 500)
+    values = auc(y, scores, qid, per_query=True)
+    parts = [roc_auc_score(y[qid == q], scores[qid == q]) for q in queries_in_order(qid)]
+    np.testing.assert_allclose(values, parts)
+    assert auc(y, scores, qid, average="queries") == close(np.mean(parts))
+
+
+def test_hand_computed_values():
+    y, scores = [3, 2, 3, 0, 1, 2], [6, 5, 4, 3, 2, 1]  # the textbook list of Järvelin's measure
+    assert ndcg(y, scores, gain="linear") == close(0.961, abs=5e-4)
+    assert ndcg(y, scores) == close(0.949, abs=5e-4)
+    assert average_precision([1, 0, 1, 0, 1], [5, 4, 3, 2, 1]) == close((1 + 2 / 3 + 3 / 5) / 3)
+    assert average_precision([1, 0, 1, 0, 1], [5, 4, 3, 2, 1], k=3) == close((1 + 2 / 3) / 3)
+    assert precision([1, 0, 2, 0], [4, 3, 2, 1], k=3) == close(2 / 3)
+    assert precision([1, 0, 2, 0], [4, 3, 2, 1]) == 0.5
+    assert precision([1, 0, 2, 0], [4, 3, 2, 1], k=8) == 0.25
+    assert reciprocal_rank([0, 0, 1], [3, 2, 1]) == close(1 / 3)
+    assert reciprocal_rank([0, 0, 1], [3, 2, 1], k=2) == 0
+    assert err([1, 0, 2], [3, 2, 1], max_label=4) == close(1 / 16 + 15 / 16 * 3 / 16 / 3)
+    assert pairwise_accuracy([2, 1, 0, 0], [1, 2, 2, 0]) == close((0 + 0 + 1 + 0.5 + 1) / 5)
+
+
+def test_average_weighs_pairs_or_queries():
+    y, scores, qid = [1, 0, 2, 1, 0], [2, 1, 1, 2, 3], ["a", "a", "b", "b", "b"]
+    assert pairwise_accuracy(y, scores, qid) == 0.25
+    assert pairwise_accuracy(y, scores, qid, average="queries") == 0.5
+    assert pairwise_accuracy(y, scores, qid, per_query=True).tolist() == [1.0, 0.0]
+
+
+# Labels, gains, ties.
+
+
+def test_huge_labels_do_not_overflow():
+    y, scores = [1330, 1329, 0], [2.0, 3.0, 1.0]
+    best = 1 + 0.5 / math.log2(3)
+    assert ndcg(y, scores) == close((0.5 + 1 / math.log2(3)) / best)
+    assert mean_ndcg(y, scores) == close((0.5 + 2 * ndcg(y, scores)) / 3)
+    assert err(y, scores) == close(0.5 + 0.5 / 2)
+    assert err([1330, 1, 1, 1], [0, 1, 1, 1]) == close(1 / 4)  # stops at 1 with 2^-1329
+    assert err([1020, 1, 1, 1], [0, 1, 1, 1]) == close(1 / 4)  # at 2^-1020, above 0
+    assert ndcg([1e308, 1e308], [1, 2], gain="linear") == 1.0
+
+
+def test_tiny_and_negative_labels():
+    assert ndcg([1e-12, 2e-12], [2.0, 1.0], k=1) == close(0.5, rel=1e-9)
+    assert ndcg([-5, 1, -1], [1, 3, 2]) == 1.0
+    assert math.isnan(ndcg([-5, -1], [1, 2]))
+    assert math.isnan(err([-5, -1], [1, 2]))
+
+
+def test_own_gains():
+    y, scores = [0, 1, 2, 1], [4.0, 3.0, 2.0, 1.0]
+    expected = ndcg([0, 10, 1, 10], scores, gain="linear")
+    assert ndcg(y, scores, gain={0: 0, 1: 10, 2: 1}) == close(expected)
+    assert ndcg(y, scores, gain=lambda label: [0, 10, 1][int(label)]) == close(expected)
+    tied = np.zeros(4)  # the best order is that of the gains, not of the labels
+    assert ndcg(y, tied, gain={0: 0, 1: 10, 2: 1}, ties="optimistic") == close(1.0)
+    assert mean_ndcg(y, scores, gain=lambda label: 2**label - 1) == close(mean_ndcg(y, scores))
+
+
+def test_docno_breaks_ties_in_descending_order():
+    y, ids = [0, 0, 1, 1], ["a", "b", "c", "b"]
+    assert reciprocal_rank(y, np.zeros(4), ties="docno", doc_ids=ids) == 1.0
+    assert reciprocal_rank(y, np.zeros(4), ties="docno", doc_ids=["b", "d", "c", "a"]) == 0.5
+    assert reciprocal_rank(y, np.zeros(4), flavour="trec", doc_ids=[9, 80, 10, 11]) == 1 / 3
+    assert reciprocal_rank(y, np.zeros(4), flavour="trec") == close(1 / 3)
+    qid = [1, 0, 1, 0]
+    values = reciprocal_rank(
+        y, np.zeros(4), qid, flavour="trec", doc_ids=["b", "d", "c", "a"], per_query=True
+    )
+    assert values.tolist() == [1.0, 0.5]
+
+
+def test_large_groups_of_equal_scores():
+    """Expectations over groups that are too large to enumerate, by their known form."""
+    t, r = 5000, 3
+    y = np.repeat([1.0, 0.0], [r, t - r])
+    hypergeometric = sum(math.comb(t - i, r - 1) / math.comb(t, r) / i for i in range(1, t - r + 2))
+    assert reciprocal_rank(y, np.zeros(t)) == close(hypergeometric, rel=1e-12)
+    assert ndcg(y, np.zeros(t), k=1) == close(r / t)
+    assert average_precision(np.ones(t), np.zeros(t)) == close(1.0)
+    # All members alike: a geometric distribution.
+    stop = 0.5
+    expected = sum(stop * (1 - stop) ** (i - 1) / i for i in range(1, 60))
+    assert err(np.ones(t), np.zeros(t)) == close(expected, rel=1e-12)
+
+
+def test_err_of_a_group_below_others():
+    labels, scores = [2, 4, 1, 0, 3, 0, 2], [5, 1, 1, 1, 1, 1, 0]
+    for k in (None, 2, 4, 6):
+        expected = reference.metric_of_query("err", labels, scores, k=k, max_label=4)
+        assert err(labels, scores, k=k) == close(expected, rel=1e-13)
+
+
+# Flavours.
+
+
+@pytest.mark.parametrize("flavour", ["letor3", "letor4", "mslr"])
+def test_perfect_short_list_is_zero_beyond_its_end(flavour):
+    y, scores = [2, 2, 0], [3.0, 2.0, 1.0]
+    for k in range(1, 11):
+        assert ndcg(y, scores, k=k, flavour=flavour) == (1.0 if k <= 3 else 0.0)
+        padded = min(k, 2) / k if k <= 3 or flavour != "letor3" else 0.0
+        assert precision(y, scores, k=k, flavour=flavour) == close(padded)
+        assert ndcg(y, scores, k=k) == 1.0
+    assert mean_ndcg(y, scores, flavour=flavour) == 1.0
+    assert ndcg(y, scores, flavour=flavour) == 1.0
+
+
+def test_letor_discount_keeps_the_second_rank_whole():
+    assert ndcg([0, 1], [2, 1], flavour="letor4") == 1.0
+    assert ndcg([0, 0, 1], [3, 2, 1], flavour="letor4") == close(1 / math.log2(3))
+    expected = [0 / 1, 1 / 2, (1 + 1 / math.log2(3)) / 2]
+    assert mean_ndcg([0, 1, 1], [3, 2, 1], flavour="mslr") == close(np.mean(expected))
+
+
+def test_relevance_level_of_flavours():
+    y, scores = [1, 2, 0], [3.0, 2.0, 1.0]
+    assert reciprocal_rank(y, scores) == 1.0
+    assert reciprocal_rank(y, scores, flavour="mslr") == 0.5
+    assert reciprocal_rank(y, scores, flavour="mslr", rel=1) == 1.0
+    assert average_precision(y, scores, rel=np.int64(2)) == 0.5
+
+
+@pytest.mark.parametrize("name", list(PUBLIC))
+def test_query_without_relevant_documents(name):
+    y, scores, qid = [0, 0, 1, 0], [1.0, 2.0, 2.0, 1.0], ["none", "none", "one", "one"]
+    metric = PUBLIC[name]
+    one = metric(y, scores, qid, per_query=True)[1]
+    assert metric(y, scores, qid) == one
+    assert metric(y, scores, qid, no_relevant=0) == close(one / 2)
+    assert metric(y, scores, qid, no_relevant=1) == close((1 + one) / 2)
+    assert math.isnan(metric(y, scores, qid, no_relevant=math.nan))
+    assert np.isnan(metric(y, scores, qid, per_query=True)[0])
+    assert metric(y, scores, qid, no_relevant=1, per_query=True)[0] == 1
+    assert metric(y, scores, qid, flavour="trec") == close(one / 2)
+    assert metric(y, scores, qid, flavour="trec", no_relevant="skip") == close(one)
+    assert math.isnan(metric([0, 0], [1, 2]))
+
+
+def test_trec_has_linear_gain_and_stable_ties():
+    y, scores = [3, 1, 0], [1.0, 2.0, 3.0]
+    assert ndcg(y, scores, flavour="trec") == close(ndcg(y, scores, gain="linear"))
+    assert ndcg(y, np.zeros(3), flavour="trec") == close(1.0)
+    assert ndcg(y, np.zeros(3), flavour="trec", ties="pessimistic") < 1.0
+
+
+# Rows, queries, threads.
+
+
+@given(data=ranked_data(max_docs=40), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_row_order_and_type_of_qid_do_not_matter(data, seed):
+    y, scores, qid = data
+    names = ["ndcg@5", "mean-ndcg", "map", "p@3", "mrr", "err", "pairwise-accuracy"]
+    expected = evaluate(y, scores, qid, names)
+    order = np.random.default_rng(seed).permutation(len(y))
+    for ids in (qid - 7, qid * 0.5, [f"q{q}" for q in qid], [("q", int(q)) for q in qid]):
+        ids_array = np.empty(len(y), object)
+        ids_array[:] = ids
+        ids = ids_array if isinstance(ids[0], tuple) else np.asarray(ids)
+        shuffled = evaluate(y[order], scores[order], ids[order], names)
+        # Not even in the last bit: groups of ties are sorted and sums are rounded once.
+        assert repr(shuffled.mean) == repr(expected.mean)
+        assert shuffled.n_skipped == expected.n_skipped
+        where = {q: i for i, q in enumerate(queries_in_order(qid))}
+        back = [where[q] for q in queries_in_order(qid[order])]
+        for name in names:
+            values = expected.per_query[name][back]
+            np.testing.assert_array_equal(shuffled.per_query[name], values)
+
+
+def test_per_query_is_in_order_of_first_appearance():
+    y, scores, qid = [1, 0, 0, 1, 1], [1, 1, 2, 1, 2], ["z", "a", "z", "a", "m"]
+    result = evaluate(y, scores, qid, "mrr", flavour="letor4")
+    assert result.query_ids.tolist() == ["z", "a", "m"]
+    assert result.per_query["mrr"].tolist() == [0.5, 0.5, 1.0]
+    assert reciprocal_rank(y, scores, qid, flavour="letor4", per_query=True).tolist() == [
+        0.5,
+        0.5,
+        1,
+    ]
+
+
+def test_number_of_threads_changes_no_bit(rng):
+    n = 30_000
+    y, scores, qid = rng.integers(0, 5, n), rng.integers(0, 50, n), np.sort(rng.integers(0, 500, n))
+    names = ["ndcg@10", "mean-ndcg", "map", "p@5", "mrr", "err@10", "pairwise-accuracy"]
+    one = evaluate(y, scores, qid, names, n_threads=1)
+    three = evaluate(y, scores, qid, names, n_threads=3)
+    assert one.mean == three.mean
+    for name in names:
+        np.testing.assert_array_equal(one.per_query[name], three.per_query[name])
+
+
+def test_evaluate_agrees_with_single_metrics(rng):
+    n = 400
+    y, scores, qid = rng.integers(0, 5, n), np.round(rng.normal(size=n), 1), rng.integers(0, 20, n)
+    names = ["ndcg@10", "ndcg", "mean-ndcg", "map", "map(rel=2)", "p(rel=3)@5", "mrr@3", "err@10"]
+    for flavour in ("standard", "letor3", "letor4", "mslr", "trec"):
+        result = evaluate(y, scores, qid, names, flavour=flavour)
+        for name in names:
+            assert result.mean[name] == parse_metric(name)(y, scores, qid, flavour=flavour)
+    assert result.n_queries == 20
+    assert result.flavour == "trec"
+
+
+def test_evaluate_with_query_ptr(rng):
+    y, scores, qid = rng.integers(0, 3, 50), rng.normal(size=50), np.sort(rng.integers(0, 9, 50))
+    ptr = np.concatenate([[0], np.flatnonzero(np.diff(qid)) + 1, [50]])
+    ptr.flags.writeable = False  # as in a memory-mapped store
+    by_id = evaluate(y, scores, qid, "ndcg@10,map")
+    by_ptr = evaluate(y, scores, metrics="ndcg@10,map", query_ptr=ptr)
+    assert by_id.mean == by_ptr.mean
+    assert by_ptr.query_ids.tolist() == list(range(len(ptr) - 1))
+
+
+def test_evaluation_prints_as_a_table():
+    text = str(evaluate([1, 0, 0], [1.0, 0.0, 2.0], [1, 1, 2], ["ndcg@10", "pairwise-accuracy"]))
+    assert text.splitlines()[1].split() == ["ndcg@10", "1.0000", "1", "1"]
+    assert len({len(line) for line in text.splitlines()}) == 1
+
+
+def test_arrays_of_the_caller_are_not_changed(rng):
+    y, scores, qid = rng.integers(0, 5, 20).astype(float), rng.normal(size=20), np.zeros(20)
+    for array in (y, scores, qid):
+        array.flags.writeable = False
+    evaluate(y, scores, qid, ["ndcg", "map", "err", "pairwise-accuracy"])
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_kernels_are_compiled_for_one_signature(rng):
+    y, qid = rng.integers(0, 2, 20), np.repeat([0, 1], 10)
+    for scores in (rng.normal(size=20).astype(np.float32), np.arange(40)[::2], np.zeros(20)):
+        for flavour in ("standard", "trec"):
+            evaluate(y, scores, qid, metric_names(), flavour=flavour)
+    kernels = [_ranking._sort_range, _ndcg._ndcg_range, _precision._precision_range]
+    for kernel in (*kernels, _cascade._cascade_range, _pairwise._pairs_range):
+        assert len(kernel.signatures) == 1
+
+
+@pytest.mark.parametrize("name", list(PUBLIC))
+def test_one_document(name):
+    assert PUBLIC[name]([1], [0.0]) == (0.5 if name == "err" else 1.0)
+    assert math.isnan(PUBLIC[name]([0], [0.0]))
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "k", "rel"),
+    [
+        ("ndcg", "ndcg", None, None),
+        ("nDCG@10", "ndcg@10", 10, None),
+        ("mean_ndcg", "mean-ndcg", None, None),
+        ("MAP", "map", None, None),
+        ("ap(rel=2)", "map(rel=2)", None, 2.0),
+        ("P(rel=2)@5", "p(rel=2)@5", 5, 2.0),
+        (" precision ( rel = 1.5 ) @ 5 ", "p(rel=1.5)@5", 5, 1.5),
+        ("rr", "mrr", None, None),
+        ("ERR@20", "err@20", 20, None),
+        ("Pairwise_Accuracy", "pairwise-accuracy", None, None),
+        ("auc", "auc", None, None),
+    ],
+)
+def test_parse_metric(text, name, k, rel):
+    metric = parse_metric(text)
+    assert (metric.name, metric.k, metric.rel, str(metric)) == (name, k, rel, name)
+    assert parse_metric(metric) is metric
+    assert parse_metric(name) == metric
+    assert pickle.loads(pickle.dumps(metric)) == metric
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("ncdg@10", "pairwise-accuracy, auc; did you mean 'ndcg'?"),
+        ("pairwise", "did you mean 'pairwise-accuracy'?"),
+        ("", "metric '' is unknown"),
+        ("ndcg@", "unknown"),
+        ("ndcg@0", "the cut-off is '0'; expected a whole number of at least 1"),
+        ("ndcg@1.5", "the cut-off is '1.5'"),
+        ("auc@5", "auc has no cut-off; write 'auc'"),
+        ("ndcg(rel=2)", "ndcg has no relevance level"),
+        ("map(rel=two)", "rel is 'two'; expected a number"),
+    ],
+)  # fmt: skip
+def test_unknown_metric_gets_a_sentence(text, sentence):
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        parse_metric(text)
+
+
+def test_every_name_can_be_evaluated():
+    result = evaluate([1, 0, 1], [1.0, 2.0, 3.0], metrics=metric_names())
+    assert list(result.mean) == list(metric_names())
+    assert all(0 <= value <= 1 for value in result.mean.values())
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("y", "scores", "qid", "options", "sentence"),
+    [
+        ([1, 0], [1.0], None, {}, "scores has 1 entries but y has 2"),
+        ([1, 0], [1.0, 2.0], [1], {}, "qid has 1 entries but y has 2"),
+        ([1, 0], [1.0, 2.0], 7, {}, "qid is 7; expected one entry per document"),
+        ([1, 0], [1.0, math.nan], None, {}, "scores[1] is nan; expected finite numbers"),
+        ([1, 0], [math.inf, 0.0], None, {}, "scores[0] is inf"),
+        ([math.nan, 0], [1.0, 0.0], None, {}, "y[0] is nan"),
+        ([], [], None, {}, "y is empty"),
+        ([[1, 0]], [1.0, 0.0], None, {}, "y has 2 dimensions"),
+        ([1j, 0], [1.0, 0.0], None, {}, "y has the dtype complex128; expected real numbers"),
+        (["1", "0"], [1.0, 0.0], None, {}, "expected real numbers"),
+        (np.array([1, None]), [1.0, 0.0], None, {}, "y[1] is nan"),
+        (np.array([1, "x"], object), [1.0, 0.0], None, {}, "y cannot be read as numbers"),
+        ([1, 0], [1.0, 2.0], None, {"k": 0}, "k is 0; expected a whole number of at least 1"),
+        ([1, 0], [1.0, 2.0], None, {"k": 2.5}, "k is 2.5"),
+        ([1, 0], [1.0, 2.0], None, {"k": True}, "k is True"),
+        ([1, 0], [1.0, 2.0], None, {"flavour": "letor"}, "standard, letor3, letor4, mslr, trec"),
+        ([1, 0], [1.0, 2.0], None, {"ties": "random"}, "average, stable, pessimistic, optimistic"),
+        ([1, 0], [1.0, 2.0], None, {"gain": "exp"}, "known are exp2, linear, a function"),
+        ([1, 0], [1.0, 2.0], None, {"gain": {1: 1}}, "gain has no entry for the label 0"),
+        ([1, 0], [1.0, 2.0], None, {"gain": lambda y: -1}, "gains must be finite and at least 0"),
+        ([1, 0], [1.0, 2.0], None, {"discount": "log"}, "known are log2, letor"),
+        ([1, 0], [1.0, 2.0], None, {"no_relevant": 2}, 'expected 0, 1, "skip" or nan'),
+        ([1, 0], [1.0, 2.0], None, {"no_relevant": "no"}, 'expected 0, 1, "skip" or nan'),
+        ([1, 0], [1.0, 2.0], None, {"ties": "docno"}, 'ties="docno" needs doc_ids'),
+        ([1, 0], [1.0, 2.0], None, {"doc_ids": ["a"]}, "doc_ids has 1 entries but y has 2"),
+    ],
+)
+def test_bad_input_gets_a_sentence(y, scores, qid, options, sentence):
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        ndcg(y, scores, qid, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: auc([0, 1, 2], [1, 2, 3]), "y has 0, 1 and 2; for graded labels use pairwise_acc"),
+        (lambda: auc([0, 1], [1, 2], average="docs"), "known are pairs, queries"),
+        (lambda: pairwise_accuracy([0, 1], [1, 2], average=1), "average is 1"),
+        (lambda: err([0, 3], [1, 2], max_label=2), "max_label is 2; expected a number of"),
+        (lambda: err([0, 3], [1, 2], max_label="x"), "max_label is 'x'"),
+        (lambda: precision([0, 1], [1, 2], rel=math.nan), "rel is nan"),
+        (lambda: evaluate([0, 1], [1, 2], metrics=[]), "metrics is empty"),
+        (lambda: evaluate([0, 1], [1, 2], [1, 1], query_ptr=[0, 2]), "cannot both be given"),
+        (lambda: evaluate([0, 1], [1, 2], query_ptr=[0, 1]), "rise from 0 to 2"),
+        (lambda: evaluate([0, 1], [1, 2], query_ptr=[0, 2, 2]), "rise from 0 to 2"),
+        (lambda: evaluate([0, 1], [1, 2], query_ptr=[0.0, 2.0]), "whole numbers"),
+        (lambda: evaluate([0, 1], [1, 2], n_threads=0), "n_threads is 0"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_get_a_sentence(call, sentence):
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        call()
+
+
+def test_pairs_of_one_label_have_no_accuracy():
+    assert math.isnan(pairwise_accuracy([1, 1], [1, 2]))
+    assert math.isnan(auc([1, 1], [1, 2]))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

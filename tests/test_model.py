@@ -1,0 +1,129 @@
+"""Model files: written atomically, read without trust."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from linrank import DataError, FileFormatError, LinearModel, RankSVM
+
+pytestmark = pytest.mark.interpreted
+
+
+@pytest.fixture
+def model():
+    return LinearModel(
+        [0.1, -2.0, 1e-300],
+        feature_names=["a", "b", "c"],
+        index_base=0,
+        settings={"C": np.float64(0.5), "tol": 1e-3, "metric": None},
+        training={"pairs": np.int64(7)},
+    )
+
+
+def test_round_trip_is_exact(model, tmp_path):
+    path = tmp_path / "model.json"
+    model.save(path)
+    other = LinearModel.load(path)
+    np.testing.assert_array_equal(other.coef, model.coef)
+    assert other.feature_names == model.feature_names
+    assert (other.index_base, other.training) == (0, {"pairs": 7})
+    assert other.settings == {"C": 0.5, "tol": 1e-3, "metric": None}
+
+
+def test_estimator_to_model(tmp_path):
+    X, y = np.eye(4), np.array([3.0, 2, 1, 0])
+    ranker = RankSVM(C=2.0).fit(X, y)
+    ranker.to_model().save(tmp_path / "m.json")
+    model = LinearModel.load(tmp_path / "m.json")
+    np.testing.assert_array_equal(model.predict(X), ranker.predict(X))
+    assert model.settings["C"] == 2.0
+    assert model.training["status"] == "converged"
+    assert model.training["pairs"] == 6
+
+
+def test_names_and_largest(model):
+    assert model.largest(2) == [("b", -2.0), ("a", 0.1)]
+    assert LinearModel([1.0, 2.0]).names() == ["1", "2"]
+    assert LinearModel([1.0, 2.0], index_base=0).names() == ["0", "1"]
+
+
+def damage(content, **changes):
+    content = dict(content) | changes
+    return {key: value for key, value in content.items() if value != "REMOVED"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"format": "other"}, "not a linrank model"),
+        ({"version": 99}, "written by a newer linrank"),
+        ({"version": "x"}, "its version is not a number"),
+        ({"weights": "REMOVED"}, "'weights' is missing"),
+        ({"weights": [1.0, "import os", 2.0]}, "weights is not a list of numbers"),
+        ({"weights": [1.0, True, 2.0]}, "weights is not a list of numbers"),
+        ({"weights": [1.0]}, "feature_names has 3 entries for 1 weights"),
+        ({"n_features": 4}, "3 weights where n_features is 4"),
+        ({"feature_names": "abc"}, "feature_names is not a list of names"),
+        ({"index_base": 7}, "index_base is 7"),
+        ({"settings": 3}, "damaged"),
+    ],
+)
+def test_damaged_files_are_refused(model, tmp_path, changes, words):
+    path = tmp_path / "model.json"
+    model.save(path)
+    path.write_text(json.dumps(damage(json.loads(path.read_text()), **changes)))
+    with pytest.raises(FileFormatError, match=words) as caught:
+        LinearModel.load(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "\xff", '{"format": "linrank-model"}'])
+def test_what_is_not_a_model_is_refused(tmp_path, text):
+    path = tmp_path / "model.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(FileFormatError, match="model.json"):
+        LinearModel.load(path)
+
+
+def test_weights_in_the_file_must_be_finite(model, tmp_path):
+    path = tmp_path / "model.json"
+    model.save(path)
+    path.write_text(path.read_text().replace("-2.0", "NaN"))
+    with pytest.raises(FileFormatError, match="finite"):
+        LinearModel.load(path)
+
+
+def test_every_truncation_is_refused(model, tmp_path):
+    path = tmp_path / "model.json"
+    model.save(path)
+    whole = path.read_bytes().rstrip()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FileFormatError):
+            LinearModel.load(path)
+
+
+def test_missing_file_and_missing_folder(model, tmp_path):
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        LinearModel.load(tmp_path / "none.json")
+    with pytest.raises(DataError, match="nowhere"):
+        model.save(tmp_path / "nowhere" / "model.json")
+
+
+def test_a_failed_save_keeps_the_old_model(model, tmp_path):
+    path = tmp_path / "model.json"
+    model.save(path)
+    before = path.read_bytes()
+    model.settings["broken"] = float("nan")  # JSON cannot hold it: writing fails half-way
+    with pytest.raises(ValueError, match="JSON"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+
+
+def test_wrong_shape_at_predict(model):
+    with pytest.raises(DataError, match="the model has 3 features"):
+        model.predict(np.ones((2, 4)))

@@ -1,0 +1,214 @@
+"""Every solver reaches the known optimum of every problem."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from problems import KINDS, as_form, make_problem_arrays
+
+from linrank import DataError, RankingData
+from linrank.path import C_GRID, make_problem, regularization_path
+from linrank.solvers import SOLVERS, Status, make_solver
+
+pytestmark = pytest.mark.interpreted
+
+SOLVABLE = [kind for kind in KINDS if kind not in ("one level", "one document each")]
+
+
+@pytest.fixture(params=sorted(SOLVERS))
+def solver(request):
+    """The name of a solver."""
+    return request.param
+
+
+@pytest.mark.parametrize("kind", SOLVABLE)
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+def test_reaches_the_optimum_of_an_independent_solver(solver, kind, C):
+    X, y, qid = make_problem_arrays(kind)
+    problem = make_problem(RankingData(X, y, qid), C)
+    result = make_solver(solver, tol=1e-9).solve(problem)
+    assert result.converged, result.message
+    other = reference.ranksvm_optimum(X, y, qid, C)
+    assert result.objective <= problem.value_grad(other)[0] * (1 + 1e-9)
+    np.testing.assert_allclose(result.coef, other, rtol=1e-4, atol=1e-6)
+
+
+def test_optimum_known_by_hand(solver):
+    """One pair, one feature: ½w² + C·max(0, 1 − w)² is least at w = 2C/(1 + 2C)."""
+    for C in (0.01, 1.0, 50.0):
+        problem = make_problem(RankingData([[1.0], [0.0]], [1, 0]), C)
+        result = make_solver(solver, tol=1e-12).solve(problem)
+        np.testing.assert_allclose(result.coef, 2 * C / (1 + 2 * C), rtol=1e-10)
+
+
+@pytest.mark.parametrize("form", ["dense32", "csr64", "csr32"])
+def test_forms_give_the_same_weights(solver, form):
+    X, y, qid = make_problem_arrays("five levels")
+    X = X.astype(np.float32).astype(np.float64)
+    solve = make_solver(solver, tol=1e-10).solve
+    dense = solve(make_problem(RankingData(X, y, qid))).coef
+    other = solve(make_problem(RankingData(as_form(X, form), y, qid))).coef
+    np.testing.assert_allclose(other, dense, rtol=1e-6, atol=1e-9)
+
+
+def test_more_features_than_documents(solver):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 40)), np.arange(12) % 3
+    result = make_solver(solver, tol=1e-8).solve(make_problem(RankingData(X, y)))
+    np.testing.assert_allclose(
+        result.coef, reference.ranksvm_optimum(X, y, np.zeros(12), 1.0), rtol=1e-3, atol=1e-5
+    )
+
+
+def test_diagonal_preconditioner_reaches_the_same_optimum(monkeypatch):
+    X, y, qid = make_problem_arrays("five levels")
+    exact = make_solver("newton", tol=1e-9).solve(make_problem(RankingData(X, y, qid)))
+    monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", 1)
+    other = make_solver("newton", tol=1e-9).solve(make_problem(RankingData(X, y, qid)))
+    assert other.converged
+    np.testing.assert_allclose(other.coef, exact.coef, rtol=1e-6)
+
+
+def test_sampled_preconditioner_reaches_the_same_optimum(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 5)) * 10.0 ** np.arange(-4, 6, 2)
+    y, qid = np.round(X @ (1 / X.std(axis=0)) + rng.standard_normal(6000)), np.arange(6000) // 20
+    problem = make_problem(RankingData(X, y, qid))
+    exact = make_solver("newton", tol=1e-9).solve(problem)
+    monkeypatch.setattr("linrank.solvers.newton.ROWS_PER_FEATURE", 60)
+    sampled = make_solver("newton", tol=1e-9).solve(problem)
+    assert exact.converged
+    assert sampled.converged
+    np.testing.assert_allclose(sampled.coef, exact.coef, rtol=1e-5)
+
+
+def test_warm_start_at_the_optimum_does_nothing(solver):
+    X, y, qid = make_problem_arrays("five levels")
+    problem = make_problem(RankingData(X, y, qid))
+    first = make_solver(solver, tol=1e-8).solve(problem)
+    again = make_solver(solver, tol=1e-7).solve(problem, first.coef)
+    assert (again.n_iter, again.n_products) == (0, 0)
+    np.testing.assert_array_equal(again.coef, first.coef)
+
+
+def test_history_falls_and_callback_sees_it(solver):
+    X, y, qid = make_problem_arrays("all distinct")
+    steps = []
+    result = make_solver(solver, tol=1e-6, callback=steps.append).solve(
+        make_problem(RankingData(X, y, qid))
+    )
+    assert steps == result.history
+    objectives = [step.objective for step in steps]
+    assert all(b < a for a, b in zip(objectives, objectives[1:], strict=False))
+    assert steps[0].gradient_norm == pytest.approx(1.0)
+    assert steps[-1].products == result.n_products
+    assert result.n_iter == len(steps) - 1
+
+
+def test_max_iter_gives_a_sentence(solver):
+    X, y, qid = make_problem_arrays("all distinct")
+    result = make_solver(solver, tol=1e-12, max_iter=1).solve(
+        make_problem(RankingData(X, y, qid), 100.0)
+    )
+    assert result.status is Status.MAX_ITER
+    assert "largest number of iterations" in result.message
+
+
+def test_interrupt_keeps_the_best_so_far(solver):
+    X, y, qid = make_problem_arrays("all distinct")
+    seen = []
+
+    def interrupt(step):
+        seen.append(step)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    problem = make_problem(RankingData(X, y, qid), 100.0)
+    result = make_solver(solver, tol=1e-12, callback=interrupt).solve(problem)
+    assert result.status is Status.INTERRUPTED
+    assert result.objective == seen[-1].objective < seen[0].objective
+    assert problem.value_grad(result.coef)[0] == pytest.approx(result.objective)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-20, 1e20, 1e100, 1e150])
+def test_extreme_features_end_in_a_result_or_a_sentence(solver, scale):
+    X, y, qid = make_problem_arrays("five levels")
+    try:
+        result = make_solver(solver).solve(make_problem(RankingData(X * scale, y, qid)))
+    except DataError as error:
+        assert "bring the features" in str(error)
+        assert not 1e-60 < scale < 1e60
+    else:
+        assert np.isfinite(result.coef).all()
+        assert np.isfinite(result.objective)
+
+
+@pytest.mark.parametrize("C", [1e-12, 1e12])
+def test_extreme_C_ends_in_a_result(solver, C):
+    X, y, qid = make_problem_arrays("five levels")
+    result = make_solver(solver, max_iter=200).solve(make_problem(RankingData(X, y, qid), C))
+    assert np.isfinite(result.coef).all()
+    if C < 1:
+        assert result.converged
+
+
+def test_raw_features_are_solved_to_the_optimum_by_newton():
+    """Where scales differ by 1e8, ‖g‖ ≤ ε‖g₀‖ alone stops far above the optimum."""
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((3000, 6))
+    y = np.round(Z.sum(axis=1) + rng.standard_normal(3000))
+    data = RankingData(Z * 10.0 ** np.arange(0, 9, 1.6), y, np.arange(3000) // 30)
+    best = make_solver("newton", tol=1e-9).solve(make_problem(data)).objective
+    assert make_solver("newton").solve(make_problem(data)).objective < best * (1 + 1e-3)
+
+
+def test_path_equals_single_fits(solver):
+    X, y, qid = make_problem_arrays("five levels")
+    problem = make_problem(RankingData(X, y, qid))
+    path = regularization_path(problem, [1.0, 0.01, 0.1], solver=solver, tol=1e-9)
+    assert path.Cs.tolist() == [0.01, 0.1, 1.0]
+    for C, coef in zip(path.Cs, path.coefs, strict=True):
+        single = make_solver(solver, tol=1e-9).solve(problem.with_C(C)).coef
+        np.testing.assert_allclose(coef, single, rtol=1e-5, atol=1e-8)
+
+
+def test_path_is_cut_short_by_an_interrupt():
+    X, y, qid = make_problem_arrays("five levels")
+    seen = set()
+
+    def interrupt(C, step):
+        seen.add(C)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    path = regularization_path(make_problem(RankingData(X, y, qid)), callback=interrupt)
+    assert path.interrupted
+    assert path.Cs.tolist() == list(C_GRID[:3])
+    assert path.coefs.shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tol": 0.0}, "tol is 0.0"),
+        ({"tol": 2.0}, "tol is 2.0"),
+        ({"max_iter": 0}, "max_iter is 0"),
+        ({"name": "magic"}, "known solvers are auto, newton, tron"),
+    ],
+)
+def test_bad_options_get_a_sentence(options, words):
+    options = {"name": "newton"} | options
+    with pytest.raises(DataError, match=words):
+        make_solver(**options)
+
+
+@pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
+def test_bad_C_gets_a_sentence(C):
+    with pytest.raises(DataError, match="C is"):
+        make_problem(RankingData([[1.0], [0.0]], [1, 0]), C)
+
+
+def test_no_pairs_get_a_sentence():
+    with pytest.raises(DataError, match="no pair to learn from"):
+        make_problem(RankingData(np.eye(3), [1, 1, 2], qid=[0, 0, 1]))
