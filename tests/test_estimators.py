@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from problems import as_form, make_problem_arrays
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -21,9 +20,12 @@ from linrank import (
     QueryKFold,
     RankSVM,
     RankSVMCV,
+    average_precision,
     make_ranking,
     ndcg,
+    pairwise_accuracy,
 )
+from problems import as_form, make_problem_arrays
 
 
 @parametrize_with_checks([RankSVM(), RankSVMCV(Cs=[0.01, 0.1, 1.0], cv=3)])
@@ -170,7 +172,7 @@ def test_cv_on_a_validation_set_equals_a_loop(arrays):
 
     values = [average_precision(valid[1], scores, valid[2]) for scores in loop]
     np.testing.assert_allclose(ranker.metric_path_[:, 0], values)
-    assert ranker.C_ == Cs[int(np.argmax(values))]
+    assert Cs[int(np.argmax(values))] == ranker.C_
     np.testing.assert_allclose(ranker.predict(valid[0]), loop[int(np.argmax(values))], rtol=1e-5)
 
 
@@ -178,15 +180,13 @@ def test_cv_by_folds_equals_a_loop():
     X, y, qid = make_problem_arrays("pairs of documents", n=120)
     Cs = [1e-3, 1.0]
     ranker = RankSVMCV(Cs, metric="pairwise-accuracy", cv=3, tol=1e-8).fit(X, y, qid)
-    from linrank import pairwise_accuracy
-
     for c, C in enumerate(Cs):
         for fold, (train, test) in enumerate(QueryKFold(3).split(X, y, qid)):
             single = RankSVM(C, tol=1e-8).fit(X[train], y[train], qid[train])
             value = pairwise_accuracy(y[test], single.predict(X[test]), qid[test])
             assert ranker.metric_path_[c, fold] == pytest.approx(value)
     best = Cs[int(np.argmax(ranker.metric_path_.mean(axis=1)))]
-    assert ranker.C_ == best
+    assert best == ranker.C_
     np.testing.assert_allclose(ranker.coef_, RankSVM(best, tol=1e-8).fit(X, y, qid).coef_,
                                rtol=1e-4)  # fmt: skip
 
@@ -277,10 +277,10 @@ def test_the_bad_entry_is_named_in_the_callers_rows(arrays, value, form):
     X, y, qid = arrays
     X = X.copy()
     X[17, 2] = value
-    with pytest.raises(DataError, match="X\\[17, 2\\] is (NaN|inf)"):
+    with pytest.raises(DataError, match=r"X\[17, 2\] is (NaN|inf)"):
         RankSVM().fit(as_form(X, form), y, qid)
     ranker = RankSVM().fit(*arrays)
-    with pytest.raises(DataError, match="X\\[17, 2\\] is (NaN|inf)"):
+    with pytest.raises(DataError, match=r"X\[17, 2\] is (NaN|inf)"):
         ranker.predict(as_form(X, form))
 
 

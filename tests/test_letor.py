@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import os
-import sys
-from pathlib import Path
-
 import numpy as np
-import pytest
-import reference
-import zstandard
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 from scipy import sparse
 
+import reference
 from linrank.data._letor_reader import read_source
 from linrank.data._source import Source
-from linrank.data.letor import check_options, read_letor
-from linrank.errors import DataError, FileFormatError
+from linrank.data.letor import check_options
+from linrank.errors import FileFormatError
 
 LINES = b"2 qid:1 1:0.5 3:2 # docid = A\n0 qid:1 2:-1e-3\n1 qid:2 1:.5 2:5. 3:+1 #B\n"
 X = [[0.5, 0, 2], [0, -1e-3, 0], [0.5, 5, 1]]
@@ -87,3 +77,62 @@ def assert_same_as_twin(data, text):
     else:
         found = data.comments if data.order is None else data.comments.take(np.argsort(data.order))
         assert list(found) == [comment.decode(errors="replace") for comment in texts]
+
+
+# Well-formed files of every shape, and damaged ones
+
+space = st.text(" \t\r\v\f", min_size=1, max_size=3).filter(str.strip) | st.just(" ")
+space = st.sampled_from([" ", "  ", "\t", " \t ", "\r", "\x0b ", "\x0c"])
+numbers = st.one_of(
+    st.integers(-5, 5).map(str),
+    st.decimals(-10, 10, places=6).map(lambda d: f"{d:.6f}"),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.floats(allow_nan=False, allow_infinity=False, width=32).map(lambda x: f"{x:.20g}"),
+    st.from_regex(r"[+-]?([0-9]{1,25}\.?[0-9]{0,25}|\.[0-9]{1,25})([eE][+-]?[0-9]{1,2})?", fullmatch=True),
+)
+qids = st.sampled_from(
+    [
+        st.integers(-3, 3).map(str),
+        st.integers(-(2**63), 2**63 - 1).map(str),
+        st.integers(0, 2**70).map(str),
+        st.sampled_from(["a", "b", "ä:7", "7", "07"]),
+        st.none(),
+    ]
+)
+comments = st.none() | st.text(max_size=8).filter(lambda text: "\n" not in text)
+
+
+@st.composite
+def letor_files(draw):
+    """LETOR bytes with odd spacing, numbers, query ids and comments."""
+    qid, with_comments, lines = draw(qids), draw(st.booleans()), []
+    for _ in range(draw(st.integers(1, 6))):
+        if draw(st.integers(0, 5)) == 0:
+            lines.append(draw(st.sampled_from(["", "  ", "# a 1:2 comment", "\r"])))
+        indices = draw(st.lists(st.integers(0, 12), unique=True, max_size=6).map(sorted))
+        name = draw(qid)
+        tokens = [draw(numbers), *([] if name is None else [f"qid:{name}"])]
+        tokens += [f"{index}:{draw(numbers)}" for index in indices]
+        line = "".join(token + draw(space) for token in tokens)
+        line = draw(st.sampled_from(["", " ", "\t"])) + line.rstrip(draw(st.sampled_from(["", " \t\r"])))
+        comment = draw(comments) if with_comments else None
+        lines.append(line if comment is None else f"{line}#{comment}")
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    return (end.join(lines) + draw(st.sampled_from(["", end]))).encode()
+
+
+def outcome(reader, text):
+    try:
+        return reader(text)
+    except ValueError:
+        return None
+
+
+@fuzz
+@given(letor_files(), st.sampled_from(["auto", "dense", "csr"]), st.integers(1, 90))
+def test_reads_what_the_twin_reads(text, form, chunk_bytes):
+    twin = outcome(reference.read_letor_slow, text)
+    data = outcome(lambda text: read(text, form=form, chunk_bytes=chunk_bytes), text)
+    assert (data is None) == (twin is None)
+    if data is not None:
+        assert_same_as_twin(data, text)

@@ -84,7 +84,7 @@ def test_damaged_files_are_refused(model, tmp_path, changes, words):
 def test_what_is_not_a_model_is_refused(tmp_path, text):
     path = tmp_path / "model.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(FileFormatError, match="model.json"):
+    with pytest.raises(FileFormatError, match=r"model\.json"):
         LinearModel.load(path)
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import KINDS, as_form, in_data_order, make_problem_arrays
 from scipy.optimize import approx_fprime
 
+import reference
 from linrank import RankingData
 from linrank.counting.levels import RADIX, plan_pairs
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
 from linrank.losses.pairwise import SQUARED_HINGE, PairwiseLoss
+from problems import KINDS, as_form, in_data_order, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
 

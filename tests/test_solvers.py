@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-import reference
-from problems import KINDS, as_form, make_problem_arrays
 
+import reference
 from linrank import DataError, RankingData
 from linrank.path import C_GRID, make_problem, regularization_path
 from linrank.solvers import SOLVERS, Status, make_solver
+from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
 
@@ -100,7 +102,7 @@ def test_history_falls_and_callback_sees_it(solver):
     )
     assert steps == result.history
     objectives = [step.objective for step in steps]
-    assert all(b < a for a, b in zip(objectives, objectives[1:], strict=False))
+    assert all(b < a for a, b in pairwise(objectives))
     assert steps[0].gradient_norm == pytest.approx(1.0)
     assert steps[-1].products == result.n_products
     assert result.n_iter == len(steps) - 1
@@ -134,14 +136,15 @@ def test_interrupt_keeps_the_best_so_far(solver):
 @pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-20, 1e20, 1e100, 1e150])
 def test_extreme_features_end_in_a_result_or_a_sentence(solver, scale):
     X, y, qid = make_problem_arrays("five levels")
-    try:
-        result = make_solver(solver).solve(make_problem(RankingData(X * scale, y, qid)))
-    except DataError as error:
-        assert "bring the features" in str(error)
-        assert not 1e-60 < scale < 1e60
+    problem = make_problem(RankingData(X * scale, y, qid))
+    if scale > 1e60:
+        with pytest.raises(DataError, match="bring the features"):
+            make_solver(solver).solve(problem)
     else:
+        result = make_solver(solver).solve(problem)
+        assert result.converged
         assert np.isfinite(result.coef).all()
-        assert np.isfinite(result.objective)
+        assert result.coef.any()
 
 
 @pytest.mark.parametrize("C", [1e-12, 1e12])

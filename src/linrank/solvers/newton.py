@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from ..problem import Problem
 from .base import Iterate, Solver, Vector
 from .result import Status
+
+Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the Hessian
 
 DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and factored
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
@@ -61,7 +64,9 @@ class Newton(Solver):
         z = precondition(residual)
         direction = z
         size = start = float(residual @ z)
-        for n_products in range(1, MAX_PRODUCTS + 1):
+        n_products = 0
+        while n_products < MAX_PRODUCTS:
+            n_products += 1
             product = self.problem.hessp(direction)
             alpha = size / float(direction @ product)
             step += alpha * direction
@@ -96,48 +101,28 @@ class Newton(Solver):
         return False
 
 
-class Preconditioner:
-    """An approximate inverse of the Hessian: ``P⁻¹ v`` by calling it."""
-
-    def __call__(self, v: Vector) -> Vector:
-        raise NotImplementedError
-
-
-class CholeskyPreconditioner(Preconditioner):
-    """``P = D L L' D`` with D the root of P's diagonal.
-
-    Scaling to unit diagonal first is what makes the factor useful when features range over
-    many orders of magnitude.
-    """
-
-    def __init__(self, P: Vector) -> None:
-        self._scale = 1.0 / np.sqrt(np.diag(P))
-        P = P * self._scale
-        P *= self._scale[:, None]
-        self._factor = _cholesky(P)
-
-    def __call__(self, v: Vector) -> Vector:
-        return self._scale * cho_solve(self._factor, self._scale * v, check_finite=False)
-
-
-class DiagonalPreconditioner(Preconditioner):
-    """``P = diag(p)``."""
-
-    def __init__(self, diagonal: Vector) -> None:
-        self._inverse = 1.0 / diagonal
-
-    def __call__(self, v: Vector) -> Vector:
-        return self._inverse * v
-
-
 def make_preconditioner(problem: Problem) -> Preconditioner:
     """A preconditioner for the Hessian where the problem was last evaluated."""
     d = problem.n_features
     # Per entry, a row of the sample costs about 30 + d/8 times what it costs in a product.
     affordable = int(SAMPLE_COST * problem.n_entries / (d * (30 + d / 8)))
     if d > DENSE_LIMIT or affordable < d:
-        return DiagonalPreconditioner(problem.hessian_diagonal())
-    return CholeskyPreconditioner(problem.hessian(min(affordable, ROWS_PER_FEATURE * d)))
+        inverse = 1.0 / problem.hessian_diagonal()
+        return lambda v: inverse * v
+    return invert(problem.hessian(min(affordable, ROWS_PER_FEATURE * d)))
+
+
+def invert(P: Vector) -> Preconditioner:
+    """``v ↦ P⁻¹v`` by a Cholesky factor of P scaled to unit diagonal.
+
+    The scaling is what makes the factor useful when features range over many orders of
+    magnitude.
+    """
+    scale = 1.0 / np.sqrt(np.diag(P))
+    P = P * scale
+    P *= scale[:, None]
+    factor = _cholesky(P)
+    return lambda v: scale * cho_solve(factor, scale * v, check_finite=False)
 
 
 def _cholesky(P: Vector) -> tuple[Vector, bool]:

@@ -13,6 +13,7 @@ from .result import Status
 # Lee & Lin 2014, eqs. 36 and 37
 ETA0, ETA1, ETA2 = 1e-4, 0.25, 0.75
 SIGMA1, SIGMA2, SIGMA3 = 0.25, 0.5, 4.0
+ROUNDING = 1e-12  #: changes of the objective below this part of it are rounding
 CG_TOL = 0.1  #: CG stops when the residual is this part of the gradient (Lin et al. 2008)
 
 
@@ -44,19 +45,18 @@ class Tron(Solver):
             length = float(norm(step))
             radius = min(radius, length) if tries == 1 else radius
             radius = _next_radius(radius, length, slope, actual, predicted)
-            if actual > ETA0 * predicted:
+            # Where the change drowns in the objective's rounding, the gradient decides.
+            flat = max(abs(actual), predicted) <= ROUNDING * abs(self.point.value)
+            if actual > ETA0 * predicted or (
+                flat and norm(trial.gradient) < norm(self.point.gradient)
+            ):
                 self.point = trial
                 self._record()
-            elif max(abs(actual), predicted) <= 1e-12 * abs(self.point.value):
-                self._relinearise()
+                continue
+            self.problem.value_grad(self.point.w)  # products speak of the last point evaluated
+            if flat:
                 return Status.PRECISION
-            else:
-                self._relinearise()
         return Status.CONVERGED
-
-    def _relinearise(self) -> None:
-        """Hessian products speak of the last point evaluated: go back to the one we keep."""
-        self.problem.value_grad(self.point.w)
 
     def _steihaug(self, radius: float) -> tuple[Vector, Vector]:
         """Conjugate gradients on H s = −g until small residual or the edge of the region.
