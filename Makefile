@@ -1,6 +1,10 @@
 # Each target sets up what it needs in .venv, beside this file; nothing has to be activated.
 PYTHON ?= python3
 BIN := .venv/bin
+# Numba's cache does not notice a change in a helper of another file, so tests and benchmarks
+# use one that is named after the content of the sources.
+SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
+CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
 
 .PHONY: demo test bench lint clean
 
@@ -8,7 +12,7 @@ demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model
 	$(BIN)/linrank demo --dir demo
 
 test: .venv/test.stamp lint  ## everything that must hold before a change is taken
-	$(BIN)/python -m pytest -n 2
+	$(CACHE) $(BIN)/python -m pytest -n 2
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m interpreted -p no:doctest
 
 lint: .venv/test.stamp
@@ -17,7 +21,7 @@ lint: .venv/test.stamp
 	$(BIN)/mypy
 
 bench: .venv/test.stamp  ## the figures of the README, side by side in one run
-	$(BIN)/python -m benchmarks.foundation
+	$(CACHE) $(BIN)/python -m benchmarks.foundation
 
 clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -43,7 +43,7 @@ _HOME = {
     "__version__": "_version",
 }
 
-__all__ = list(_HOME)  # noqa: PLE0605
+__all__ = list(_HOME)
 
 if TYPE_CHECKING:
     from ._version import __version__

@@ -20,8 +20,19 @@ CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
 FAST = {"reassoc", "contract", "nsz"}
 
 
-def njit(function: Callable[..., Any] | None = None, *, fast: bool = False) -> Any:
-    """Compile a kernel of arrays and numbers; ``fast`` lets its sums be reordered.
+def njit(
+    function: Callable[..., Any] | None = None, *, fast: bool = False, inner: bool = False
+) -> Any:
+    """Compile a kernel of arrays and numbers.
+
+    Parameters
+    ----------
+    function : callable
+    fast : bool
+        Let its sums be reordered.
+    inner : bool
+        It is called by other kernels only. Compiling it is then cheaper: what Python would
+        need to call it is left out.
 
     Examples
     --------
@@ -33,9 +44,11 @@ def njit(function: Callable[..., Any] | None = None, *, fast: bool = False) -> A
     42
     """
     if function is None:
-        return lambda f: njit(f, fast=fast)
+        return lambda f: njit(f, fast=fast, inner=inner)
     options = {"nogil": True, "error_model": "numpy", "fastmath": FAST if fast else False}
-    if CACHE:
+    if inner:
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    if CACHE and not inner:  # an inner kernel is stored within those that call it
         try:
             return numba.njit(cache=True, **options)(function)
         except RuntimeError:  # numba found no folder that it could write a cache to

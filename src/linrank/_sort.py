@@ -7,7 +7,7 @@ from ._jit import njit
 RUN = 12  #: lists up to this length are sorted by insertion
 
 
-@njit
+@njit(inner=True)
 def sort_by_key(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
     """Sort ``docs`` by ``keys[doc]``, ascending and stable, in place.
 
@@ -37,7 +37,7 @@ def sort_by_key(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
         docs[p] = tmp_docs[source + p]
 
 
-@njit
+@njit(inner=True)
 def _merge(keys, docs, a, middle, last, out):  # type: ignore[no-untyped-def]
     """Merge the sorted ranges a:middle and middle:last into the range that begins at out."""
     b = middle

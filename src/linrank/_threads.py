@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -74,7 +75,7 @@ def split(ptr: NDArray[np.int64], n_chunks: int) -> list[tuple[int, int]]:
     goals = ptr[0] + (ptr[-1] - ptr[0]) * np.arange(1, n_chunks) / n_chunks
     cuts = np.searchsorted(ptr, goals)
     edges = [0, *(int(cut) for cut in cuts), len(ptr) - 1]
-    return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    return [(a, b) for a, b in pairwise(edges) if a < b]
 
 
 @cache

@@ -22,3 +22,14 @@ def warmup() -> float:
             RankSVM().fit(matrix, y, qid)
     evaluate(y, y, qid, [name for name in metric_names() if name != "auc"])
     return time.perf_counter() - started
+
+
+def cache_folder() -> str | None:
+    """One of the folders that keep compiled kernels; the others are its siblings.
+
+    None where none can be kept.
+    """
+    from .losses.pairwise import linearize_query
+
+    stats = getattr(linearize_query, "stats", None)  # there is none where numba is turned off
+    return None if stats is None else stats.cache_path

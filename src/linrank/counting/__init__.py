@@ -1,0 +1,1 @@
+"""The ways to sum over preference pairs."""

@@ -59,13 +59,14 @@ class PairState(NamedTuple):
     docs, digit : the documents of each node by increasing score, and their digits there.
     above, below : per hinge of the loss and position, where in the node's table the sums
         over the active partners above and below end (see `mark_active`).
-    curvature : per document, the sum of the second derivatives of its active pairs.
+    curvature : per document, the sum of the second derivatives of its active pairs, but for
+        the factor of its own weight.
     """
 
-    docs: NDArray[np.int32]
+    docs: NDArray[np.uint32]
     digit: NDArray[np.uint8]
-    above: NDArray[np.int32]
-    below: NDArray[np.int32]
+    above: NDArray[np.uint32]
+    below: NDArray[np.uint32]
     curvature: NDArray[np.float64]
 
 
@@ -73,35 +74,33 @@ class PairScratch(NamedTuple):
     """Buffers of one thread, large enough for its largest query."""
 
     keys: NDArray[np.float64]
-    docs: NDArray[np.int32]
+    docs: NDArray[np.uint32]
     table: NDArray[np.float64]
     cursor: NDArray[np.int64]
     values: NDArray[np.float64]
     counts: NDArray[np.float64]
-    sums: NDArray[np.float64]
 
 
 def make_scratch(n: int) -> PairScratch:
     """Buffers for queries of up to n documents."""
     return PairScratch(
         keys=np.empty(2 * n),
-        docs=np.empty(2 * n, np.int32),
+        docs=np.empty(2 * n, np.uint32),
         table=np.empty((n + 1) * MAX_WIDTH),
         cursor=np.empty(n + 1, np.int64),
         values=np.empty(n),
         counts=np.empty((3, n)),
-        sums=np.empty((1, n)),
     )
 
 
-@njit
+@njit(inner=True)
 def table_width(levels):  # type: ignore[no-untyped-def]
     """Columns of a node's table: two per level but one, rounded up to whole SIMD vectors."""
     return (2 * (levels - 1) + 3) // 4 * 4
 
 
 def _level_masks() -> NDArray[np.float64]:
-    """``masks[levels, digit, column]``: whether a document of that digit counts in a column.
+    """``masks[levels, digit, column]``, flat: whether a document of that digit counts there.
 
     Column c < levels − 1 sums the digits > c; column levels − 2 + c sums the digits < c.
     """
@@ -111,7 +110,7 @@ def _level_masks() -> NDArray[np.float64]:
             for c in range(levels - 1):
                 masks[levels, digit, c] = digit > c
                 masks[levels, digit, levels - 1 + c] = digit < c + 1
-    return masks
+    return masks.ravel()
 
 
 MASKS = _level_masks()
@@ -161,7 +160,7 @@ def plan_pairs(
         node_unit=np.empty(n_nodes, np.int64),
         node_base=np.empty(n_nodes, np.int64),
     )
-    docs = np.empty(n_positions, np.int32)
+    docs = np.empty(n_positions, np.uint32)
     _lay_out_nodes(plan, n_levels, docs)
     return plan, docs, mass
 
@@ -172,8 +171,8 @@ def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, ma
     largest = 0
     for q in range(q0, q1):
         largest = max(largest, query_ptr[q + 1] - query_ptr[q])
-    docs = np.empty(largest, np.int32)
-    tmp_docs = np.empty(2 * largest, np.int32)
+    docs = np.empty(largest, np.uint32)
+    tmp_docs = np.empty(2 * largest, np.uint32)
     tmp_keys = np.empty(2 * largest)
     for q in range(q0, q1):
         first = query_ptr[q]
@@ -201,7 +200,7 @@ def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, ma
         mass[q, 1] = total
 
 
-@njit
+@njit(inner=True)
 def _layers_and_radix(k):  # type: ignore[no-untyped-def]
     """The fewest digits that can number k levels, and the smallest radix that then does."""
     layers, reach = 1, RADIX
@@ -275,7 +274,7 @@ def _lay_out_nodes(plan, n_levels, docs):  # type: ignore[no-untyped-def]
 # One query: from scores to active pairs, from values to sums -----------------------------------
 
 
-@njit
+@njit(inner=True)
 def sort_query(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
     """Sort the documents of every node of query q by score: once, then handed down."""
     first, last = plan.query_nodes[q], plan.query_nodes[q + 1]
@@ -301,8 +300,8 @@ def sort_query(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
         head = tail
 
 
-@njit
-def mark_active(plan, state, q, scores, taus):  # type: ignore[no-untyped-def]
+@njit(inner=True)
+def mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untyped-def]
     """Find, for each hinge τ and position, where the sums over the active partners end.
 
     ``above`` points to the row of the first document with s_j − s_i ≥ τ, ``below`` to that
@@ -314,68 +313,83 @@ def mark_active(plan, state, q, scores, taus):  # type: ignore[no-untyped-def]
         levels = plan.node_levels[node]
         if levels < 2:
             continue
-        width = table_width(levels)
+        docs, digits, width, n = state.docs[a:b], state.digit[a:b], table_width(levels), b - a
+        for p in range(n):
+            ranked[p] = scores[docs[p]]
         for t in range(len(taus)):
-            high, low = a, a
-            for p in range(a, b):
-                own, digit = scores[state.docs[p]], np.int64(state.digit[p])
-                while high < b and scores[state.docs[high]] - own < taus[t]:
+            above, below = state.above[t, a:b], state.below[t, a:b]
+            high, low = 0, 0
+            for p in range(n):
+                digit = np.int64(digits[p])
+                while high < n and ranked[high] - ranked[p] < taus[t]:
                     high += 1
-                while low < b and own - scores[state.docs[low]] >= taus[t]:
+                while low < n and ranked[p] - ranked[low] >= taus[t]:
                     low += 1
-                row = high - a if digit < levels - 1 else 0  # row 0 is all zeros
-                state.above[t, p] = row * width + (digit if digit < levels - 1 else 0)
-                row = low - a if digit > 0 else b - a  # so that below adds exactly zero
-                state.below[t, p] = row * width + levels - 2 + digit
+                # Row 0 is all zeros, and the last row minus itself is zero: no partners there.
+                above[p] = high * width + digit if digit < levels - 1 else 0
+                below[p] = (low if digit > 0 else n) * width + levels - 2 + digit
 
 
-@njit(fast=True)
-def pair_sums(plan, state, q, x, scales, signs, table, out):  # type: ignore[no-untyped-def]
-    """Sums of x over the active partners of every document of query q.
+@njit(fast=True, inner=True)
+def add_pair_sums(plan, state, q, x, scales, signs, factor, table, out):  # type: ignore[no-untyped-def]
+    """Add sums of x over the active partners of every document of query q.
 
-    ``out[r, i] = Σ_t scales[r, t]·(Σ_above x_j + signs[r]·Σ_below x_j)`` over the hinges t:
-    as many combinations r as the caller wants, from one table.
+    ``out[r, i] += factor·Σ_t scales[r, t]·(Σ_above x_j + signs[r]·Σ_below x_j)`` over the
+    hinges t: as many combinations r as the caller wants, from one table.
     """
-    n = len(x)
-    for r in range(len(scales)):
-        for i in range(n):
-            out[r, i] = 0.0
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         a, b = plan.node_ptr[node], plan.node_ptr[node + 1]
         levels = plan.node_levels[node]
         if levels < 2:
             continue
+        # Slices, so that indices count from 0 and need no test for being negative.
+        docs, digits = state.docs[a:b], state.digit[a:b]
+        _fill_table(docs, digits, x, levels, table)
         width = table_width(levels)
-        for c in range(0, width, 4):  # four columns at a time: one SIMD register
-            t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
-            table[c], table[c + 1], table[c + 2], table[c + 3] = 0.0, 0.0, 0.0, 0.0
-            o = c
-            for p in range(a, b):
-                o += width
-                value = x[state.docs[p]]
-                digit = state.digit[p]
-                t0 += value * MASKS[levels, digit, c]
-                t1 += value * MASKS[levels, digit, c + 1]
-                t2 += value * MASKS[levels, digit, c + 2]
-                t3 += value * MASKS[levels, digit, c + 3]
-                table[o], table[o + 1], table[o + 2], table[o + 3] = t0, t1, t2, t3
-        totals = (b - a) * width + levels - 2
-        for r in range(len(scales)):
-            for t in range(scales.shape[1]):
-                scale, sign = scales[r, t], signs[r]
-                for p in range(a, b):
-                    above = table[state.above[t, p]]
-                    below = table[totals + state.digit[p]] - table[state.below[t, p]]
-                    out[r, state.docs[p]] += scale * (above + sign * below)
+        totals = table[(b - a) * width + levels - 2 :]
+        for t in range(scales.shape[1]):
+            above, below = state.above[t, a:b], state.below[t, a:b]
+            for r in range(len(scales)):
+                scale = factor * scales[r, t]
+                _add_sums(docs, digits, above, below, table, totals, scale, signs[r], out[r])
 
 
-def make_state(plan: PairPlan, docs: NDArray[np.int32], n_hinges: int) -> PairState:
+@njit(fast=True, inner=True)
+def _fill_table(docs, digits, x, levels, table):  # type: ignore[no-untyped-def]
+    """Row p of the table: sums of x over the first p documents, in each column's digits."""
+    width = table_width(levels)
+    masks = MASKS[levels * RADIX * MAX_WIDTH :]
+    for c in range(0, width, 4):  # four columns at a time: one SIMD register
+        t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+        table[c], table[c + 1], table[c + 2], table[c + 3] = 0.0, 0.0, 0.0, 0.0
+        o = c
+        for p in range(len(docs)):
+            o += width
+            value = x[docs[p]]
+            m = digits[p] * MAX_WIDTH + c
+            t0 += value * masks[m]
+            t1 += value * masks[m + 1]
+            t2 += value * masks[m + 2]
+            t3 += value * masks[m + 3]
+            table[o], table[o + 1], table[o + 2], table[o + 3] = t0, t1, t2, t3
+
+
+@njit(fast=True, inner=True)
+def _add_sums(docs, digits, above, below, table, totals, scale, sign, out):  # type: ignore[no-untyped-def]
+    """Look the sums over partners above and below up in the table, and add them to out."""
+    for p in range(len(docs)):
+        higher = table[above[p]]
+        lower = totals[digits[p]] - table[below[p]]
+        out[docs[p]] += scale * (higher + sign * lower)
+
+
+def make_state(plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int) -> PairState:
     """A state for the plan; it says nothing until scores have been seen."""
     shape = (n_hinges, len(docs))
     return PairState(
         docs=docs,
         digit=np.empty(len(docs), np.uint8),
-        above=np.empty(shape, np.int32),
-        below=np.empty(shape, np.int32),
+        above=np.empty(shape, np.uint32),
+        below=np.empty(shape, np.uint32),
         curvature=np.zeros(len(plan.level)),
     )

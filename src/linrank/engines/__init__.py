@@ -1,0 +1,1 @@
+"""Where the sums over all queries are computed."""

@@ -118,9 +118,9 @@ class ThreadEngine:
             for (a, b), scratch in zip(split(starts, self.n_threads), self._scratch, strict=False)
         ]
         with blas_threads(1):  # each of our threads multiplies its own part
-            total = sum(run(self._hessian_of, tasks, self.n_threads))
+            total = np.sum(run(self._hessian_of, tasks, self.n_threads), axis=0)
         if len(queries) < self.data.n_queries:
-            mass = np.add.reduceat(self._state.curvature, self.data.query_ptr[:-1])
+            mass = np.add.reduceat(self._curvature(), self.data.query_ptr[:-1])
             sampled = mass[queries].sum()
             total *= mass.sum() / sampled if sampled > 0 else 1.0
         return total
@@ -130,8 +130,13 @@ class ThreadEngine:
 
         They vanish for a feature that no two partners share, and are small for a rare one.
         """
-        self._run_rows(rmatvec_squares, self._state.curvature)
+        self._run_rows(rmatvec_squares, self._curvature())
         return self._collect()
+
+    def _curvature(self) -> Vector:
+        """Per document, the sum of the second derivatives of its active pairs."""
+        weight, curvature = self._plan.weight, self._state.curvature
+        return weight * curvature if len(weight) else curvature
 
     # The three steps of every sum: scores, pairs, X'u -------------------------------------
 
@@ -151,7 +156,7 @@ class ThreadEngine:
             (*known, a, b, scores[ptr[a] : ptr[b]], u[ptr[a] : ptr[b]], scratch)
             for (a, b), scratch, _, _ in parts
         ]
-        losses = run(_walk_queries, tasks, self.n_threads)
+        losses = run(_walk_scores, tasks, self.n_threads)
         self._run_rows(rmatvec, u)
         return losses
 
@@ -247,6 +252,11 @@ def _walk_blocks(X, plan, state, hinges, linearize, q0, q1, block_rows, v, scrat
 
 
 @njit
+def _walk_scores(plan, state, hinges, linearize, q0, q1, s, u, scratch):  # type: ignore[no-untyped-def]
+    return _walk_queries(plan, state, hinges, linearize, q0, q1, s, u, scratch)
+
+
+@njit(inner=True)
 def _walk_queries(plan, state, hinges, linearize, q0, q1, s, u, scratch):  # type: ignore[no-untyped-def]
     """The pairs of the queries q0, …, q1 − 1; `s` and `u` begin at the first one's first row.
 

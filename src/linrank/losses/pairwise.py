@@ -12,7 +12,8 @@ With partner sums over the active pairs of hinge m (`linrank.counting`), weighte
 n⁺, n⁻ above and below, score sums γ⁺, γ⁻, and N_m = n⁺ − n⁻, T_m = n⁺ + n⁻, S_m = γ⁺ + γ⁻
 (Lee & Lin 2014, eqs. 17–19, for several hinges and weights w), a query's part is
 
-    loss      = Σ_i w_i·Σ_m ½(a_m + c_m τ_m) τ_m T_m + s_i·((a_m + 2 c_m τ_m) N_m + c_m (T_m s_i − S_m))
+    loss      = Σ_i w_i·Σ_m ½ (a_m + c_m τ_m) τ_m T_m
+                            + s_i ((a_m + 2 c_m τ_m) N_m + c_m (T_m s_i − S_m))
     gradient  = w_i·Σ_m (a_m + 2 c_m τ_m) N_m + 2 c_m (T_m s_i − S_m)
     (Hv)_i    = w_i·Σ_m 2 c_m (T_m v_i − S_m(v))
 """
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from ..counting.levels import mark_active, pair_sums, sort_query
+from ..counting.levels import add_pair_sums, mark_active, sort_query
 from ..errors import DataError
 
 
@@ -78,43 +79,50 @@ def get_loss(name: str) -> PairwiseLoss:
     return LOSSES[name]
 
 
-@njit
+@njit(inner=True)
 def linearize_query(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
     """The loss of query q and its gradient in the scores; leaves `state` at these scores."""
     sort_query(plan, state, q, scores, scratch)
-    mark_active(plan, state, q, scores, hinges.tau)
+    mark_active(plan, state, q, scores, hinges.tau, scratch.keys)
     n, first = len(scores), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
-    x, counts, sums = scratch.values[:n], scratch.counts, scratch.sums
-    for i in range(n):
-        x[i] = plan.weight[first + i] if weighted else 1.0
-    pair_sums(plan, state, q, x, hinges.scales, hinges.signs, scratch.table, counts)
+    x, counts, table = scratch.values[:n], scratch.counts[:, :n], scratch.table
+    counts[:] = 0.0
     centre = 0.0  # only differences of scores matter: sums of centred scores cancel less
     for i in range(n):
+        x[i] = plan.weight[first + i] if weighted else 1.0
         centre += scores[i] / n
+    add_pair_sums(plan, state, q, x, hinges.scales, hinges.signs, 1.0, table, counts)
     loss = 0.0
     for i in range(n):
-        loss += 0.5 * x[i] * counts[2, i]
-        x[i] *= scores[i] - centre
-    pair_sums(plan, state, q, x, hinges.scales[:1], hinges.signs[:1], scratch.table, sums)
+        score = scores[i] - centre
+        loss += x[i] * counts[2, i]
+        x[i] *= score
+        gradient[i] = counts[1, i] + 2.0 * counts[0, i] * score
+    sums = gradient.reshape((1, n))
+    add_pair_sums(plan, state, q, x, hinges.scales[:1], hinges.signs[:1], -2.0, table, sums)
     for i in range(n):
-        own = plan.query_weight[q] * (plan.weight[first + i] if weighted else 1.0)
-        bend = counts[0, i] * (scores[i] - centre) - sums[0, i]
-        gradient[i] = own * (counts[1, i] + 2.0 * bend)
-        loss += x[i] * (counts[1, i] + bend)
-        state.curvature[first + i] = 2.0 * own * counts[0, i]
-    return plan.query_weight[q] * loss
+        loss += x[i] * (counts[1, i] + gradient[i])
+        gradient[i] *= plan.query_weight[q] * (plan.weight[first + i] if weighted else 1.0)
+        state.curvature[first + i] = 2.0 * plan.query_weight[q] * counts[0, i]
+    return 0.5 * plan.query_weight[q] * loss
 
 
-@njit
+@njit(inner=True)
 def curve_query(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
     """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
-    x, sums = scratch.values[:n], scratch.sums
+    x = scratch.values[:n] if weighted else v
     for i in range(n):
-        x[i] = plan.weight[first + i] * v[i] if weighted else v[i]
-    pair_sums(plan, state, q, x, hinges.scales[:1], hinges.signs[:1], scratch.table, sums)
-    for i in range(n):
-        own = 2.0 * plan.query_weight[q] * (plan.weight[first + i] if weighted else 1.0)
-        out[i] = state.curvature[first + i] * v[i] - own * sums[0, i]
+        if weighted:
+            x[i] = plan.weight[first + i] * v[i]
+        out[i] = state.curvature[first + i] * v[i]
+    factor = -2.0 * plan.query_weight[q]
+    sums = out.reshape((1, n))
+    add_pair_sums(
+        plan, state, q, x, hinges.scales[:1], hinges.signs[:1], factor, scratch.table, sums
+    )
+    if weighted:
+        for i in range(n):
+            out[i] *= plan.weight[first + i]
