@@ -17,14 +17,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from linrank.data.generate import make_ranking
 
 import linrank
 from linrank._jit import njit
 from linrank._threads import run
-from linrank.data.generate import make_ranking
 from linrank.data.letor import read_letor, write_letor
 from linrank.path import make_problem, regularization_path
 from linrank.solvers import make_solver
@@ -45,7 +46,7 @@ def read_rows(X, first, last):  # type: ignore[no-untyped-def]
 def interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Median seconds of each function, taken in turns so that all see the same machine."""
     times: dict[str, list[float]] = {name: [] for name in functions}
-    for name, function in functions.items():
+    for function in functions.values():
         function()  # compile, touch memory
     for _ in range(repeats):
         for name, function in functions.items():
@@ -114,7 +115,7 @@ def bench_products(data: linrank.RankingData, threads: int, repeats: int, report
         result.converged and result.gradient_norm <= 1e-5 and result.n_products <= 25,
     )
     edges = np.linspace(0, data.n_docs, threads + 1).astype(int)
-    ranges = [(data.X, int(a), int(b)) for a, b in zip(edges, edges[1:], strict=False)]
+    ranges = [(data.X, int(a), int(b)) for a, b in pairwise(edges)]
     v, w = np.ones(data.n_features), result.coef
     seconds = interleaved(
         {

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from linrank import RankingData
-
 #: name -> (labels' maker, queries' maker); n documents each
 KINDS = {
     "two levels": (lambda rng, n: rng.integers(0, 2, n), lambda rng, n: rng.integers(0, 4, n)),
@@ -36,8 +34,3 @@ def as_form(X, form):
     """X as "dense64", "dense32", "csr64" or "csr32"."""
     X = X.astype(np.float32 if form.endswith("32") else np.float64)
     return sparse.csr_array(X) if form.startswith("csr") else X
-
-
-def in_data_order(data: RankingData, values):
-    """Values given per caller's row, in the row order of the data."""
-    return values if data.order is None else values[data.order]

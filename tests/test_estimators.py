@@ -204,7 +204,7 @@ def test_data_frames_bring_their_names(arrays):
     X, y, qid = arrays
     frame = pd.DataFrame(X, columns=["bm25", "pagerank", "age", "clicks"])
     ranker = RankSVM().fit(frame, pd.Series(y), qid=pd.Series(qid))
-    assert ranker.to_model().feature_names == list(frame.columns)
+    assert ranker.model_.feature_names == list(frame.columns)
     assert ranker.feature_names_in_.tolist() == list(frame.columns)
     np.testing.assert_array_equal(ranker.coef_, RankSVM().fit(X, y, qid).coef_)
 
@@ -226,7 +226,7 @@ def test_clone_pickle_and_warm_start(arrays):
     other = pickle.loads(pickle.dumps(ranker))
     np.testing.assert_array_equal(other.predict(X), ranker.predict(X))
     assert ranker.fit(X, y, qid).result_.n_products == 0
-    with pytest.raises(DataError, match="warm_start: the fit before had 4 features"):
+    with pytest.raises(DataError, match="the weights to start from have 4 features"):
         ranker.fit(X[:, :3], y, qid)
 
 
@@ -235,7 +235,7 @@ def test_verbose_prints_a_line_per_iteration(arrays, capsys):
     ranker = RankSVM(verbose=True).fit(X, y, qid)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == ranker.result_.n_iter + 1
-    assert lines[0].startswith("iteration 0")
+    assert lines[0].startswith("C 1           iteration 0")
 
 
 def test_unfinished_training_warns(arrays):

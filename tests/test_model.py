@@ -36,7 +36,7 @@ def test_round_trip_is_exact(model, tmp_path):
 def test_estimator_to_model(tmp_path):
     X, y = np.eye(4), np.array([3.0, 2, 1, 0])
     ranker = RankSVM(C=2.0).fit(X, y)
-    ranker.to_model().save(tmp_path / "m.json")
+    ranker.model_.save(tmp_path / "m.json")
     model = LinearModel.load(tmp_path / "m.json")
     np.testing.assert_array_equal(model.predict(X), ranker.predict(X))
     assert model.settings["C"] == 2.0

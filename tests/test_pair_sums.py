@@ -14,7 +14,7 @@ from linrank.counting.levels import RADIX, plan_pairs
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
 from linrank.losses.pairwise import SQUARED_HINGE, PairwiseLoss
-from problems import KINDS, as_form, in_data_order, make_problem_arrays
+from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
 
@@ -28,13 +28,9 @@ TABLES = {
 
 
 def make_engine(X, y, qid, loss=SQUARED_HINGE, weight=None, query_weight=None, **options):
-    """An engine, its data, and the weights as given per caller's row."""
-    data = RankingData(X, y, qid)
-    if weight is not None:
-        weight = in_data_order(data, weight)
-    if query_weight is not None:
-        query_weight = in_data_order(data, query_weight)[data.query_ptr[:-1]]
-    return ThreadEngine(data, loss, weight, query_weight, **options), data
+    """An engine and its data."""
+    data = RankingData(X, y, qid, sample_weight=weight, query_weight=query_weight)
+    return ThreadEngine(data, loss, **options), data
 
 
 @pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])

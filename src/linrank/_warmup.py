@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 
 import numpy as np
@@ -25,11 +27,9 @@ def warmup() -> float:
 
 
 def cache_folder() -> str | None:
-    """One of the folders that keep compiled kernels; the others are its siblings.
-
-    None where none can be kept.
-    """
-    from .losses.pairwise import linearize_query
-
-    stats = getattr(linearize_query, "stats", None)  # there is none where numba is turned off
-    return None if stats is None else stats.cache_path
+    """The folder below which compiled kernels are kept; None where they cannot be."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("linrank.")]
+    kernels = [value for module in modules for value in vars(module).values()]
+    stats = [kernel.stats for kernel in kernels if hasattr(kernel, "stats")]
+    folders = {found.cache_path for found in stats if found.cache_path}
+    return os.path.commonpath(folders) if folders else None

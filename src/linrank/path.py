@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from .data.ranking import RankingData
 from .engines.threads import ThreadEngine
-from .errors import DataError, NotConvergedWarning
+from .errors import DataError
 from .losses.pairwise import get_loss
 from .metrics import evaluate, parse_metric
 from .problem import Problem
@@ -79,12 +78,10 @@ def make_problem(
     *,
     loss: str = "squared_hinge",
     normalize: str | None = None,
-    sample_weight: Vector | None = None,
-    query_weight: Vector | None = None,
     n_threads: int | None = None,
 ) -> Problem:
-    """The problem of ranking the data; weights are in the data's own row and query order."""
-    engine = ThreadEngine(data, get_loss(loss), sample_weight, query_weight, normalize, n_threads)
+    """The problem of ranking the data, with its weights."""
+    engine = ThreadEngine(data, get_loss(loss), normalize, n_threads)
     if engine.n_pairs == 0:
         raise DataError(
             "there is no pair to learn from: within every query all labels are equal "
@@ -136,9 +133,3 @@ def regularization_path(
             break
     coefs = np.array([result.coef for result in results])
     return RegularizationPath(grid[: len(results)], coefs, results)
-
-
-def warn_if_unfinished(result: Result) -> None:
-    """Say so when a solver stopped before its stopping rule was met."""
-    if not result.converged:
-        warnings.warn(result.message, NotConvergedWarning, stacklevel=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from .problem import Problem
 from .solvers import Result, Status, Step, make_solver
 
 Vector = NDArray[np.float64]
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  #: rows to train on, rows held out
 Callback = Callable[[float, Step, int], None]  #: C, step, and the fold (0: all of the data)
 
 
@@ -65,8 +66,10 @@ class Training:
         The criterion on the held-out data (for folds: the mean over them).
     Cs, values : float64 arrays or None
         Where C was chosen: the grid, and the criterion for each of its C.
+    fold_values : float64 array of shape (n_Cs, n_folds) or None
+        Where C was chosen by folds: the criterion on each of them.
     path : RegularizationPath or None
-        The solutions for `Cs`, where they are of all of the data.
+        The solutions on all of the data: for `Cs`, or where C was chosen by folds, up to it.
     interrupted : bool
         Whether Ctrl-C cut the work short; the model is the best until then.
     folds_done : int or None
@@ -83,6 +86,7 @@ class Training:
     value: float | None = None
     Cs: Vector | None = None
     values: Vector | None = None
+    fold_values: Vector | None = None
     path: RegularizationPath | None = None
     interrupted: bool = False
     folds_done: int | None = None
@@ -123,6 +127,10 @@ class Trainer:
     criterion: Criterion = field(default_factory=Criterion)
     callback: Callback | None = None
 
+    def __post_init__(self) -> None:
+        make_solver(self.solver, tol=self.tol, max_iter=self.max_iter)
+        parse_metric(self.criterion.metric)
+
     def train(
         self,
         data: RankingData,
@@ -157,19 +165,21 @@ class Trainer:
         return replace(training, Cs=path.Cs, values=values, path=path, interrupted=interrupted)
 
     def train_by_folds(
-        self, data: RankingData, n_folds: int = 5, Cs: Sequence[float] = C_GRID
+        self, data: RankingData, folds: int | Iterable[Fold] = 5, Cs: Sequence[float] = C_GRID
     ) -> Training:
-        """Choose C by query folds, as `linrank.RankSVMCV` does, and train on all of the data."""
-        from .estimators.ranksvm import RankSVMCV, _mean_of_folds
+        """Choose C by folds, and train with the best one on all of the data.
 
-        n_groups, what = (data.n_queries, "queries")
-        if data.n_queries == 1:
-            n_groups, what = data.n_docs, "documents of one query"
-        if not 2 <= n_folds <= n_groups:
-            raise DataError(f"there are {n_groups} {what}: {n_folds} folds cannot be made of them")
+        Parameters
+        ----------
+        data : RankingData
+        folds : int or iterable of (rows, held-out rows)
+            A number is that of `query_folds`; rows are those of the data, increasing.
+        Cs : sequence of float
+        """
         columns: list[Vector] = []
         first: Training | None = None
-        for fold, (rows, others) in enumerate(RankSVMCV(cv=n_folds)._folds(data), 1):
+        folds = query_folds(data, folds) if isinstance(folds, int) else folds
+        for fold, (rows, others) in enumerate(folds, 1):
             problem = self._problem(data.take(rows))
             path, values, interrupted = self._path(problem, data.take(others), Cs, fold)
             if first is None and not np.isnan(values).all():
@@ -177,8 +187,8 @@ class Trainer:
             if interrupted:
                 return _interrupted(first, fold - 1)
             columns.append(values)
-        means = _mean_of_folds(np.array(columns).T)
-        return self._refit(data, np.unique(Cs), means)
+        training = self._refit(data, np.unique(Cs), _mean_of_folds(np.array(columns).T))
+        return replace(training, fold_values=np.array(columns).T)
 
     def _refit(self, data: RankingData, Cs: Vector, means: Vector) -> Training:
         """Train on all of the data with the best C, by way of the smaller ones."""
@@ -187,7 +197,8 @@ class Trainer:
         path = self._solutions(problem, Cs[: best + 1], 0)
         last = len(path) - 1
         training = self._training(problem, path.results[last], Cs[last], means[last])
-        return replace(training, Cs=Cs, values=means, interrupted=path.interrupted or last < best)
+        interrupted = path.interrupted or last < best
+        return replace(training, Cs=Cs, values=means, path=path, interrupted=interrupted)
 
     def _problem(self, data: RankingData, C: float = 1.0) -> Problem:
         return make_problem(data, C, normalize=self.normalize, n_threads=self.n_threads)
@@ -260,6 +271,29 @@ class Trainer:
             settings=settings,
             training=training,
         )
+
+
+def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
+    """Folds of whole queries; where there is only one query, of its documents, shuffled."""
+    from sklearn.model_selection import GroupKFold, KFold
+
+    one = data.n_queries == 1
+    n_groups, what = (data.n_docs, "documents of one query") if one else (data.n_queries, "queries")
+    if not 2 <= n_folds <= n_groups:
+        raise DataError(f"there are {n_groups} {what}: {n_folds} folds cannot be made of them")
+    rows = np.arange(data.n_docs)
+    if one:
+        return KFold(n_folds, shuffle=True, random_state=0).split(rows)
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
+    return GroupKFold(n_folds).split(rows, groups=query)
+
+
+def _mean_of_folds(values: Vector) -> Vector:
+    """The mean over the folds in which the metric is defined; NaN where there is none."""
+    defined = ~np.isnan(values)
+    total = np.where(defined, values, 0.0).sum(axis=1)
+    mean = np.full(len(values), np.nan)
+    return np.divide(total, defined.sum(axis=1), out=mean, where=defined.any(axis=1))
 
 
 def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Ranked data: from text files, from stores, or generated."""

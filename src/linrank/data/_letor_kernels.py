@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from ._number import MALFORMED, UNDECIDED, ZERO, append_digits, read_number, six_decimals, word_at
+from ._number import MALFORMED, UNDECIDED, ZERO, read_number, six_decimals, word_at
 
 CURSOR_SIZE = 5
 AT, ROW, ENTRY, COMMENT, QUERY = range(CURSOR_SIZE)  #: byte, row, entry of X, comment byte, query
 
 #: What `scan` finds beside the counts: the largest and smallest index, the rows with a qid.
-LARGEST, SMALLEST, WITH_QID = range(3)
+N_FACTS = 3
+LARGEST, SMALLEST, WITH_QID = range(N_FACTS)
 
-#: Why `parse` returns: the first three are not the file's fault.
-DONE, FULL, CHANGED, BAD_LABEL, NO_QID, BAD_ENTRY, UNSORTED, OUT_OF_RANGE, TOO_LARGE = range(9)
+#: Why `parse` returns.
+DONE, FULL, CHANGED = range(3)
+BAD_LABEL, NO_QID, BAD_QID, BAD_ENTRY, OUT_OF_RANGE, UNSORTED, TOO_LARGE = range(3, 10)
 
 MAX_INDEX = 2**31 - 2  #: one less than an int32 can hold, so that the count fits as well
 
@@ -101,7 +103,7 @@ def _read_index(text, at):  # type: ignore[no-untyped-def]
     """A whole number, which stays at one more than MAX_INDEX if it is larger, and its end."""
     index = np.int64(0)
     while 48 <= text[np.uint64(at)] <= 57:
-        index = min(10 * index + (text[np.uint64(at)] - 48), MAX_INDEX + 1)
+        index = min(10 * index + np.int64(text[np.uint64(at)]) - 48, MAX_INDEX + 1)
         at += 1
     return index, at
 
@@ -111,7 +113,7 @@ def _scan_entry(text, at):  # type: ignore[no-untyped-def]
     """The index of an entry (−1 if malformed), whether its value may be non-zero, its end."""
     index, end = _read_index(text, at)
     if end == at or text[np.uint64(end)] != _COLON:
-        return np.int64(-1), False, _skip_token(text, end)
+        return np.int64(-1), False, max(_skip_token(text, end), at + 1)  # at may be a NUL
     at = end + 1
     is_usual, digits = six_decimals(text, at)
     if is_usual:
@@ -191,6 +193,8 @@ def _parse_label(text, at, row, y, undecided):  # type: ignore[no-untyped-def]
 def _parse_qid(text, at, cursor, start, limit, queries):  # type: ignore[no-untyped-def]
     """Note where a new query begins: where the qid is not that of the chunk's row before."""
     query, size = cursor[QUERY], _skip_token(text, at) - at
+    if size == 4:
+        return BAD_QID, at
     if (
         query == start[QUERY]
         or size != queries[query - 1, 2]

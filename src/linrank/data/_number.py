@@ -195,3 +195,97 @@ def read_number(text, at):  # type: ignore[no-untyped-def]
     if mantissa == MAX_MANTISSA or not certain:
         outcome = UNDECIDED
     return (-value if first == _MINUS else value), outcome, at
+
+
+# Writing
+
+_LONGEST_INTEGER = 17  # digits; longer ones are written with an exponent,
+_LEADING_ZEROS = 5  # as are numbers with more zeros than this behind the point
+
+
+@njit
+def short_decimal(value, is_single):  # type: ignore[no-untyped-def]
+    """A short decimal ``mantissa · 10^exponent`` that is read back as `value` > 0.
+
+    17 digits are enough for a double, 9 for a single; 15 and 6 are always kept by them.
+    So one of these lengths does, and reading it back proves that it does. The mantissa is
+    0 where it cannot be proved, that is for numbers near the ends of what doubles hold.
+    """
+    if value < 1e15 and value == np.floor(value):
+        return np.int64(value), np.int64(0)
+    shift = 16 - np.int64(np.floor(np.log10(value)))
+    if shift < MIN_POWER or shift > MAX_POWER:
+        return np.int64(0), np.int64(0)
+    high, low = scale_by_ten(value, 0.0, shift)
+    digits = np.int64(high) + np.int64(np.rint(low))  # 17 of them
+    for n_cut in range(11, 7, -1) if is_single else range(2, -1, -1):
+        cut = _INTEGER_POWERS[n_cut]
+        mantissa, exponent = (digits + cut // 2) // cut, n_cut - shift
+        found, certain = to_double(mantissa, exponent)
+        if certain and (np.float64(np.float32(found)) if is_single else found) == value:
+            while mantissa % 10 == 0:
+                mantissa //= 10
+                exponent += 1
+            return mantissa, exponent
+    return np.int64(0), np.int64(0)
+
+
+@njit
+def count_digits(mantissa):  # type: ignore[no-untyped-def]
+    """How many decimal digits an integer has; 0 has one."""
+    n_digits = 1
+    while n_digits < 19 and mantissa >= _INTEGER_POWERS[n_digits]:
+        n_digits += 1
+    return n_digits
+
+
+@njit
+def write_digits(out, at, mantissa, n_digits, n_decimals):  # type: ignore[no-untyped-def]
+    """Write an integer with that many digits, and a point before the last `n_decimals`."""
+    end = at + n_digits + (n_decimals > 0)
+    place = end - 1
+    for k in range(n_digits):
+        if k == n_decimals and k > 0:
+            out[place] = _POINT
+            place -= 1
+        out[place] = 48 + mantissa % 10
+        mantissa //= 10
+        place -= 1
+    return end
+
+
+@njit
+def write_number(out, at, value, is_single):  # type: ignore[no-untyped-def]
+    """Write a number so that it is read back as it is; −1 where Python must do it."""
+    if np.signbit(value):
+        out[at] = _MINUS
+        at, value = at + 1, -value
+    mantissa, exponent = short_decimal(value, is_single)
+    if mantissa == 0 and value > 0:
+        return -1
+    n_digits = count_digits(mantissa)
+    if 0 <= exponent <= _LONGEST_INTEGER - n_digits:
+        return write_digits(out, at, mantissa * _INTEGER_POWERS[exponent], n_digits + exponent, 0)
+    if -n_digits - _LEADING_ZEROS <= exponent < 0:
+        return write_digits(out, at, mantissa, max(n_digits, 1 - exponent), -exponent)
+    at = write_digits(out, at, mantissa, n_digits, n_digits - 1)
+    exponent += n_digits - 1
+    out[at] = _E
+    if exponent < 0:
+        out[at + 1] = _MINUS
+    else:
+        out[at + 1] = _PLUS
+    return write_digits(out, at + 2, abs(exponent), count_digits(abs(exponent)), 0)
+
+
+@njit
+def write_rounded(out, at, value, decimals):  # type: ignore[no-untyped-def]
+    """Write a number with so many decimals; −1 where it is too large to be rounded exactly."""
+    scaled = np.rint(abs(value) * _INTEGER_POWERS[decimals])
+    if scaled >= _EXACT_INTEGER:
+        return -1
+    mantissa = np.int64(scaled)
+    if value < 0 and mantissa > 0:
+        out[at] = _MINUS
+        at += 1
+    return write_digits(out, at, mantissa, max(count_digits(mantissa), decimals + 1), decimals)

@@ -47,10 +47,16 @@ class RankingData:
         One name per feature.
     index_base : {0, 1}
         The number of the first feature in LETOR files (1 in LETOR itself).
+    sample_weight : array of shape (n_docs,), optional
+        Weight of each document. A pair weighs query × upper document × lower document.
+    query_weight : array of shape (n_docs,), optional
+        Weight of each document's query: one value within a query.
 
     Attributes
     ----------
     X, y : arrays, grouped by query
+    weight : float64 array of shape (n_docs,) or None
+    query_weight : float64 array of shape (n_queries,) or None
     query_ptr : int64 array of shape (n_queries + 1,)
         Query q owns rows ``query_ptr[q]:query_ptr[q + 1]``.
     query_ids : array of shape (n_queries,)
@@ -81,6 +87,8 @@ class RankingData:
         comments: TextColumn | Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         index_base: int = 1,
+        sample_weight: Any = None,
+        query_weight: Any = None,
     ) -> None:
         X = check_matrix(X)
         y = check_labels(y, X.shape[0])
@@ -94,9 +102,13 @@ class RankingData:
         if comments is not None and len(comments) != X.shape[0]:
             what = "comments" if doc_ids is None else "doc_ids"
             raise DataError(f"{what} has {len(comments)} entries but X has {X.shape[0]} rows")
+        weight = check_weight(sample_weight, X.shape[0], "sample_weight")
+        row_weight = check_weight(query_weight, X.shape[0], "query_weight")
         if order is not None:
             X, y = take_rows(X, order), y[order]
             comments = None if comments is None else comments.take(order)
+            weight = None if weight is None else weight[order]
+            row_weight = None if row_weight is None else row_weight[order]
         self.X: Matrix = X
         self.y: NDArray[np.float64] = y
         self.query_ptr: NDArray[np.int64] = query_ptr
@@ -105,6 +117,10 @@ class RankingData:
         self.comments: TextColumn | None = comments
         self.feature_names = check_feature_names(feature_names, X.shape[1])
         self.index_base = index_base
+        self.weight: NDArray[np.float64] | None = weight
+        self.query_weight: NDArray[np.float64] | None = None
+        if row_weight is not None:
+            self.query_weight = one_per_query(row_weight, query_ptr, query_ids)
         self.query_sums: NDArray[np.float64] = query_sums(X, query_ptr)
         if not np.isfinite(self.query_sums).all():
             check_finite(X, order)
@@ -113,8 +129,8 @@ class RankingData:
     def from_parts(cls, **parts: Any) -> RankingData:
         """Assemble data whose parts are known to be valid and grouped; nothing is checked."""
         self = cls.__new__(cls)
-        defaults = {"order": None, "comments": None, "feature_names": None, "index_base": 1}
-        self.__dict__.update(defaults | parts)
+        optional = ("order", "comments", "feature_names", "weight", "query_weight")
+        self.__dict__.update(dict.fromkeys(optional) | {"index_base": 1} | parts)
         return self
 
     @property
@@ -155,23 +171,22 @@ class RankingData:
         restored[self.order] = values
         return restored
 
-    def select(self, queries: Any) -> RankingData:
-        """The documents of some queries only (indices or a boolean mask), in the given order."""
-        index = np.arange(self.n_queries)[np.asarray(queries)]
-        rows = np.concatenate(
-            [np.arange(self.query_ptr[q], self.query_ptr[q + 1]) for q in index]
-            or [np.empty(0, np.int64)]
-        )
-        sizes = np.diff(self.query_ptr)[index]
+    def take(self, rows: NDArray[np.int64]) -> RankingData:
+        """Some of the rows, given in increasing order; queries that lose all rows are gone."""
+        query = np.repeat(np.arange(self.n_queries), np.diff(self.query_ptr))[rows]
+        starts = np.flatnonzero(np.diff(query, prepend=-1))
+        X, query_ptr = take_rows(self.X, rows), np.append(starts, len(rows)).astype(np.int64)
         return RankingData.from_parts(
-            X=take_rows(self.X, rows),
+            X=X,
             y=self.y[rows],
-            query_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            query_ids=self.query_ids[index],
+            query_ptr=query_ptr,
+            query_ids=self.query_ids[query[starts]],
             comments=None if self.comments is None else self.comments.take(rows),
             feature_names=self.feature_names,
             index_base=self.index_base,
-            query_sums=self.query_sums[index],
+            weight=None if self.weight is None else self.weight[rows],
+            query_weight=None if self.query_weight is None else self.query_weight[query[starts]],
+            query_sums=query_sums(X, query_ptr),
         )
 
     def __repr__(self) -> str:
@@ -251,6 +266,7 @@ def check_finite(X: Matrix, order: NDArray[np.int64] | None) -> None:
         row, feature = bad[0]
         value = values[row, feature]
     row = row if order is None else order[row]
+    value = "NaN" if np.isnan(value) else value
     raise DataError(f"X[{row}, {feature}] is {value}; features must be finite numbers")
 
 
@@ -266,6 +282,36 @@ def check_labels(y: Any, n_docs: int) -> NDArray[np.float64]:
     if len(bad):
         raise DataError(f"y[{bad[0]}] is {y[bad[0]]}; labels must be finite numbers")
     return y
+
+
+def check_weight(weight: Any, n_docs: int, name: str) -> NDArray[np.float64] | None:
+    """Bring weights into a float64 vector, finite and not negative, with something to weigh."""
+    if weight is None:
+        return None
+    try:
+        weight = np.ascontiguousarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} cannot be read as numbers: {error}") from None
+    if weight.shape != (n_docs,):
+        raise DataError(f"{name} has shape {weight.shape} but X has {n_docs} rows: one per row")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise DataError(f"{name}[{bad[0]}] is {weight[bad[0]]}; weights must be finite and ≥ 0")
+    if not weight.any():
+        raise DataError(f"{name} is zero everywhere; at least one row must count")
+    return weight
+
+
+def one_per_query(
+    weight: NDArray[np.float64], query_ptr: NDArray[np.int64], query_ids: NDArray[Any]
+) -> NDArray[np.float64]:
+    """The weight of each query, given that of each of its rows."""
+    first = weight[query_ptr[:-1]]
+    wrong = np.flatnonzero(weight != np.repeat(first, np.diff(query_ptr)))
+    if len(wrong):
+        query = query_ids[np.searchsorted(query_ptr, wrong[0], side="right") - 1]
+        raise DataError(f"query_weight differs within query {query}; give its rows one value")
+    return first
 
 
 def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:

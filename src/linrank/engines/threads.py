@@ -40,9 +40,6 @@ class ThreadEngine:
     ----------
     data : RankingData
     loss : PairwiseLoss
-    weight : float64 array of shape (n_docs,), optional
-        Weight of each document. A pair weighs query × upper document × lower document.
-    query_weight : float64 array of shape (n_queries,), optional
     normalize : {None, "pairs", "queries"}
         Divide by the weight of all pairs, or each query's part by the weight of its pairs.
     n_threads : int, optional
@@ -52,8 +49,6 @@ class ThreadEngine:
         self,
         data: RankingData,
         loss: PairwiseLoss,
-        weight: Vector | None = None,
-        query_weight: Vector | None = None,
         normalize: str | None = None,
         n_threads: int | None = None,
     ) -> None:
@@ -65,8 +60,9 @@ class ThreadEngine:
         self.n_threads = n_threads if self.n_entries * X.dtype.itemsize > SMALL_BYTES else 1
         self._X = kernel_matrix(X)
         self._hinges = loss.hinges
+        query_weight = data.query_weight
         query_weight = np.ones(data.n_queries) if query_weight is None else query_weight
-        plan, docs, mass = plan_pairs(data.y, data.query_ptr, weight, query_weight, n_threads)
+        plan, docs, mass = plan_pairs(data.y, data.query_ptr, data.weight, query_weight, n_threads)
         self.n_pairs = int(mass[:, 0].sum())
         self.n_empty_queries = int(np.count_nonzero(mass[:, 0] == 0))
         self._plan = plan._replace(query_weight=_normalize(query_weight, mass[:, 1], normalize))

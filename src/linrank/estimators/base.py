@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ class LinearRanker(BaseEstimator):
     """Base of the rankers that score by ``X @ coef_``."""
 
     # Queries travel with the rows: with metadata routing on, no `set_fit_request` is needed.
-    __metadata_request__fit = {"qid": True, "sample_weight": True, "query_weight": True}
-    __metadata_request__score = {"qid": True, "sample_weight": True}
+    __metadata_request__fit: ClassVar = {"qid": True, "sample_weight": True, "query_weight": True}
+    __metadata_request__score: ClassVar = {"qid": True, "sample_weight": True}
 
     coef_: Vector
 
@@ -102,49 +102,18 @@ class LinearRanker(BaseEstimator):
 
     def _ranking_data(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any
-    ) -> tuple[RankingData, Vector | None, Vector | None]:
-        """Check the arguments of `fit`; weights come back in the order of the data."""
+    ) -> RankingData:
+        """Check the arguments of `fit`."""
         X, y = validate_data(
             self, X, y, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False,
             ensure_min_samples=2, y_numeric=True,
         )  # fmt: skip
-        names = getattr(self, "feature_names_in_", None)
-        data = RankingData(X, y, qid, feature_names=names)
         self.fitted_with_qid_ = qid is not None
-        rows = slice(None) if data.order is None else data.order
-        documents = check_weight(sample_weight, data.n_docs, "sample_weight")
-        queries = check_weight(query_weight, data.n_docs, "query_weight")
-        if documents is not None:
-            documents = documents[rows]
-        if queries is not None:
-            queries = _one_per_query(queries[rows], data)
-        return data, documents, queries
-
-
-def check_weight(weight: Any, n_docs: int, name: str) -> Vector | None:
-    """Bring weights into a float64 vector, finite and not negative, with something to weigh."""
-    if weight is None:
-        return None
-    try:
-        weight = np.ascontiguousarray(weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} cannot be read as numbers: {error}") from None
-    if weight.ndim == 0:
-        weight = np.full(n_docs, float(weight))
-    if weight.shape != (n_docs,):
-        raise DataError(f"{name} has shape {weight.shape} but X has {n_docs} rows: one per row")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(bad):
-        raise DataError(f"{name}[{bad[0]}] is {weight[bad[0]]}; weights must be finite and ≥ 0")
-    if not weight.any():
-        raise DataError(f"{name} is zero everywhere; at least one row must count")
-    return weight
-
-
-def _one_per_query(weight: Vector, data: RankingData) -> Vector:
-    first = weight[data.query_ptr[:-1]]
-    wrong = np.flatnonzero(weight != np.repeat(first, np.diff(data.query_ptr)))
-    if len(wrong):
-        name = data.qid[wrong[0]]
-        raise DataError(f"query_weight differs within query {name!r}; give its rows one value")
-    return first
+        return RankingData(
+            X,
+            y,
+            qid,
+            feature_names=getattr(self, "feature_names_in_", None),
+            sample_weight=sample_weight,
+            query_weight=query_weight,
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sklearn.model_selection import GroupKFold
 
 
@@ -23,4 +25,4 @@ class QueryKFold(GroupKFold):
     ['b']
     """
 
-    __metadata_request__split = {"groups": "qid"}
+    __metadata_request__split: ClassVar = {"groups": "qid"}

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import check_cv
 
 from .._threads import resolve_threads
 from ..data.ranking import RankingData
-from ..errors import DataError
+from ..errors import DataError, NotConvergedWarning
 from ..model import LinearModel
-from ..path import (
-    C_GRID,
-    RegularizationPath,
-    best_index,
-    make_problem,
-    regularization_path,
-    warn_if_unfinished,
-)
-from ..solvers import Result, Step, make_solver
-from .base import LinearRanker, Vector
-from .model_selection import QueryKFold
+from ..path import C_GRID
+from ..solvers import Result, Step
+from ..training import Criterion, Fold, Trainer, Training
+from .base import LinearRanker
 
 
 class _BaseRankSVM(LinearRanker):
-    """What a fitted RankSVM has, however its C was chosen."""
+    """What RankSVMs share, however their C is chosen."""
 
     result_: Result
+    model_: LinearModel
 
-    def _store(self, data: RankingData, result: Result, n_pairs: int) -> None:
-        warn_if_unfinished(result)
+    def _trainer(self, **more: Any) -> Trainer:
+        return Trainer(
+            tol=self.tol,
+            solver=self.solver,
+            normalize=self.normalize,
+            max_iter=self.max_iter,
+            n_threads=resolve_threads(self.n_threads),
+            callback=_print_step if self.verbose else None,
+            **more,
+        )
+
+    def _store(self, training: Training, data: RankingData) -> None:
+        result = training.result
+        if not result.converged:
+            warnings.warn(result.message, NotConvergedWarning, stacklevel=3)
         self.coef_ = result.coef
         self.result_ = result
+        self.model_ = training.model
         self.n_iter_ = max(1, result.n_iter)
-        self.n_pairs_ = n_pairs
+        self.n_pairs_ = training.n_pairs
         self.n_queries_ = data.n_queries
-
-    def to_model(self) -> LinearModel:
-        """The learnt weights as a `LinearModel`, to be saved."""
-        return LinearModel(
-            self.coef_,
-            feature_names=getattr(self, "feature_names_in_", None),
-            settings=self.get_params(deep=False),
-            training=training_summary(self.result_, self.n_pairs_, self.n_queries_),
-        )
 
 
 class RankSVM(_BaseRankSVM):
@@ -85,6 +85,8 @@ class RankSVM(_BaseRankSVM):
     coef_ : float64 array of shape (n_features,)
     result_ : Result
         Status, objective, history, and a sentence on how it went.
+    model_ : LinearModel
+        The same weights in the form that is saved: ``ranker.model_.save("model.json")``.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
     feature_names_in_ : array of str
         Where X had column names.
@@ -139,19 +141,9 @@ class RankSVM(_BaseRankSVM):
         query_weight : array of shape (n_docs,), optional
             Weight of each document's query: one value within a query.
         """
-        data, documents, queries = self._ranking_data(X, y, qid, sample_weight, query_weight)
-        problem = make_problem(
-            data, self.C, normalize=self.normalize, sample_weight=documents,
-            query_weight=queries, n_threads=resolve_threads(self.n_threads),
-        )  # fmt: skip
-        callback = _print_step if self.verbose else None
-        method = make_solver(self.solver, tol=self.tol, max_iter=self.max_iter, callback=callback)
+        data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         w0 = getattr(self, "coef_", None) if self.warm_start else None
-        if w0 is not None and len(w0) != data.n_features:
-            raise DataError(
-                f"warm_start: the fit before had {len(w0)} features, X has {data.n_features}"
-            )
-        self._store(data, method.solve(problem, w0), problem.engine.n_pairs)
+        self._store(self._trainer().train(data, self.C, w0=w0), data)
         return self
 
 
@@ -182,7 +174,7 @@ class RankSVMCV(_BaseRankSVM):
         The metric on each held-out part.
     path_ : RegularizationPath
         The solutions on all of the data (for folds: up to the chosen C).
-    coef_, result_, n_pairs_, n_queries_
+    coef_, result_, model_, n_pairs_, n_queries_
         Of the chosen solution.
 
     Examples
@@ -236,97 +228,37 @@ class RankSVMCV(_BaseRankSVM):
         valid : tuple (X, y, qid), optional
             Held-out data to choose by; without it, query folds of the data itself.
         """
-        data, documents, queries = self._ranking_data(X, y, qid, sample_weight, query_weight)
+        data = self._ranking_data(X, y, qid, sample_weight, query_weight)
+        trainer = self._trainer(criterion=Criterion(self.metric))
         if valid is not None:
             held_out = RankingData(*valid)
             if held_out.n_features != data.n_features:
                 raise DataError(
                     f"valid has {held_out.n_features} features but X has {data.n_features}"
                 )
-            self.path_ = self._path(data, documents, queries, self.Cs)
-            self.metric_path_ = self.path_.evaluate(held_out, self.metric)[:, None]
-            best = best_index(self.metric_path_[:, 0])
+            training = trainer.train_on_grid(data, held_out, self.Cs)
+            self.metric_path_ = training.values[:, None]
         else:
-            self.metric_path_ = self._fold_metrics(data, documents, queries)
-            best = best_index(_mean_of_folds(self.metric_path_))
-            self.path_ = self._path(data, documents, queries, np.unique(self.Cs)[: best + 1])
-        best = min(best, len(self.path_) - 1)
-        self.C_ = float(self.path_.Cs[best])
-        self._store(data, self.path_.results[best], self._n_pairs)
+            training = trainer.train_by_folds(data, self._folds(data), self.Cs)
+            self.metric_path_ = training.fold_values
+        self.C_ = training.C
+        self.path_ = training.path
+        self._store(training, data)
         return self
 
-    def _path(
-        self, data: RankingData, documents: Vector | None, queries: Vector | None, Cs: Any
-    ) -> RegularizationPath:
-        problem = make_problem(
-            data, normalize=self.normalize, sample_weight=documents, query_weight=queries,
-            n_threads=resolve_threads(self.n_threads),
-        )  # fmt: skip
-        self._n_pairs = problem.engine.n_pairs
-        callback = (lambda C, step: _print_step(step, C)) if self.verbose else None
-        return regularization_path(
-            problem, Cs, tol=self.tol, solver=self.solver, max_iter=self.max_iter,
-            callback=callback,
-        )  # fmt: skip
-
-    def _fold_metrics(
-        self, data: RankingData, documents: Vector | None, queries: Vector | None
-    ) -> Vector:
-        """The metric for each C and fold."""
-        columns = []
-        for train, test in self._folds(data):
-            path = self._path(
-                data.take(train),
-                None if documents is None else documents[train],
-                None if queries is None else queries[_queries_of(data, train)],
-                self.Cs,
-            )
-            columns.append(path.evaluate(data.take(test), self.metric))
-        return np.array(columns).T
-
-    def _folds(self, data: RankingData) -> Iterator[tuple[Any, Any]]:
-        """Pairs of row indices; splitters see the caller's rows, with queries as groups."""
-        groups = data.restore(np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr)))
-        if not isinstance(self.cv, int):
-            splitter = check_cv(self.cv)
-        elif data.n_queries > 1:
-            splitter = QueryKFold(self.cv)
-        else:
-            splitter, groups = KFold(self.cv, shuffle=True, random_state=0), None
+    def _folds(self, data: RankingData) -> int | Iterable[Fold]:
+        """What `Trainer.train_by_folds` takes; splitters see the caller's rows, and queries."""
+        if isinstance(self.cv, int):
+            return self.cv
         here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
-        for train, test in splitter.split(np.zeros((data.n_docs, 1)), None, groups):
-            yield np.sort(here[train]), np.sort(here[test])
+        query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
+        folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))
+        return ((np.sort(here[train]), np.sort(here[test])) for train, test in folds)
 
 
-def _mean_of_folds(values: Vector) -> Vector:
-    """The mean over the folds in which the metric is defined; NaN where there is none."""
-    defined = ~np.isnan(values)
-    total = np.where(defined, values, 0.0).sum(axis=1)
-    return np.divide(total, defined.sum(axis=1), out=np.full(len(values), np.nan),
-                     where=defined.any(axis=1))  # fmt: skip
-
-
-def _queries_of(data: RankingData, rows: Any) -> Any:
-    return np.unique(np.searchsorted(data.query_ptr, rows, side="right") - 1)
-
-
-def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:
-    """What a model file says about how its weights were learnt."""
-    return {
-        "status": result.status.name.lower(),
-        "objective": result.objective,
-        "gradient_norm": result.gradient_norm,
-        "iterations": result.n_iter,
-        "hessian_products": result.n_products,
-        "seconds": round(result.seconds, 3),
-        "pairs": n_pairs,
-        "queries": n_queries,
-    }
-
-
-def _print_step(step: Step, C: float | None = None) -> None:
+def _print_step(C: float, step: Step, fold: int) -> None:
     print(
-        ("" if C is None else f"C {C:<12.6g}")
-        + f"iteration {step.iteration:<4d} objective {step.objective:<14.8g} "
+        (f"fold {fold:<3d}" if fold else "")
+        + f"C {C:<12.6g}iteration {step.iteration:<4d} objective {step.objective:<14.8g} "
         f"gradient {step.gradient_norm:<9.2e} products {step.products:<5d} {step.seconds:.2f} s"
     )

@@ -70,6 +70,7 @@ class Solver:
         before = problem.n_products, problem.n_evaluations
         start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
         self.point = Iterate(start, np.inf, np.full_like(start, np.inf))
+        self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # until known: Ctrl-C may come first
         try:
             self.value_at_zero, self.slope_at_zero = problem.start()
             self._check_scale()

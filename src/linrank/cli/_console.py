@@ -1,0 +1,116 @@
+"""How things are shown: tables for people, one JSON object for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 10_000  #: columns where there is no terminal: nothing is ever wrapped or cut
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on stdout or stderr: colours on a terminal, plain text elsewhere."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else WIDE
+    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(*things: RenderableType) -> None:
+    """Print for people; a table that is wider than the terminal is not cut."""
+    out = console()
+    for thing in things:
+        unlimited = out.options.update(max_width=WIDE)
+        needed = Measurement.get(out, unlimited, thing).minimum
+        if out.is_terminal:
+            out.print(thing, width=max(out.width, needed), crop=False)
+            continue
+        with out.capture() as captured:
+            out.print(thing)
+        print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """Print one JSON object; what is not a finite number becomes null."""
+    print(json.dumps(_plain(content), indent=1, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy's numbers and arrays
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def facts(lines: Iterable[tuple[str, str]]) -> Table:
+    """Lines of a name and what there is to say about it."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in lines:
+        table.add_row(Text(name), Text(text))
+    return table
+
+
+def grid(columns: Sequence[str], *, left: Sequence[str] = (), title: str | None = None) -> Table:
+    """An empty table with numbers to the right and the columns named in `left` to the left."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for name in columns:
+        table.add_column(Text(name), justify="left" if name in left else "right", no_wrap=True)
+    return table
+
+
+def count(n: int, one: str, many: str | None = None) -> str:
+    """A number of things, in words.
+
+    Examples
+    --------
+    >>> count(1, "query", "queries"), count(1234, "document")
+    ('1 query', '1,234 documents')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def format_C(C: float) -> str:
+    """C as a power of two where it is one.
+
+    Examples
+    --------
+    >>> format_C(0.03125), format_C(1.0), format_C(0.3)
+    ('2^-5', '1', '0.3')
+    """
+    mantissa, exponent = math.frexp(C)
+    return f"2^{exponent - 1}" if mantissa == 0.5 and C != 1.0 else f"{C:.6g}"
+
+
+def format_mean(value: float | None) -> str:
+    """The mean of a metric, or a dash where it is undefined."""
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
+
+
+def format_bytes(size: float) -> str:
+    """A size in the unit that suits it.
+
+    Examples
+    --------
+    >>> format_bytes(1_234_567)
+    '1.2 MB'
+    """
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

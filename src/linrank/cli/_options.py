@@ -1,0 +1,232 @@
+"""Arguments and options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+INPUT, CHOICE, SOLVER, OUTPUT = "Input", "Choice of C", "Solver", "Output"  #: panels of the help
+
+
+class SolverName(StrEnum):
+    """The solvers."""
+
+    auto = "auto"
+    newton = "newton"
+    tron = "tron"
+
+
+class Normalize(StrEnum):
+    """What the loss can be divided by."""
+
+    pairs = "pairs"
+    queries = "queries"
+
+
+class Flavour(StrEnum):
+    """The conventions that metrics can follow."""
+
+    standard = "standard"
+    letor3 = "letor3"
+    letor4 = "letor4"
+    mslr = "mslr"
+    trec = "trec"
+
+
+class IndexBaseName(StrEnum):
+    """The number of the first feature in a text file."""
+
+    auto = "auto"
+    zero = "0"
+    one = "1"
+
+    @property
+    def number(self) -> int | str:
+        """What `linrank.read_letor` takes."""
+        return self.value if self is IndexBaseName.auto else int(self.value)
+
+
+def parse_C(text: str) -> float:
+    """A positive number, or a power such as 2^-5.
+
+    Examples
+    --------
+    >>> parse_C("2^-5"), parse_C("0.1")
+    (0.03125, 0.1)
+    """
+    base, power, exponent = text.strip().partition("^")
+    try:
+        C = float(base) ** float(exponent) if power else float(base)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        C = math.nan
+    if not (isinstance(C, float) and 0 < C < math.inf):
+        raise typer.BadParameter(f"{text!r} is not a positive number such as 0.1 or 2^-5")
+    return C
+
+
+def parse_grid(text: str) -> tuple[float, ...]:
+    """All C of ``LOW:HIGH``, doubling from LOW, or of a list with commas between.
+
+    Examples
+    --------
+    >>> parse_grid("2^-2:1"), parse_grid("0.1,10")
+    ((0.25, 0.5, 1.0), (0.1, 10.0))
+    """
+    if ":" not in text:
+        return tuple(sorted({parse_C(part) for part in text.split(",")}))
+    low, high = (parse_C(part) for part in text.split(":", 1))
+    if high < low:
+        raise typer.BadParameter(f"{text!r} goes down; expected LOW:HIGH such as 2^-15:2^10")
+    return tuple(low * 2.0**k for k in range(math.floor(math.log2(high / low) + 1e-9) + 1))
+
+
+Train = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRAIN",
+        help="Training data: LETOR text (plain, .gz, .bz2, .xz or .zst) or a store.",
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="Data: LETOR text (plain, .gz, .bz2, .xz or .zst) or a store.",
+        show_default=False,
+    ),
+]
+ModelOut = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="FILE", help="Write the model here, as JSON.", rich_help_panel=OUTPUT
+    ),
+]
+COption = Annotated[
+    float | None,
+    typer.Option(
+        "--C",
+        parser=parse_C,
+        metavar="NUMBER",
+        help="The weight of the loss against the penalty, such as 0.1 or 2^-5.",
+        show_default="1, or the best of 2^-15 … 2^10 where there is --valid or --folds",
+        rich_help_panel=CHOICE,
+    ),
+]
+Folds = Annotated[
+    int | None,
+    typer.Option(
+        "--folds",
+        metavar="NUMBER",
+        min=2,
+        help="Choose C by so many folds of whole queries of the training data.",
+        rich_help_panel=CHOICE,
+        show_default=False,
+    ),
+]
+VALID = typer.Option(
+    "--valid",
+    metavar="DATA",
+    help="Held-out data to choose C by, with features numbered as in the training data.",
+    rich_help_panel=CHOICE,
+    show_default=False,
+)
+Valid = Annotated[Path, VALID]
+MaybeValid = Annotated[Path | None, VALID]
+WarmStart = Annotated[
+    Path | None,
+    typer.Option(
+        "--warm-start",
+        metavar="MODEL",
+        help="Start from the weights of this model.",
+        rich_help_panel=SOLVER,
+        show_default=False,
+    ),
+]
+Metric = Annotated[
+    str,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="What to maximise on held-out data: ndcg@10, map, pairwise-accuracy, p(rel=2)@5, …",
+        rich_help_panel=CHOICE,
+    ),
+]
+FLAVOUR_HELP = (
+    "Whose conventions on gains, ties and empty queries metrics follow: the literature's, those "
+    "of Microsoft's scripts for LETOR 3.0, LETOR 4.0 or MSLR, or trec_eval's."
+)
+FlavourOption = Annotated[
+    Flavour, typer.Option("--flavour", help=FLAVOUR_HELP, rich_help_panel=CHOICE)
+]
+Solver = Annotated[
+    SolverName,
+    typer.Option(
+        "--solver",
+        help="Preconditioned Newton, or the papers' trust-region Newton (tron).",
+        rich_help_panel=SOLVER,
+    ),
+]
+Tol = Annotated[
+    float,
+    typer.Option(
+        "--tol",
+        metavar="NUMBER",
+        help="Stop when the gradient is this part of what it is at w = 0.",
+        rich_help_panel=SOLVER,
+    ),
+]
+MaxIter = Annotated[
+    int,
+    typer.Option(
+        "--max-iter",
+        metavar="NUMBER",
+        min=1,
+        help="Give up after so many Newton iterations.",
+        rich_help_panel=SOLVER,
+    ),
+]
+NormalizeOption = Annotated[
+    Normalize | None,
+    typer.Option(
+        "--normalize",
+        help="Divide the loss by the number of pairs: of all, or of each query by its own.",
+        rich_help_panel=SOLVER,
+        show_default="the plain sum over pairs",
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="NUMBER",
+        min=1,
+        help="Use so many threads.",
+        rich_help_panel=SOLVER,
+        show_default="LINRANK_THREADS, or all cores",
+    ),
+]
+Float32 = Annotated[
+    bool,
+    typer.Option(
+        "--float32",
+        help="Read features of a text in single precision, which halves the memory.",
+        rich_help_panel=INPUT,
+    ),
+]
+IndexBase = Annotated[
+    IndexBaseName,
+    typer.Option(
+        "--index-base",
+        help="The number of the first feature in the text; auto: 0 if it occurs, else 1.",
+        rich_help_panel=INPUT,
+    ),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel=OUTPUT),
+]

@@ -1,0 +1,104 @@
+"""Progress on stderr: only on a terminal, and only for what takes longer than a second."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ._console import console, format_C
+
+if TYPE_CHECKING:
+    from ..solvers import Step
+
+DELAY = 1.0  #: seconds before anything is shown
+Update = Callable[..., None]  #: completed=, total=, text=
+
+
+@contextmanager
+def progress(description: str, *columns: Any, total: float | None = None) -> Iterator[Update]:
+    """Show a line with a bar once a second has passed; it goes away at the end."""
+    screen = console(stderr=True)
+    if not screen.is_interactive:
+        yield lambda **_: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), *columns,
+        TextColumn("{task.fields[text]}", markup=False), TimeElapsedColumn(),
+        console=screen, transient=True, redirect_stdout=False, redirect_stderr=False,
+    )  # fmt: skip
+    task = bar.add_task(description, total=total, text="")
+    later = _Later(bar.start)
+    try:
+        yield lambda **changes: bar.update(task, **changes)
+    finally:
+        later.cancel()
+        bar.stop()
+
+
+class _Later:
+    """Calls a function after `DELAY`, unless cancelled before; never after `cancel`."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._lock = threading.Lock()
+        self._function: Callable[[], None] | None = function
+        self._timer = threading.Timer(DELAY, self._call)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _call(self) -> None:
+        with self._lock:
+            if self._function is not None:
+                self._function()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._function = None
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[Callable[[float], None]]:
+    """Show how much of a file is read, in bytes, and how fast."""
+    from rich.progress import DownloadColumn, TransferSpeedColumn
+
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    with progress(
+        f"reading {os.fspath(path)}", DownloadColumn(), TransferSpeedColumn(), total=size or None
+    ) as update:
+        yield lambda fraction: update(completed=fraction * size)
+
+
+class TrainingProgress:
+    """Shows each iteration: where in the grid, the objective, and how far the gradient is.
+
+    The bar is logarithmic: it goes from ‖g‖ = ‖g(0)‖ to ‖g‖ = tol·‖g(0)‖. With a grid it
+    counts its C instead.
+    """
+
+    def __init__(self, update: Update, tol: float, Cs: Sequence[float], n_folds: int = 0) -> None:
+        self._update = update
+        self._tol = tol
+        self._Cs = sorted(set(Cs))
+        self._n_folds = n_folds
+        self._nearest = 0.0
+
+    def __call__(self, C: float, step: Step, fold: int) -> None:
+        """Show a step."""
+        text = f"iteration {step.iteration}, objective {step.objective:.6g}"
+        if len(self._Cs) == 1:
+            nearness = math.log(max(step.gradient_norm, 1e-300)) / math.log(self._tol)
+            self._nearest = max(self._nearest, min(nearness, 1.0))
+            text += f", gradient {step.gradient_norm:.1e} (to {self._tol:g})"
+            self._update(completed=self._nearest, total=1.0, text=text)
+            return
+        k = self._Cs.index(C)
+        where = f"C = {format_C(C)} ({k + 1}/{len(self._Cs)})"
+        if self._n_folds:
+            where = f"fold {fold}/{self._n_folds}, {where}" if fold else f"all data, {where}"
+        self._update(completed=k, total=len(self._Cs), text=f"{where}, {text}")

@@ -1,0 +1,126 @@
+"""What commands say about data, training and metrics: for people, and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._console import count, format_C, format_mean, grid
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..data.ranking import RankingData
+    from ..metrics import Evaluation
+    from ..solvers import Result
+    from ..training import Trainer, Training
+
+
+def data_line(path: Path, data: RankingData, training: Training | None = None) -> str:
+    """One line on data; of training data also what was learnt from."""
+    form = "sparse" if data.is_sparse else "dense"
+    text = (
+        f"{path}: {count(data.n_docs, 'document')}, {count(data.n_queries, 'query', 'queries')}, "
+        f"{count(data.n_features, 'feature')} ({form} {data.X.dtype})"
+    )
+    if training is None:
+        return text
+    text += f", {count(training.n_pairs, 'pair')}, {count(training.n_levels, 'level')}"
+    if training.n_empty_queries:
+        without = count(training.n_empty_queries, "query", "queries")
+        text += f"; {without} without pairs skipped"
+    return text
+
+
+def data_json(path: Path, data: RankingData, training: Training | None = None) -> dict[str, Any]:
+    """What `data_line` says."""
+    content = {
+        "file": str(path),
+        "documents": data.n_docs,
+        "queries": data.n_queries,
+        "features": data.n_features,
+        "form": "csr" if data.is_sparse else "dense",
+        "dtype": str(data.X.dtype),
+    }
+    if training is not None:
+        content["pairs"] = training.n_pairs
+        content["levels"] = training.n_levels
+        content["queries_without_pairs"] = training.n_empty_queries
+    return content
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """How a solver ended."""
+    return {
+        "status": result.status.name.lower(),
+        "converged": result.converged,
+        "message": result.message,
+        "objective": result.objective,
+        "gradient_norm": result.gradient_norm,
+        "iterations": result.n_iter,
+        "hessian_products": result.n_products,
+        "seconds": result.seconds,
+    }
+
+
+def path_table(training: Training, metric: str) -> Table:
+    """The solutions for a grid of C, the best marked."""
+    assert training.path is not None
+    assert training.values is not None
+    table = grid(["C", "objective", "iterations", "products", "seconds", metric, ""], left=[""])
+    for C, value, result in zip(
+        training.path.Cs, training.values, training.path.results, strict=True
+    ):
+        is_best = training.C == C
+        table.add_row(
+            format_C(C), f"{result.objective:.5e}", str(result.n_iter), str(result.n_products),
+            f"{result.seconds:.2f}", format_mean(value),
+            "best" if is_best else "" if result.converged else "not converged",
+            style="bold green" if is_best else None,
+        )  # fmt: skip
+    return table
+
+
+def path_json(training: Training) -> list[dict[str, Any]]:
+    """What `path_table` says."""
+    assert training.path is not None
+    assert training.values is not None
+    return [
+        {"C": C, "mean": value, **result_json(result)}
+        for C, value, result in zip(
+            training.path.Cs.tolist(), training.values.tolist(), training.path.results, strict=True
+        )
+    ]
+
+
+def measure(
+    data: RankingData, scores: Any, metrics: Any, flavour: str, threads: int | None = None
+) -> Evaluation:
+    """Evaluate scores that are in the data's own row order."""
+    from ..metrics import evaluate
+
+    return evaluate(
+        data.y, scores, query_ptr=data.query_ptr, metrics=metrics, flavour=flavour,
+        doc_ids=data.doc_ids if flavour == "trec" else None, n_threads=threads,
+    )  # fmt: skip
+
+
+def evaluation_table(found: Evaluation) -> Table:
+    """The mean of each metric, and over how many queries."""
+    table = grid(["metric", "mean", "queries", "skipped"], left=["metric"])
+    for name, mean in found.mean.items():
+        skipped = found.n_skipped[name]
+        table.add_row(name, format_mean(mean), f"{found.n_queries - skipped:,}", f"{skipped:,}")
+    return table
+
+
+def chosen(trainer: Trainer, training: Training, where: str) -> str:
+    """C, and what it was chosen by."""
+    text = format_C(training.C)
+    if training.value is None:
+        return text
+    criterion = trainer.criterion
+    measured = f"{criterion.metric} {format_mean(training.value)} {where} ({criterion.flavour})"
+    if training.values is None:
+        return f"{text}: {measured}"
+    return f"{text}, the best of {len(training.values)}: {measured}"

@@ -1,0 +1,98 @@
+"""What the commands that train share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from . import _options as options
+from ._guard import INTERRUPTED, NOT_CONVERGED, say_error
+from ._io import check_output, read_data
+from ._progress import TrainingProgress, progress
+
+if TYPE_CHECKING:
+    from ..data.ranking import RankingData
+    from ..training import Trainer, Training
+
+
+def make_trainer(
+    metric: str,
+    flavour: options.Flavour,
+    solver: options.SolverName,
+    tol: float,
+    max_iter: int,
+    normalize: options.Normalize | None,
+    threads: int | None,
+) -> Trainer:
+    """Check the options before anything is read."""
+    from ..training import Criterion, Trainer
+
+    return Trainer(
+        tol=tol,
+        solver=solver.value,
+        normalize=None if normalize is None else normalize.value,
+        max_iter=max_iter,
+        n_threads=threads,
+        criterion=Criterion(metric, flavour.value),
+    )
+
+
+def read_pair(
+    train: Path, valid: Path | None, index_base: int | str, float32: bool, threads: int | None
+) -> tuple[RankingData, RankingData | None]:
+    """Read the training data, and held-out data whose features are numbered in the same way."""
+    how: dict[str, Any] = {"dtype": "float32" if float32 else "float64", "n_threads": threads}
+    data = read_data(train, index_base=index_base, **how)
+    if valid is None:
+        return data, None
+    return data, read_data(valid, n_features=data.n_features, index_base=data.index_base, **how)
+
+
+@contextmanager
+def showing(trainer: Trainer, Cs: Sequence[float], n_folds: int = 0) -> Iterator[Trainer]:
+    """Give the trainer a progress line, for the time of a ``with`` block."""
+    with progress("training") as update:
+        yield replace(trainer, callback=TrainingProgress(update, trainer.tol, Cs, n_folds))
+
+
+def finish(training: Training, out: Path | None, n_folds: int | None = None) -> None:
+    """Say what went wrong, if anything did, and end with the exit code that says the same."""
+    kept = "it was not saved" if out is None else f"it was saved as {out}"
+    if training.interrupted:
+        sentence = f"interrupted; the model is the best so far, and {kept}"
+        if training.folds_done is not None:
+            sentence += (
+                f" (C was being chosen, {training.folds_done} of {n_folds} folds were done: "
+                "the weights are those of the first fold, learnt from a part of the data)"
+            )
+        say_error(sentence, "")
+        raise typer.Exit(INTERRUPTED)
+    if not training.result.converged:
+        say_error(f"the model has not converged; {kept}. {training.result.message}", "warning: ")
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def check_plot(plot: Path | None) -> None:
+    """Find out before any long work whether a plot can be drawn and written there."""
+    check_output(plot)
+    if plot is not None:
+        from ..report.plots import check_plot_file
+
+        check_plot_file(plot)
+
+
+def draw(training: Training, plot: Path, metric: str) -> None:
+    """Draw the solutions of a grid."""
+    from ..report.plots import plot_path
+
+    assert training.path is not None
+    assert training.values is not None
+    plot_path(
+        plot, training.path.Cs, training.values, training.path.coefs,
+        metric=metric, names=training.model.names(),
+    )  # fmt: skip

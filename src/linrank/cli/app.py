@@ -1,0 +1,72 @@
+"""The ``linrank`` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from . import convert, demo, evaluate, inspect, path, predict, train, warmup
+from ._guard import guarded
+
+EPILOG = """
+Examples:
+
+linrank train train.txt --valid vali.txt --out model.json
+
+linrank predict model.json test.txt --out scores.txt
+
+linrank evaluate test.txt scores.txt --metrics ndcg@10,map
+
+Exit codes: 0 done, 1 done but not converged, 2 bad usage or input, 130 interrupted.
+"""
+
+
+class _Group(TyperGroup):
+    """Runs a command under guard, wherever it is called from."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with guarded():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    cls=_Group,
+    help="Linear learning to rank at memory speed.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _module in (train, predict, evaluate, path, convert, inspect, demo, warmup):
+    _module.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from .._version import __version__
+
+        print(f"linrank {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # whatever the locale
+    app()

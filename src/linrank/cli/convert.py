@@ -1,0 +1,102 @@
+"""``linrank convert``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import _options as options
+from ._console import facts, format_bytes, print_json, show
+from ._io import check_output, read_data, size_of
+from ._progress import progress, reading
+from ._report import data_json, data_line
+
+if TYPE_CHECKING:
+    from ..data.ranking import RankingData
+
+EPILOG = """
+Examples:
+
+linrank convert train.txt.gz train.store
+
+linrank convert vali.txt vali.store --n-features 136
+
+linrank convert train.store train.txt
+"""
+TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")  #: ends of texts' names
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("convert", epilog=EPILOG)(convert)
+
+
+def convert(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="LETOR text, plain or compressed, or a store.",
+            show_default=False,
+        ),
+    ],
+    dest: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DEST",
+            help=f"A text where the name ends in {', '.join(TEXT)}; otherwise a store, which is "
+            "a folder.",
+            show_default=False,
+        ),
+    ],
+    n_features: Annotated[
+        int | None,
+        typer.Option(
+            "--n-features",
+            metavar="NUMBER",
+            min=1,
+            help="How many features there are, if not as many as the text's largest index says.",
+            rich_help_panel=options.INPUT,
+            show_default=False,
+        ),
+    ] = None,
+    float32: options.Float32 = False,
+    index_base: options.IndexBase = options.IndexBaseName.auto,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Turn LETOR text into a store that opens at once, or back."""
+    to_text = dest.suffix.lower() in TEXT
+    check_output(dest, is_folder=not to_text)
+    started = time.perf_counter()
+    data = _convert(
+        source, dest, to_text, n_features=n_features, index_base=index_base.number,
+        dtype="float32" if float32 else "float64", n_threads=threads,
+    )  # fmt: skip
+    seconds = time.perf_counter() - started
+    before, after = size_of(source), size_of(dest)
+    if json:
+        content = data_json(source, data) | {"dest": str(dest), "source_bytes": before}
+        print_json(content | {"dest_bytes": after, "seconds": seconds})
+        return
+    sizes = f"{dest}: {format_bytes(after)}, from {format_bytes(before)}, in {seconds:.1f} s"
+    show(facts([("data", data_line(source, data)), ("written", sizes)]))
+
+
+def _convert(source: Path, dest: Path, to_text: bool, **how: Any) -> RankingData:
+    from ..data.letor import write_letor
+    from ..data.store import convert, save_store
+
+    if not to_text and not source.is_dir():
+        with reading(source) as report:
+            return convert(source, dest, progress=report, **how)
+    data = read_data(source, **how)
+    with progress(f"writing {dest}"):
+        if to_text:
+            write_letor(dest, data)
+        else:
+            save_store(data, dest)
+    return data

@@ -1,0 +1,89 @@
+"""``linrank demo``."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from . import _options as options
+from ._console import facts, show
+from ._io import read_data
+from ._progress import progress
+from ._report import chosen, data_line, evaluation_table, measure
+from ._training import draw, make_trainer, read_pair, showing
+
+METRICS = "ndcg@10,map,pairwise-accuracy"
+#: Small, and with features alike enough that neither the smallest nor the largest C is best.
+RECIPE: dict[str, Any] = {
+    "n_queries": 200,
+    "docs_per_query": (5, 20),
+    "n_features": 120,
+    "n_informative": 10,
+    "correlation": 0.98,
+    "noise": 1.0,
+    "random_state": 0,
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo", epilog="Examples:\n\nlinrank demo --dir demo")(demo)
+
+
+def demo(
+    folder: Annotated[
+        Path,
+        typer.Option("--dir", metavar="DIR", help="Write data, model and plot into this folder."),
+    ] = Path("demo"),
+) -> None:
+    """Make a small data set, train on it and evaluate."""
+    with progress("getting ready"):
+        from ..data.generate import make_letor_folder
+        from ..path import C_GRID
+        from ..report.plots import has_matplotlib
+
+        train, vali, test = make_letor_folder(folder, **RECIPE)
+    model, plot = folder / "model.json", folder / "path.png"
+    trainer = make_trainer("ndcg@10", options.Flavour.standard, options.SolverName.auto, 1e-3,
+                           1000, None, None)  # fmt: skip
+    data, held_out = read_pair(train, vali, "auto", False, None)
+    assert held_out is not None
+    with showing(trainer, C_GRID) as shown:
+        training = shown.train_on_grid(data, held_out)
+    training.model.save(model)
+    lines = [
+        ("train", data_line(train, data, training)),
+        ("valid", data_line(vali, held_out)),
+        ("C", chosen(trainer, training, f"on {vali}")),
+        ("model", f"saved as {model}"),
+    ]
+    if has_matplotlib():
+        draw(training, plot, f"ndcg@10 on {vali.name}")
+        lines.append(("plot", f"saved as {plot}"))
+    else:
+        lines.append(("plot", "not drawn; it needs pip install linrank[plot]"))
+    show(facts(lines))
+    documents = read_data(test, n_features=data.n_features, index_base=data.index_base)
+    scores = training.model.predict(documents.X)
+    show(evaluation_table(measure(documents, scores, METRICS, "standard")))
+    show(Text(_commands(folder)))
+
+
+def _commands(folder: Path) -> str:
+    """What a user would type to get the same."""
+    at = {
+        name: shlex.quote(str(folder / name))
+        for name in ("train.txt", "vali.txt", "test.txt", "model.json", "scores.txt", "path.png")
+    }
+    return (
+        "The same, step by step:\n\n"
+        f"  linrank train {at['train.txt']} --valid {at['vali.txt']} --out {at['model.json']}\n"
+        f"  linrank predict {at['model.json']} {at['test.txt']} --out {at['scores.txt']}\n"
+        f"  linrank evaluate {at['test.txt']} {at['scores.txt']} --metrics {METRICS}\n"
+        f"  linrank path {at['train.txt']} --valid {at['vali.txt']} --plot {at['path.png']}\n"
+        f"  linrank inspect {at['model.json']}"
+    )

@@ -1,0 +1,160 @@
+"""``linrank inspect``."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.bar import Bar
+from rich.table import Table
+from rich.text import Text
+
+from . import _options as options
+from ._console import count, facts, format_C, grid, print_json, show
+from ._io import looks_like_model, read_data
+from ._progress import progress
+
+if TYPE_CHECKING:
+    from ..model import LinearModel
+    from ..report.summary import DataSummary
+
+EPILOG = """
+Examples:
+
+linrank inspect train.txt
+
+linrank inspect model.json --top 20
+"""
+MOST_LEVELS = 20  #: label levels listed; with more, the rest is summed up
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("inspect", epilog=EPILOG)(inspect)
+
+
+def inspect(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Data (LETOR text or a store), or a model.", show_default=False
+        ),
+    ],
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top", metavar="NUMBER", min=1, help="Show so many of a model's largest weights."
+        ),
+    ] = 10,
+    index_base: options.IndexBase = options.IndexBaseName.auto,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Show what data holds, or what a model has learnt."""
+    if looks_like_model(file):
+        from ..model import LinearModel
+
+        model = LinearModel.load(file)
+        if json:
+            print_json(_model_json(file, model, top))
+        else:
+            _show_model(file, model, top)
+        return
+    from dataclasses import asdict
+
+    found = _summary(file, index_base, threads)
+    if json:
+        levels = [{"label": label, "documents": n} for label, n in found.levels.items()]
+        print_json({"file": str(file), "kind": "data", **asdict(found), "levels": levels})
+    else:
+        _show_data(file, found)
+
+
+def _summary(file: Path, index_base: options.IndexBaseName, threads: int | None) -> DataSummary:
+    from ..report.summary import summarize
+
+    data = read_data(file, index_base=index_base.number, n_threads=threads)
+    with progress(f"counting {file}"):
+        return summarize(data)
+
+
+def _show_data(file: Path, found: DataSummary) -> None:
+    smallest, median, largest = found.query_size
+    show(
+        facts(
+            [
+                ("data", str(file)),
+                ("documents", f"{found.n_docs:,}"),
+                ("queries", f"{found.n_queries:,}"),
+                ("per query", f"{smallest:,} to {largest:,} documents, median {median:,g}"),
+                ("features", f"{found.n_features:,}, numbered from {found.index_base}; "
+                             f"{found.n_constant_features:,} constant"),
+                ("density", f"{found.density:.1%} of the entries are not 0"),
+                ("form", f"{found.form} {found.dtype}"),
+                ("pairs", f"{found.n_pairs:,}; "
+                          f"{count(found.n_empty_queries, 'query', 'queries')} without"),
+            ]
+        ),
+        _level_table(found),
+    )  # fmt: skip
+
+
+def _level_table(found: DataSummary) -> Table:
+    table = grid(["label", "documents", "share"])
+    levels = list(found.levels.items())
+    for label, n in levels[:MOST_LEVELS]:
+        table.add_row(f"{label:.6g}", f"{n:,}", f"{n / found.n_docs:.1%}")
+    rest = levels[MOST_LEVELS:]
+    if rest:
+        n = sum(n for _, n in rest)
+        table.add_row(f"{len(rest):,} more", f"{n:,}", f"{n / found.n_docs:.1%}")
+    return table
+
+
+def _show_model(file: Path, model: LinearModel, top: int) -> None:
+    lines = [("model", str(file)), ("features", f"{model.n_features:,}")]
+    lines += [(name, _text(name, value)) for name, value in model.settings.items()]
+    show(facts(lines))
+    if model.training:
+        show(Text())
+        show(facts((name, _text(name, value)) for name, value in model.training.items()))
+    show(_weight_table(model, top))
+
+
+def _text(name: str, value: Any) -> str:
+    """A setting in words."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(key, item)}" for key, item in value.items())
+    if name == "C" and isinstance(value, float):
+        return format_C(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "none" if value is None else str(value)
+
+
+def _weight_table(model: LinearModel, top: int) -> Table:
+    weights = model.largest(top)
+    table = grid(["feature", "weight", ""], left=["feature", ""])
+    longest = max(abs(weight) for _, weight in weights) or 1.0
+    decimals = 4 - math.floor(math.log10(longest))  # five digits of the largest
+    form = f"+.{decimals}f" if 0 <= decimals <= 9 else "+.4e"
+    for name, weight in weights:
+        bar = Bar(longest, 0.0, abs(weight), width=30, color="blue" if weight >= 0 else "red")
+        table.add_row(Text(name), format(weight, form), bar)
+    return table
+
+
+def _model_json(file: Path, model: LinearModel, top: int) -> dict[str, Any]:
+    return {
+        "file": str(file),
+        "kind": "model",
+        "features": model.n_features,
+        "index_base": model.index_base,
+        "settings": model.settings,
+        "training": model.training,
+        "largest": [{"feature": name, "weight": weight} for name, weight in model.largest(top)],
+    }

@@ -1,0 +1,120 @@
+"""``linrank path``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import _options as options
+from ._console import facts, print_json, show
+from ._io import check_output
+from ._report import chosen, data_json, data_line, path_json, path_table
+from ._training import check_plot, draw, finish, make_trainer, read_pair, showing
+
+if TYPE_CHECKING:
+    from ..data.ranking import RankingData
+    from ..training import Trainer, Training
+
+EPILOG = """
+Examples:
+
+linrank path train.txt --valid vali.txt --plot path.png
+
+linrank path train.txt --valid vali.txt --grid 2^-10:2^2 --metric map --out model.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("path", epilog=EPILOG)(path)
+
+
+def path(
+    train: options.Train,
+    valid: options.Valid,
+    metric: options.Metric = "ndcg@10",
+    flavour: options.FlavourOption = options.Flavour.standard,
+    grid: Annotated[
+        Any,
+        typer.Option(
+            "--grid",
+            parser=options.parse_grid,
+            metavar="LOW:HIGH",
+            help="The values of C: doubling from LOW to HIGH, or a list with commas between.",
+            rich_help_panel=options.CHOICE,
+        ),
+    ] = "2^-15:2^10",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the best model here, as JSON.",
+            rich_help_panel=options.OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE.png",
+            help="Draw the metric and the largest weights against C (.png, .svg or .pdf).",
+            rich_help_panel=options.OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
+    solver: options.Solver = options.SolverName.auto,
+    tol: options.Tol = 1e-3,
+    max_iter: options.MaxIter = 1000,
+    normalize: options.NormalizeOption = None,
+    threads: options.Threads = None,
+    float32: options.Float32 = False,
+    index_base: options.IndexBase = options.IndexBaseName.auto,
+    json: options.Json = False,
+) -> None:
+    """Train with a grid of C and compare on held-out data."""
+    check_output(out)
+    check_plot(plot)
+    trainer = make_trainer(metric, flavour, solver, tol, max_iter, normalize, threads)
+    data, held_out = read_pair(train, valid, index_base.number, float32, threads)
+    assert held_out is not None
+    with showing(trainer, grid) as shown:
+        training = shown.train_on_grid(data, held_out, grid)
+    if out is not None:
+        training.model.save(out)
+    if plot is not None:
+        draw(training, plot, f"{metric} on {valid.name}")
+    if json:
+        content = _as_json(train, valid, trainer, training, data, held_out)
+        print_json(content | {"model": out and str(out), "plot": plot and str(plot)})
+    else:
+        lines = [("train", data_line(train, data, training))]
+        lines += [("valid", data_line(valid, held_out))]
+        show(facts(lines), path_table(training, metric))
+        lines = [("C", chosen(trainer, training, f"on {valid}"))]
+        lines += [("model", f"saved as {out}")] if out is not None else []
+        lines += [("plot", f"saved as {plot}")] if plot is not None else []
+        show(facts(lines))
+    finish(training, out)
+
+
+def _as_json(
+    train: Path,
+    valid: Path,
+    trainer: Trainer,
+    training: Training,
+    data: RankingData,
+    held_out: RankingData,
+) -> dict[str, Any]:
+    return {
+        "train": data_json(train, data, training),
+        "valid": data_json(valid, held_out),
+        "metric": trainer.criterion.metric,
+        "flavour": trainer.criterion.flavour,
+        "path": path_json(training),
+        "best": {"C": training.C, "mean": training.value},
+        "interrupted": training.interrupted,
+    }

@@ -1,0 +1,65 @@
+"""``linrank predict``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import _options as options
+from ._io import check_output, read_data
+from ._progress import progress
+
+EPILOG = """
+Examples:
+
+linrank predict model.json test.txt --out scores.txt
+
+linrank predict model.json test.txt.gz | paste - test.txt
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("predict", epilog=EPILOG)(predict)
+
+
+def predict(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A model that linrank train has written.", show_default=False
+        ),
+    ],
+    data: options.Data,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the scores here.",
+            rich_help_panel=options.OUTPUT,
+            show_default="the standard output",
+        ),
+    ] = None,
+    threads: options.Threads = None,
+) -> None:
+    """Score documents, one number per line; higher is better."""
+    check_output(out)
+    from .._files import atomic_write
+    from ..data.scores import write_scores
+    from ..model import LinearModel
+
+    learnt = LinearModel.load(model)
+    documents = read_data(
+        data, n_features=learnt.n_features, index_base=learnt.index_base, n_threads=threads
+    )
+    with progress("scoring"):
+        scores = documents.restore(learnt.predict(documents.X))
+    if out is None:
+        write_scores(sys.stdout, scores)
+        return
+    with progress(f"writing {out}"), atomic_write(out, "w") as file:
+        write_scores(file, scores)

@@ -1,0 +1,100 @@
+"""gzip, bzip2, xz and zstandard, in both directions."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ..errors import DataError, FileFormatError
+
+_PIECE = 1 << 22
+
+Decompressor = Callable[[io.BufferedReader], Iterator[bytes]]
+
+
+def _pieces(opener: Callable[[io.BufferedReader], Any]) -> Decompressor:
+    def decompress(file: io.BufferedReader) -> Iterator[bytes]:
+        with opener(file) as stream:
+            while piece := stream.read(_PIECE):
+                yield piece
+
+    return decompress
+
+
+def _zstandard_pieces(file: io.BufferedReader) -> Iterator[bytes]:
+    zstandard = _zstandard()
+    # zstandard's own stream reader takes a file that is cut off for a complete one.
+    frame, rest = zstandard.ZstdDecompressor().decompressobj(), b""
+    try:
+        while piece := rest or file.read(_PIECE):
+            if frame.eof:  # another frame follows
+                frame = zstandard.ZstdDecompressor().decompressobj()
+            yield frame.decompress(piece)
+            rest = frame.unused_data if frame.eof else b""
+    except zstandard.ZstdError as error:
+        raise OSError(str(error)) from None
+    if not frame.eof:
+        raise EOFError
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard
+    except ImportError:
+        raise DataError(
+            "zstandard files (.zst) need one more package: pip install linrank[zstd]"
+        ) from None
+    return zstandard
+
+
+_DECOMPRESSORS: dict[bytes, Decompressor] = {  # by the first bytes of a file
+    b"\x1f\x8b": _pieces(lambda file: gzip.GzipFile(fileobj=file)),
+    b"BZh": _pieces(bz2.BZ2File),
+    b"\xfd7zXZ\x00": _pieces(lzma.LZMAFile),
+    b"\x28\xb5\x2f\xfd": _zstandard_pieces,
+}
+
+
+def decompressed(path: str, file: io.BufferedReader) -> bytearray | None:
+    """The whole content of a compressed file; None if it is not compressed."""
+    first_bytes, content = file.peek(8), bytearray()
+    for magic, decompress in _DECOMPRESSORS.items():
+        if not first_bytes.startswith(magic):
+            continue
+        try:
+            for piece in decompress(file):
+                content += piece
+        except EOFError:
+            raise FileFormatError(
+                f"{path}: the compressed data ends too early; the file seems to be cut off"
+            ) from None
+        except (OSError, zlib.error, lzma.LZMAError) as error:
+            raise FileFormatError(f"{path}: the compressed data is damaged: {error}") from None
+        return content
+    return None
+
+
+@contextmanager
+def compressed(file: IO[bytes], path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A stream into a file that compresses as the name of the file asks for."""
+    suffix = Path(path).suffix.lower()
+    stream: Any = file
+    if suffix == ".gz":
+        stream = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0, filename="")
+    elif suffix == ".bz2":
+        stream = bz2.BZ2File(file, "wb")
+    elif suffix == ".xz":
+        stream = lzma.LZMAFile(file, "wb")
+    elif suffix == ".zst":
+        stream = _zstandard().ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False)
+    yield stream
+    if stream is not file:
+        stream.close()

@@ -1,0 +1,97 @@
+"""What is wrong with a line of LETOR text, as a sentence."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import FileFormatError
+from . import _letor_kernels as kernels
+from ._letor_kernels import MAX_INDEX, Layout
+from ._source import Source
+
+_TOKEN = re.compile(rb"[^\s#]*")
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_LONGEST_TOKEN = 60
+
+
+def diagnose(source: Source, code: int, at: int, layout: Layout) -> FileFormatError:
+    """Say why `parse` stopped with a code at a byte of the file."""
+    if code == kernels.CHANGED:
+        return FileFormatError(f"{source.path}: the file changed while it was being read")
+    token = _token(source, at)
+    if code == kernels.BAD_LABEL:
+        problem = _label_problem(token)
+    elif code == kernels.NO_QID:
+        problem = "there is no qid; expected 'qid:ID' behind the label, as on other lines"
+    elif code == kernels.BAD_QID:
+        problem = "'qid:' names no query; expected an id right behind the colon"
+    elif code == kernels.BAD_ENTRY:
+        problem = _entry_problem(token, layout)
+    elif code == kernels.OUT_OF_RANGE:
+        problem = _range_problem(token.partition(":")[0], layout)
+    elif code == kernels.UNSORTED:
+        problem = _order_problem(token, source[source.line_start(at) : at])
+    else:
+        problem = _size_problem(token, layout)
+    return line_error(source, at, problem)
+
+
+def line_error(source: Source, at: int, problem: str) -> FileFormatError:
+    """An error that names the file and the line that holds a byte."""
+    return FileFormatError(f"{source.path}:{source.line_number(at)}: {problem}")
+
+
+def _token(source: Source, at: int) -> str:
+    match = _TOKEN.match(source[at : at + _LONGEST_TOKEN])
+    return match.group().decode(errors="backslashreplace") if match else ""
+
+
+def _label_problem(token: str) -> str:
+    if ":" in token:
+        return f"the line begins with {token!r}; expected a label first, as in '2 qid:10 1:0.5'"
+    if _NOT_FINITE.fullmatch(token):
+        return f"the label is {token!r}; expected a finite number"
+    return f"the label {token!r} is not a number; expected one such as 2 or 0.5"
+
+
+def _entry_problem(token: str, layout: Layout) -> str:
+    index, colon, value = token.partition(":")
+    if not colon:
+        return f"found {token!r}; expected feature:value, such as 12:0.5"
+    if index == "qid":
+        return f"found {token!r} among the features; expected it once, right behind the label"
+    if re.fullmatch("-[0-9]+", index):
+        return f"feature index {index} is negative; expected {layout.index_base} or more"
+    if not re.fullmatch("[0-9]+", index):
+        return f"feature index {index!r} is not a whole number; expected one, as in 12:0.5"
+    if _NOT_FINITE.fullmatch(value):
+        return f"feature {index} is {value!r}; expected a finite number"
+    return f"feature {index} has the value {value!r}; expected a number"
+
+
+def _range_problem(index: str, layout: Layout) -> str:
+    if int(index) < layout.index_base:
+        return "feature index 0 was found; expected 1 or more (index_base=0 allows 0)"
+    if int(index) > MAX_INDEX:
+        return f"feature index {index} was found; expected at most {MAX_INDEX}"
+    last = layout.n_features - 1 + layout.index_base
+    return (
+        f"feature {index} was found, but {layout.n_features} features are expected: "
+        f"{layout.index_base} to {last}"
+    )
+
+
+def _order_problem(token: str, before: bytes) -> str:
+    index = int(token.partition(":")[0])
+    earlier = [int(index) for index in re.findall(rb"\s([0-9]+):", before)]
+    if index in earlier:
+        return f"feature {index} is given twice; expected each feature once, in ascending order"
+    return f"feature {index} stands behind feature {earlier[-1]}; expected ascending order"
+
+
+def _size_problem(token: str, layout: Layout) -> str:
+    index, colon, value = token.partition(":")
+    if not colon:
+        return f"the label is {token}; expected a number that fits float64"
+    value_type = "float64" if layout.largest_value > 1e300 else "float32"
+    return f"feature {index} is {value}; expected a number that fits {value_type}"

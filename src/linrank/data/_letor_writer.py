@@ -1,0 +1,145 @@
+"""From `RankingData` to LETOR text: threads over blocks of rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._threads import run
+from ..errors import DataError
+from ._letor_format import ENTRY_BYTES, ROW_BYTES, Rows, Style, format_rows
+from ._letor_reader import parse_query_ids
+from .ranking import RankingData
+from .text import TextColumn
+
+MAX_DECIMALS = 15
+_QID = re.compile(r"[^\x00-\x20#\ud800-\udfff]+")
+_BLOCK_ENTRIES = 1 << 16
+_BLOCKS_PER_THREAD = 8
+
+
+class LetorWriter:
+    """Makes the lines of a LETOR file, in the order in which the caller gave the rows."""
+
+    def __init__(self, data: RankingData, decimals: int | None = None) -> None:
+        self.data = data
+        X, nothing = data.X, np.empty(0, np.int64)
+        self.qids = qids = _qid_tokens(data.query_ids)
+        comments = _checked_comments(data.comments)
+        self.rows = Rows(
+            y=data.y,
+            indptr=X.indptr if data.is_sparse else nothing,
+            indices=X.indices if data.is_sparse else nothing.astype(np.int32),
+            data=X.data if data.is_sparse else X.reshape(-1),
+            qids=qids.buffer,
+            qids_ptr=qids.ptr,
+            comments=nothing.astype(np.uint8) if comments is None else comments.buffer,
+            comments_ptr=nothing if comments is None else comments.ptr,
+        )
+        self.style = Style(
+            is_dense=not data.is_sparse,
+            is_single=X.dtype == np.float32,
+            has_comments=comments is not None,
+            n_features=data.n_features,
+            index_base=data.index_base,
+            decimals=-1 if decimals is None else int(decimals),
+        )
+
+    def blocks(self, n_threads: int) -> Iterator[bytes]:
+        """The text, piece by piece."""
+        n_docs = self.data.n_docs
+        which = self.data.restore(np.arange(n_docs))
+        n_entries = max(self.rows.data.size // n_docs, 1)
+        size = max(_BLOCK_ENTRIES // n_entries, 1)
+        batch = size * n_threads * _BLOCKS_PER_THREAD
+        if self.data.is_sparse:
+            # Features that are 0 leave no trace; the first line shows where they begin and end.
+            yield self._slow_line(which[0], with_ends=True)
+            which = which[1:]
+        for first in range(0, len(which), batch):
+            rows = which[first : first + batch]
+            tasks = [(rows[k : k + size],) for k in range(0, len(rows), size)]
+            yield from run(self._block, tasks, n_threads)
+
+    def _block(self, which: NDArray[np.int64]) -> bytes:
+        """The lines of some rows."""
+        pieces, out = [], np.empty(self._most_bytes(which), np.uint8)
+        queries = np.searchsorted(self.data.query_ptr, which, side="right") - 1
+        while len(which):
+            n_done, n_bytes = format_rows(self.rows, which, queries, self.style, out)
+            pieces.append(out[:n_bytes].tobytes())
+            if n_done < len(which):
+                pieces.append(self._slow_line(which[n_done]))
+            which, queries = which[n_done + 1 :], queries[n_done + 1 :]
+        return b"".join(pieces)
+
+    def _most_bytes(self, which: NDArray[np.int64]) -> int:
+        """How many bytes the lines of some rows can take."""
+        rows, style = self.rows, self.style
+        size = len(which) * (ROW_BYTES + int(np.diff(rows.qids_ptr).max()))
+        if style.has_comments:
+            size += int((rows.comments_ptr[which + 1] - rows.comments_ptr[which]).sum())
+        n_entries = len(which) * style.n_features
+        if not style.is_dense:
+            n_entries = int((rows.indptr[which + 1] - rows.indptr[which]).sum())
+        return size + n_entries * ENTRY_BYTES
+
+    def _slow_line(self, row: int, with_ends: bool = False) -> bytes:
+        """One line with its numbers written by Python."""
+        X, base = self.data.X[[row]], self.data.index_base
+        if self.data.is_sparse:
+            entries = {f: value for f, value in zip(X.indices, X.data, strict=True) if value != 0}
+        else:
+            entries = dict(enumerate(X[0]))
+        if with_ends:
+            for f in {X.shape[1] - 1} if base else {0, X.shape[1] - 1}:
+                entries.setdefault(f, X.dtype.type(0))
+        query = np.searchsorted(self.data.query_ptr, row, side="right") - 1
+        line = exact_text(self.data.y[row]) + self.qids[int(query)]
+        for f in sorted(entries):
+            line += f" {f + base}:{self._number(entries[f])}"
+        if self.data.comments is not None and self.data.comments[row]:
+            line += f" # {self.data.comments[row]}"
+        return line.encode() + b"\n"
+
+    def _number(self, value: Any) -> str:
+        decimals = self.style.decimals
+        if decimals < 0 or abs(value) * 10.0**decimals >= 2**53:
+            return exact_text(value)
+        return f"{round(float(value), decimals) + 0.0:.{decimals}f}"
+
+
+def exact_text(value: Any) -> str:
+    """The shortest text that a number of its type is read back from.
+
+    Examples
+    --------
+    >>> exact_text(np.float64(2)), exact_text(np.float32(0.1)), exact_text(np.float64(1e-300))
+    ('2', '0.1', '1e-300')
+    """
+    text = str(value)
+    if type(value)(float(text)) != value:  # a float32 may need what its double needs
+        text = repr(float(value))
+    return text.removesuffix(".0")
+
+
+def _qid_tokens(query_ids: NDArray[Any]) -> TextColumn:
+    """What is written for each query, behind the label."""
+    names = [str(name) for name in query_ids.tolist()]
+    for name in names:
+        if not _QID.fullmatch(name):
+            raise DataError(f"query id {name!r} does not fit into a LETOR line: it has blanks or #")
+    ids = parse_query_ids([name.encode() for name in names])
+    if len(np.unique(ids)) < len(names):
+        raise DataError("query_ids cannot be told apart in a LETOR file: some look the same")
+    return TextColumn.from_strings([f" qid:{name}" for name in names])
+
+
+def _checked_comments(comments: TextColumn | None) -> TextColumn | None:
+    if comments is not None and (comments.buffer == ord("\n")).any():
+        raise DataError("a comment has a line end in it, which does not fit into a LETOR file")
+    return comments

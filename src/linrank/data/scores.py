@@ -1,0 +1,86 @@
+"""Score files: one number per line, in the order of the lines of the data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FileFormatError
+
+_BLOCK = 1 << 16  # numbers turned into text at a time
+
+Floats = NDArray[np.float64]
+
+
+def read_scores(path: str | os.PathLike[str], n_docs: int) -> Floats:
+    r"""Read the scores of `n_docs` documents.
+
+    Parameters
+    ----------
+    path : path-like
+        A text file with one number per line; empty lines at its end do not count.
+    n_docs : int
+        How many there must be.
+
+    Raises
+    ------
+    FileFormatError
+        Where the file cannot be read, a line is not a finite number, or their number is
+        another; the message names the file and the line.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "scores.txt")
+    >>> _ = path.write_text("0.5\n-1\n")
+    >>> read_scores(path, 2).tolist()
+    [0.5, -1.0]
+    """
+    try:
+        lines = Path(path).read_bytes().rstrip().split(b"\n")
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if lines == [b""]:
+        raise FileFormatError(f"{path}: the file is empty; expected {n_docs:,} scores")
+    try:
+        scores = np.array([float(line) for line in lines])
+    except ValueError:
+        raise _first_error(path, lines) from None
+    if not np.isfinite(scores).all():
+        raise _first_error(path, lines)
+    if len(scores) < n_docs:
+        raise FileFormatError(
+            f"{path}:{len(scores)}: this is the last line, but the data has {n_docs:,} documents: "
+            "expected one score for each"
+        )
+    if len(scores) > n_docs:
+        raise FileFormatError(
+            f"{path}:{n_docs + 1}: one score too many: the data has {n_docs:,} documents, "
+            f"the file {len(scores):,} lines"
+        )
+    return scores
+
+
+def write_scores(file: IO[Any], scores: Floats) -> None:
+    """Write one score per line, with all the digits that it takes to read back the same."""
+    for first in range(0, len(scores), _BLOCK):
+        numbers = scores[first : first + _BLOCK].tolist()
+        file.write("\n".join(map(repr, numbers)) + "\n")
+
+
+def _first_error(path: str | os.PathLike[str], lines: list[bytes]) -> FileFormatError:
+    """Find the first line that is not a finite number, and say so."""
+    for number, line in enumerate(lines, 1):
+        text = line.decode(errors="replace").strip()
+        try:
+            good = np.isfinite(float(line))
+        except ValueError:
+            good = False
+        if not good:
+            found = "the line is empty" if not text else f"{text[:40]!r} is not a finite number"
+            return FileFormatError(f"{path}:{number}: {found}; expected one score per line")
+    raise AssertionError("every line is a finite number")

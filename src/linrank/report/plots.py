@@ -1,0 +1,129 @@
+"""Plots, drawn with matplotlib where it is installed: ``pip install linrank[plot]``."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._files import atomic_write
+from ..errors import DataError
+
+FORMATS = (".png", ".svg", ".pdf")
+DPI = 150
+
+#: Okabe & Ito's palette, which colour-blind readers can tell apart; yellow is left out, as
+#: it is too pale for a line on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+
+_STYLE = {
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.titlesize": 10.0,
+    "axes.titlelocation": "left",
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.hashsalt": "linrank",  # the same plot gives the same file
+}
+
+Vector = NDArray[np.float64]
+
+
+def has_matplotlib() -> bool:
+    """Tell whether plots can be drawn."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def check_plot_file(path: str | os.PathLike[str]) -> None:
+    """Say at once, before any long work, if a plot could not be drawn or written there."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise DataError(f"{path}: plots are written as {', '.join(FORMATS)}; name the file so")
+    if not has_matplotlib():
+        raise DataError("plots need one more package: pip install linrank[plot]")
+
+
+def plot_path(
+    path: str | os.PathLike[str],
+    Cs: Vector,
+    values: Vector,
+    coefs: Vector,
+    *,
+    metric: str,
+    names: Sequence[str],
+) -> None:
+    """Draw a metric and the largest weights against C, and write the plot to a file.
+
+    Parameters
+    ----------
+    path : path-like
+        Ends in .png, .svg or .pdf; replaced only when all is written.
+    Cs : float64 array of shape (n_Cs,)
+    values : float64 array of shape (n_Cs,)
+        The metric for each C, NaN where it is undefined; the best is marked.
+    coefs : float64 array of shape (n_Cs, n_features)
+    metric : str
+        What the values are, such as ``"ndcg@10 on vali.txt"``.
+    names : sequence of str
+        The features' names.
+    """
+    check_plot_file(path)
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    best = int(np.nanargmax(values))
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(7.5, 6.5), dpi=DPI, layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.2))
+        _draw_metric(above, Cs, values, best, metric)
+        _draw_weights(below, Cs, coefs, best, names)
+        below.set_xlabel("C, the weight of the loss against the penalty (log scale)")
+        _write(figure, path)
+
+
+def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str) -> None:
+    axes.semilogx(Cs, values, "o-", base=2, color=COLOURS[0], markersize=3.5, linewidth=1.4)
+    axes.plot(Cs[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
+    axes.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
+    axes.set_title(f"Best: {values[best]:.4f} at C = {_power_of_two(Cs[best])}")
+    axes.set_ylabel(f"mean {metric}")
+    axes.margins(y=0.1)
+
+
+def _draw_weights(axes: Any, Cs: Vector, coefs: Vector, best: int, names: Sequence[str]) -> None:
+    largest = np.argsort(-np.abs(coefs[best]), kind="stable")[: len(COLOURS)]
+    shown = largest[np.argsort(-coefs[-1, largest], kind="stable")]  # the legend's order is theirs
+    for feature, colour in zip(shown, COLOURS, strict=False):
+        label = _short(names[feature])
+        axes.semilogx(Cs, coefs[:, feature], base=2, color=colour, linewidth=1.4, label=label)
+    axes.axhline(0.0, color="#666666", linewidth=0.8)
+    axes.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
+    of_all = "" if len(shown) == coefs.shape[1] else f" (the {len(shown)} largest at the best C)"
+    axes.set_title(f"Weights{of_all}")
+    axes.set_ylabel("weight w (score per unit of the feature)")
+    axes.legend(title="feature", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+
+
+def _power_of_two(C: float) -> str:
+    mantissa, exponent = np.frexp(C)
+    return f"$2^{{{exponent - 1}}}$" if mantissa == 0.5 else f"{C:.4g}"
+
+
+def _short(name: str, length: int = 24) -> str:
+    """Make room for a name in a legend, and take the meaning of "$" and "_" in matplotlib away."""
+    name = name if len(name) <= length else name[: length - 1] + "…"
+    return name.replace("$", r"\$").replace("_", " _", 1) if name[:1] == "_" else name
+
+
+def _write(figure: Any, path: str | os.PathLike[str]) -> None:
+    kind = Path(path).suffix.lower()[1:]
+    dates = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with atomic_write(path, "wb") as file:
+        figure.savefig(file, format=kind, metadata=dates[kind])
