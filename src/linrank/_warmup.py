@@ -29,7 +29,7 @@ def warmup() -> float:
 def cache_folder() -> str | None:
     """The folder below which compiled kernels are kept; None where they cannot be."""
     modules = [module for name, module in sys.modules.items() if name.startswith("linrank.")]
-    kernels = [value for module in modules for value in vars(module).values()]
-    stats = [kernel.stats for kernel in kernels if hasattr(kernel, "stats")]
-    folders = {found.cache_path for found in stats if found.cache_path}
+    values = [value for module in modules for value in vars(module).values()]
+    stats = [getattr(value, "stats", None) for value in values]  # which compiled kernels have
+    folders = [path for found in stats if (path := getattr(found, "cache_path", None))]
     return os.path.commonpath(folders) if folders else None

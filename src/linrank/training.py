@@ -73,8 +73,8 @@ class Training:
     interrupted : bool
         Whether Ctrl-C cut the work short; the model is the best until then.
     folds_done : int or None
-        Where Ctrl-C came while C was chosen by folds: how many were finished. The weights
-        are then those of the first fold, which has not seen the queries held out there.
+        Where Ctrl-C came before anything was learnt from all of the data: how many folds
+        were finished. The weights are then those of the first fold.
     """
 
     model: LinearModel
@@ -179,16 +179,21 @@ class Trainer:
         columns: list[Vector] = []
         first: Training | None = None
         folds = query_folds(data, folds) if isinstance(folds, int) else folds
-        for fold, (rows, others) in enumerate(folds, 1):
-            problem = self._problem(data.take(rows))
-            path, values, interrupted = self._path(problem, data.take(others), Cs, fold)
-            if first is None and not np.isnan(values).all():
-                first = self._best(problem, path, values)
-            if interrupted:
-                return _interrupted(first, fold - 1)
-            columns.append(values)
-        training = self._refit(data, np.unique(Cs), _mean_of_folds(np.array(columns).T))
-        return replace(training, fold_values=np.array(columns).T)
+        try:
+            for fold, (rows, others) in enumerate(folds, 1):
+                problem = self._problem(data.take(rows))
+                path, values, interrupted = self._path(problem, data.take(others), Cs, fold)
+                if first is None and not np.isnan(values).all():
+                    first = self._best(problem, path, values)
+                if interrupted:
+                    raise KeyboardInterrupt
+                columns.append(values)
+            training = self._refit(data, np.unique(Cs), _mean_of_folds(np.array(columns).T))
+            return replace(training, fold_values=np.array(columns).T)
+        except KeyboardInterrupt:
+            if first is None:
+                raise
+            return replace(first, interrupted=True, folds_done=len(columns))
 
     def _refit(self, data: RankingData, Cs: Vector, means: Vector) -> Training:
         """Train on all of the data with the best C, by way of the smaller ones."""
@@ -312,15 +317,8 @@ def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, 
 
 def _with_weights(results: list[Result]) -> list[Result]:
     """Leave out the result of a Ctrl-C that came before anything was learnt."""
-    if not np.isfinite(results[-1].objective):
+    if results[-1].status is Status.INTERRUPTED and results[-1].n_iter == 0:
         results = results[:-1]
     if not results:
         raise KeyboardInterrupt
     return results
-
-
-def _interrupted(first: Training | None, folds_done: int) -> Training:
-    """Make do with the first fold's weights, where there are any."""
-    if first is None:
-        raise KeyboardInterrupt
-    return replace(first, interrupted=True, folds_done=folds_done)

@@ -26,12 +26,13 @@ def console(*, stderr: bool = False) -> Console:
 
 def show(*things: RenderableType) -> None:
     """Print for people; a table that is wider than the terminal is not cut."""
-    out = console()
     for thing in things:
-        unlimited = out.options.update(max_width=WIDE)
-        needed = Measurement.get(out, unlimited, thing).minimum
+        out = console()
+        if isinstance(thing, Table) and thing.box is not None:
+            unlimited = out.options.update(max_width=WIDE)
+            out.width = max(out.width, Measurement.get(out, unlimited, thing).maximum)
         if out.is_terminal:
-            out.print(thing, width=max(out.width, needed), crop=False)
+            out.print(thing, crop=False)
             continue
         with out.capture() as captured:
             out.print(thing)

@@ -60,6 +60,7 @@ def _sentence(error: Exception) -> str:
             f"there is not enough memory{detail}; a store (linrank convert) is read piece by "
             "piece, and --float32 halves the features"
         )
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return where + error.strerror
     return " ".join(str(error).split())

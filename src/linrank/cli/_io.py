@@ -25,12 +25,11 @@ def check_output(path: Path | None, *, is_folder: bool = False) -> None:
     """Find out before any long work whether a file (or a folder) can be written there."""
     if path is None:
         return
-    target = path.resolve()
-    folder = target.parent
-    if target.is_dir() and not is_folder:
+    if path.is_dir() and not is_folder:
         raise DataError(f"{path}: is a folder; expected the name of a file to write")
-    if target.exists() and not target.is_file() and not target.is_dir():
+    if path.exists() and not path.is_file() and not path.is_dir():
         return  # a device or a pipe
+    folder = path.resolve().parent
     if not folder.is_dir():
         raise DataError(f"{path}: cannot be written: there is no folder {folder}")
     try:

@@ -67,8 +67,8 @@ def finish(training: Training, out: Path | None, n_folds: int | None = None) -> 
         sentence = f"interrupted; the model is the best so far, and {kept}"
         if training.folds_done is not None:
             sentence += (
-                f" (C was being chosen, {training.folds_done} of {n_folds} folds were done: "
-                "the weights are those of the first fold, learnt from a part of the data)"
+                f" (it is that of the first fold, learnt from a part of the data: "
+                f"{training.folds_done} of {n_folds} folds were done)"
             )
         say_error(sentence, "")
         raise typer.Exit(INTERRUPTED)

@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,11 +56,24 @@ def _zstandard() -> Any:
     return zstandard
 
 
+def _zstandard_writer(file: IO[bytes]) -> Any:
+    compressor = _zstandard().ZstdCompressor(write_checksum=True)
+    return compressor.stream_writer(file, closefd=False)
+
+
 _DECOMPRESSORS: dict[bytes, Decompressor] = {  # by the first bytes of a file
     b"\x1f\x8b": _pieces(lambda file: gzip.GzipFile(fileobj=file)),
     b"BZh": _pieces(bz2.BZ2File),
     b"\xfd7zXZ\x00": _pieces(lzma.LZMAFile),
     b"\x28\xb5\x2f\xfd": _zstandard_pieces,
+}
+
+
+_COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {  # by the end of a file's name
+    ".gz": lambda file: gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0),
+    ".bz2": partial(bz2.BZ2File, mode="wb"),
+    ".xz": partial(lzma.LZMAFile, mode="wb"),
+    ".zst": _zstandard_writer,
 }
 
 
@@ -85,16 +99,9 @@ def decompressed(path: str, file: io.BufferedReader) -> bytearray | None:
 @contextmanager
 def compressed(file: IO[bytes], path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A stream into a file that compresses as the name of the file asks for."""
-    suffix = Path(path).suffix.lower()
-    stream: Any = file
-    if suffix == ".gz":
-        stream = gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0, filename="")
-    elif suffix == ".bz2":
-        stream = bz2.BZ2File(file, "wb")
-    elif suffix == ".xz":
-        stream = lzma.LZMAFile(file, "wb")
-    elif suffix == ".zst":
-        stream = _zstandard().ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False)
-    yield stream
-    if stream is not file:
-        stream.close()
+    open_stream = _COMPRESSORS.get(Path(path).suffix.lower())
+    if open_stream is None:
+        yield file
+        return
+    with open_stream(file) as stream:
+        yield stream

@@ -39,6 +39,13 @@ class Rows(NamedTuple):
     comments: NDArray[np.uint8]
     comments_ptr: NDArray[np.int64]
 
+    def read_only(self) -> Rows:
+        """Views that cannot be written to: one type for the kernel, mapped or not."""
+        views = [array.view(np.ndarray) for array in self]
+        for view in views:
+            view.flags.writeable = False
+        return Rows(*views)
+
 
 @njit
 def _copy(source, first, last, out, at):  # type: ignore[no-untyped-def]
@@ -95,7 +102,9 @@ def format_rows(rows, which, queries, style, out):  # type: ignore[no-untyped-de
             out[at] = _SPACE
             out[at + 1] = _HASH
             out[at + 2] = _SPACE
-            at = _copy(rows.comments, rows.comments_ptr[row], rows.comments_ptr[row + 1], out, at + 3)
+            at = _copy(
+                rows.comments, rows.comments_ptr[row], rows.comments_ptr[row + 1], out, at + 3
+            )
         out[at] = _NEWLINE
         end = at + 1
     return len(which), end

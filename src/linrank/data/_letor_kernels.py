@@ -78,10 +78,10 @@ def _skip_token(text, at):  # type: ignore[no-untyped-def]
 
 @njit
 def _same_bytes(text, a, b, size):  # type: ignore[no-untyped-def]
-    for k in range(size):
-        if text[np.uint64(a + k)] != text[np.uint64(b + k)]:
-            return False
-    return True
+    k = 0
+    while k < size and text[np.uint64(a + k)] == text[np.uint64(b + k)]:
+        k += 1
+    return k == size
 
 
 @njit
@@ -115,9 +115,9 @@ def _scan_entry(text, at):  # type: ignore[no-untyped-def]
     if end == at or text[np.uint64(end)] != _COLON:
         return np.int64(-1), False, max(_skip_token(text, end), at + 1)  # at may be a NUL
     at = end + 1
-    is_usual, digits = six_decimals(text, at)
-    if is_usual:
-        return index, digits != np.uint64(0), at + 8
+    digits, end = six_decimals(text, at)
+    if end > at:
+        return index, digits != np.uint64(0), end
     nonzero = False
     while True:
         byte = text[np.uint64(at)]

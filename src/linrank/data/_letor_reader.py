@@ -123,7 +123,7 @@ def _plan(
     return Layout(
         has_qid=bool(facts[:, kernels.WITH_QID].any()),
         has_comments=bool(totals[COMMENT] > 0),
-        is_dense=0 < n_features and largest <= MAX_INDEX and _is_dense(totals, n_features, options),
+        is_dense=n_features > 0 and largest <= MAX_INDEX and _is_dense(totals, n_features, options),
         n_features=n_features,
         index_base=index_base,
         largest_value=_LARGEST[options.dtype],

@@ -39,7 +39,7 @@ class LetorWriter:
             qids_ptr=qids.ptr,
             comments=nothing.astype(np.uint8) if comments is None else comments.buffer,
             comments_ptr=nothing if comments is None else comments.ptr,
-        )
+        ).read_only()
         self.style = Style(
             is_dense=not data.is_sparse,
             is_single=X.dtype == np.float32,

@@ -114,11 +114,27 @@ def _eight_digits(values):  # type: ignore[no-untyped-def]
 
 
 @njit
+def _six_decimals_at(text, at):  # type: ignore[no-untyped-def]
+    digits = word_at(text, at) ^ _SIX_DECIMALS
+    others = ((digits + _BEYOND_SIX_DECIMALS) | digits) & _TOP_BITS
+    return digits, others == np.uint64(0) and text[np.uint64(at + 8)] <= _SPACE
+
+
+@njit
 def six_decimals(text, at):  # type: ignore[no-untyped-def]
-    """Whether a number is written as ``d.dddddd``, as LETOR's own files do, and its digits."""
-    values = word_at(text, at) ^ _SIX_DECIMALS
-    others = ((values + _BEYOND_SIX_DECIMALS) | values) & _TOP_BITS
-    return others == np.uint64(0) and text[np.uint64(at + 8)] <= _SPACE, values
+    """Read ``d.dddddd`` or ``-d.dddddd``, as in LETOR's own files: digits, and where they end.
+
+    They end at `at` if the number is written in another way. The processor guesses which
+    of the three it is, and goes on; to compute the end would make all that follows wait.
+    """
+    digits, found = _six_decimals_at(text, at)
+    if found:
+        return digits, at + 8
+    if text[np.uint64(at)] == _MINUS:
+        digits, found = _six_decimals_at(text, at + 1)
+        if found:
+            return digits, at + 9
+    return digits, at
 
 
 @njit
@@ -158,24 +174,23 @@ def append_digits(text, at, mantissa):  # type: ignore[no-untyped-def]
 def _read_exponent(text, at):  # type: ignore[no-untyped-def]
     """Read an integer with its sign; it ends where it begins if there is none."""
     first = text[np.uint64(at)]
-    start = at + (first == _MINUS or first == _PLUS)
+    start = at + (first in (_MINUS, _PLUS))
     size, end = append_digits(text, start, np.int64(0))
-    if end == start:
-        return size, at
     size = min(size, 10**6)  # beyond any double, and safe to add to
-    return (-size if first == _MINUS else size), end
+    return (-size if first == _MINUS else size), (at if end == start else end)
 
 
 @njit
 def read_number(text, at):  # type: ignore[no-untyped-def]
     """Read a decimal number: its value, one of the four outcomes above, and where it ends."""
-    is_usual, digits = six_decimals(text, at)
-    if is_usual:
+    first = text[np.uint64(at)]
+    sign = -1.0 if first == _MINUS else 1.0
+    digits, end = six_decimals(text, at)
+    if end > at:
         # The point counts as a digit 0 behind the first, which is therefore ten times too large.
         millionths = _eight_digits(digits) - 9000000 * np.int64(digits & np.uint64(255))
-        return millionths / 1e6, (NONZERO if millionths else ZERO), at + 8
-    first = text[np.uint64(at)]
-    start = at + (first == _MINUS or first == _PLUS)
+        return sign * (millionths / 1e6), (NONZERO if millionths else ZERO), end
+    start = at + (first in (_MINUS, _PLUS))
     mantissa, at = append_digits(text, start, np.int64(0))
     n_digits, exponent = at - start, np.int64(0)
     if text[np.uint64(at)] == _POINT:
@@ -194,7 +209,7 @@ def read_number(text, at):  # type: ignore[no-untyped-def]
     outcome = ZERO if mantissa == 0 else NONZERO
     if mantissa == MAX_MANTISSA or not certain:
         outcome = UNDECIDED
-    return (-value if first == _MINUS else value), outcome, at
+    return sign * value, outcome, at
 
 
 # Writing

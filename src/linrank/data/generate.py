@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ _DECADES = 8  # over which the scales of heavy-tailed features are spread
 
 def make_ranking(
     n_queries: int = 100,
-    docs_per_query: int | tuple[int, int] = 20,
+    docs_per_query: int | Sequence[int] = 20,
     n_features: int = 20,
     *,
     n_levels: int | None = 5,
@@ -138,10 +139,10 @@ def _check_range(name: str, value: Any, low: float, high: float = np.inf) -> Non
 
 
 def _query_ptr(
-    rng: np.random.Generator, n_queries: int, docs_per_query: int | tuple[int, int]
+    rng: np.random.Generator, n_queries: int, docs_per_query: int | Sequence[int]
 ) -> NDArray[np.int64]:
     low, high = (
-        (docs_per_query, docs_per_query) if np.isscalar(docs_per_query) else docs_per_query
+        docs_per_query if isinstance(docs_per_query, Sequence) else (docs_per_query, docs_per_query)
     )
     if not 1 <= low <= high:
         raise DataError(

@@ -91,7 +91,8 @@ def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None
     """Write ranked data as a LETOR text file.
 
     Rows are written in the order in which the caller gave them. What is read back is the
-    same data, bit for bit, unless `decimals` is given. Names of features are not kept.
+    same data, bit for bit, unless `decimals` is given; only weights and names of features
+    have no place in such a file.
 
     Parameters
     ----------

@@ -52,16 +52,8 @@ def read_scores(path: str | os.PathLike[str], n_docs: int) -> Floats:
         raise _first_error(path, lines) from None
     if not np.isfinite(scores).all():
         raise _first_error(path, lines)
-    if len(scores) < n_docs:
-        raise FileFormatError(
-            f"{path}:{len(scores)}: this is the last line, but the data has {n_docs:,} documents: "
-            "expected one score for each"
-        )
-    if len(scores) > n_docs:
-        raise FileFormatError(
-            f"{path}:{n_docs + 1}: one score too many: the data has {n_docs:,} documents, "
-            f"the file {len(scores):,} lines"
-        )
+    if len(scores) != n_docs:
+        raise _wrong_number(path, len(scores), n_docs)
     return scores
 
 
@@ -70,6 +62,18 @@ def write_scores(file: IO[Any], scores: Floats) -> None:
     for first in range(0, len(scores), _BLOCK):
         numbers = scores[first : first + _BLOCK].tolist()
         file.write("\n".join(map(repr, numbers)) + "\n")
+
+
+def _wrong_number(path: str | os.PathLike[str], n_lines: int, n_docs: int) -> FileFormatError:
+    if n_lines < n_docs:
+        return FileFormatError(
+            f"{path}:{n_lines}: this is the last line, but the data has {n_docs:,} documents: "
+            "expected one score for each"
+        )
+    return FileFormatError(
+        f"{path}:{n_docs + 1}: one score too many: the data has {n_docs:,} documents, "
+        f"the file {n_lines:,} lines"
+    )
 
 
 def _first_error(path: str | os.PathLike[str], lines: list[bytes]) -> FileFormatError:

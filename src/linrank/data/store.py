@@ -39,6 +39,8 @@ _KINDS = {
     "query_ids": "iufbUSM",
     "query_sums": "f",
     "order": "i",
+    "weight": "f",
+    "query_weight": "f",
     "comments": "u",
     "comments_ptr": "i",
 }
@@ -111,7 +113,7 @@ def open_store(path: StrPath, *, mmap: bool = True) -> RankingData:
 def convert(
     source: StrPath, path: StrPath, *, progress: Progress | None = None, **options: Any
 ) -> RankingData:
-    """Turn a LETOR text file into a store, without holding the features in memory.
+    r"""Turn a LETOR text file into a store, without holding the features in memory.
 
     The text is read into mapped files. Only if the rows of a query do not stand together
     in the text, or if it is compressed, all of it is held in memory.
@@ -134,7 +136,7 @@ def convert(
     --------
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (folder / "train.txt").write_text("1 qid:1 1:0.5\\n0 qid:1 1:0.25\\n")
+    >>> _ = (folder / "train.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n")
     >>> convert(folder / "train.txt", folder / "train")
     RankingData(2 documents, 1 queries, 1 features, dense float64)
     """
@@ -258,7 +260,8 @@ def _fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> N
         "feature_names": data.feature_names,
         "arrays": {name: _describe(array) for name, array in arrays.items()},
     }
-    (folder / META).write_text(json.dumps(meta, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
+    (folder / META).write_text(text, encoding="utf-8")
     _sync(folder / META)
 
 
@@ -275,8 +278,9 @@ def _arrays(data: RankingData) -> dict[str, NDArray[Any]]:
         arrays |= {"X_indptr": X.indptr, "X_indices": X.indices, "X_data": X.data}
     else:
         arrays["X"] = data.X
-    if data.order is not None:
-        arrays["order"] = data.order
+    for name in ("order", "weight", "query_weight"):
+        if getattr(data, name) is not None:
+            arrays[name] = getattr(data, name)
     if data.comments is not None:
         arrays |= {"comments": data.comments.buffer, "comments_ptr": data.comments.ptr}
     return arrays
@@ -347,8 +351,10 @@ def _assemble(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> RankingD
     """Put the data together from arrays that fit each other."""
     y, query_ptr, query_ids = (arrays[name] for name in ("y", "query_ptr", "query_ids"))
     _require_pointers("query_ptr", query_ptr, len(query_ids), len(y))
+    _require(bool((np.diff(query_ptr) > 0).all()), "query_ptr.npy does not fit: it must ascend")
+    for name, like in [("order", y), ("weight", y), ("query_weight", query_ids)]:
+        _require(len(arrays.get(name, like)) == len(like), f"{name}.npy has a wrong length")
     _require(len(arrays["query_sums"]) == len(query_ids), "query_sums.npy has a wrong length")
-    _require(len(arrays.get("order", y)) == len(y), "order.npy has a wrong length")
     if "X" in arrays:
         X = arrays["X"]
     else:
@@ -370,6 +376,8 @@ def _assemble(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> RankingD
         comments=comments,
         feature_names=check_feature_names(meta["feature_names"], X.shape[1]),
         index_base=(0, 1)[meta["index_base"]],
+        weight=arrays.get("weight"),
+        query_weight=arrays.get("query_weight"),
         query_sums=arrays["query_sums"],
     )
 

@@ -1,0 +1,71 @@
+"""Running the command line in tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from linrank.cli.app import app
+
+PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
+from linrank.cli.app import main
+main()
+"""
+
+
+def write_text(path: Path, data) -> None:
+    """Write LETOR text, without the library's own writer."""
+    lines = (
+        f"{y:g} qid:{q} " + " ".join(f"{f}:{v!r}" for f, v in enumerate(row.tolist(), 1))
+        for y, q, row in zip(data.y, data.qid, data.X, strict=True)
+    )
+    path.write_text("\n".join(lines) + "\n")
+
+
+def run(*arguments, code: int = 0):
+    """Run a command in this process."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def run_json(*arguments, code: int = 0):
+    """Run a command with --json; nothing else may be on stdout, and no NaN."""
+    return json.loads(run(*arguments, "--json", code=code).stdout, parse_constant=pytest.fail)
+
+
+def error_of(*arguments) -> str:
+    """Run a command that must fail with one line on stderr and nothing on stdout."""
+    result = run(*arguments, code=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr[len("error: ") :].strip()
+
+
+def start(*arguments, **options) -> subprocess.Popen:
+    """Start a command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)], text=True, **options
+    )
+
+
+def read_until(terminal: int, pattern: str, seconds: float = 60.0) -> str:
+    """What a program writes to its terminal, until a pattern appears."""
+    deadline, text = time.monotonic() + seconds, ""
+    while not re.search(pattern, text):
+        assert time.monotonic() < deadline, text
+        text += os.read(terminal, 4096).decode()
+    return text

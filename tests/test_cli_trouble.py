@@ -1,0 +1,305 @@
+"""The command line when something goes wrong: one sentence, an exit code, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commandline import PROGRAM, error_of, read_until, run, run_json, start
+from linrank import LinearModel, make_ranking
+from linrank.path import C_GRID
+
+# What users get wrong ----------------------------------------------------------------------
+
+
+def test_bad_lines_are_named(letor, here):
+    Path("bad.txt").write_text("1 qid:1 1:1\n0 qid:1 1:x\n")
+    for arguments in (
+        ("train", "bad.txt"),
+        ("inspect", "bad.txt"),
+        ("convert", "bad.txt", "bad.store"),
+        ("train", letor / "train.txt", "--valid", "bad.txt"),
+    ):
+        assert "bad.txt:2:" in error_of(*arguments)
+    assert sorted(os.listdir()) == ["bad.txt"]
+
+
+def test_more_features_than_at_training(letor, here):
+    Path("wide.txt").write_text("1 qid:1 1:1\n0 qid:1 6:1\n")
+    assert "wide.txt:2:" in error_of("train", letor / "train.txt", "--valid", "wide.txt")
+    run("train", letor / "train.txt")
+    assert "wide.txt:2:" in error_of("predict", "model.json", "wide.txt")
+    assert "wide.txt:2:" in error_of("evaluate", "wide.txt", "model.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("1\n2\n3\n", "s.txt:3:", "4 documents"),
+        ("1\n2\n3\n4\n5\n\n", "s.txt:5:", "4 documents"),
+        ("1\nx\n3\n4\n", "s.txt:2:", "'x' is not a finite number"),
+        ("1\nnan\n3\n4\n", "s.txt:2:", "'nan' is not a finite number"),
+        ("1\n\n3\n4\n", "s.txt:2:", "the line is empty"),
+        ("1\n2 3\n4\n5\n", "s.txt:2:", "'2 3'"),
+        ("", "s.txt:", "the file is empty"),
+    ],
+)
+def test_score_files(here, text, place, words):
+    Path("d.txt").write_text("1 1:1\n0 1:2\n1 1:3\n0 1:4\n")
+    Path("s.txt").write_text(text)
+    message = error_of("evaluate", "d.txt", "s.txt")
+    assert message.startswith(place)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "none.txt"], "none.txt"),
+        (["predict", "none.json", "t.txt"], "none.json"),
+        (["predict", "t.txt", "t.txt"], "t.txt: not a linrank model"),
+        (["evaluate", "t.txt", "none.txt"], "none.txt"),
+        (["inspect", "none.txt"], "none.txt"),
+        (["convert", "none.txt", "x.store"], "none.txt"),
+        (["train", "t.txt", "--tol", "0"], "tol is 0.0"),
+        (["train", "t.txt", "--valid", "t.txt", "--metric", "ndgc@10"], "did you mean 'ndcg'"),
+        (["evaluate", "t.txt", "s.txt", "--metrics", "map,foo"], "'foo' is unknown"),
+        (["train", "same.txt"], "no pair to learn from"),
+        (["train", "t.txt", "--valid", "same.txt"], "undefined in all 1 queries"),
+        (["train", "t.txt", "--folds", "9"], "9 folds cannot be made"),
+        (["train", "t.txt", "--out", "none/m.json"], "none/m.json: cannot be written"),
+        (["train", "t.txt", "--out", "."], "is a folder"),
+        (["train", "t.txt", "--out", "t.txt/m.json"], "t.txt/m.json: cannot be written"),
+        (["predict", "m.json", "t.txt", "--out", "none/s.txt"], "none/s.txt: cannot be written"),
+        (["path", "t.txt", "--valid", "t.txt", "--plot", "p.jpeg"], "p.jpeg: plots are written"),
+        (["path", "t.txt", "--valid", "t.txt", "--plot", "none/p.png"], "none/p.png: cannot be"),
+        (["demo", "--dir", "t.txt/x"], "t.txt/x"),
+    ],
+)
+def test_one_sentence_for_what_users_get_wrong(here, arguments, words):
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    Path("same.txt").write_text("0 1:1\n0 1:2\n")
+    assert words in error_of(*arguments)
+    assert sorted(os.listdir()) == ["same.txt", "t.txt"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["train"],
+        ["train", "t.txt", "--C", "-1"],
+        ["train", "t.txt", "--folds", "1"],
+        ["train", "t.txt", "--folds", "3", "--C", "1"],
+        ["train", "t.txt", "--folds", "3", "--valid", "v.txt"],
+        ["train", "t.txt", "--valid", "v.txt", "--warm-start", "m.json"],
+        ["train", "t.txt", "--solver", "magic"],
+        ["evaluate", "t.txt", "s.txt", "--flavour", "vanilla"],
+        ["path", "t.txt"],
+    ],
+)
+def test_bad_usage(arguments):
+    result = run(*arguments, code=2)
+    assert "Usage:" in result.output
+
+
+def test_debug_shows_the_traceback(here, monkeypatch):
+    monkeypatch.setenv("LINRANK_DEBUG", "1")
+    with pytest.raises(Exception, match=r"none\.txt"):
+        run("train", "none.txt")
+
+
+def test_memory_errors_are_a_sentence(letor, here, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError("Unable to allocate 3.00 TiB")
+
+    monkeypatch.setattr("linrank.training.make_problem", fail)
+    assert "not enough memory (Unable to allocate 3.00 TiB)" in error_of(
+        "train", letor / "train.txt"
+    )
+
+
+def test_not_converged_is_saved_and_exit_code_1(letor, here):
+    result = run("train", letor / "train.txt", "--max-iter", "1", "--tol", "1e-12", code=1)
+    assert "has not converged; it was saved as model.json" in result.stderr
+    assert LinearModel.load("model.json").training["status"] == "max_iter"
+    found = run_json("train", letor / "train.txt", "--max-iter", "1", "--tol", "1e-12", code=1)
+    assert found["solver"]["converged"] is False
+
+
+def test_a_full_disk_leaves_the_old_model(letor, here):
+    run("train", letor / "train.txt", "--C", "2")
+    before = Path("model.json").read_bytes()
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))"
+    no_caches = {"PYTHONDONTWRITEBYTECODE": "1", "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"{limit}{PROGRAM}", "train", letor / "train.txt"],
+        text=True, capture_output=True, env=os.environ | no_caches,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: model.json: cannot be written: ")
+    assert Path("model.json").read_bytes() == before
+    assert os.listdir() == ["model.json"]
+
+
+# Terminals, pipes and signals --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory) -> Path:
+    """A store that TRON needs minutes for at a tight tolerance."""
+    from linrank import save_store
+
+    path = tmp_path_factory.mktemp("hard") / "hard.store"
+    save_store(make_ranking(2000, 40, 50, heavy_tails=True, noise=2.0, random_state=0), path)
+    return path
+
+
+def test_ctrl_c_keeps_the_best_so_far(hard, here):
+    ours, theirs = pty.openpty()
+    process = start(
+        "train", hard, "--solver", "tron", "--tol", "1e-12", "--C", "2^10", "--out", "m.json",
+        stdout=subprocess.PIPE, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    with process:
+        assert "gradient" in read_until(
+            ours, "iteration [1-9].*objective"
+        )  # progress: stderr is a terminal
+        process.send_signal(signal.SIGINT)
+        said = read_until(ours, r"saved as m\.json")
+        out = process.stdout.read()
+    os.close(ours)
+    assert process.returncode == 130
+    assert "the best so far" in said
+    assert "Interrupted; these are the best weights so far." in out
+    assert "\x1b" not in out  # stdout is a pipe
+    model = LinearModel.load("m.json")
+    assert model.training["status"] == "interrupted"
+    assert np.abs(model.coef).max() > 0
+
+
+def test_ctrl_c_cuts_a_path_short(hard, here):
+    ours, theirs = pty.openpty()
+    process = start(
+        "path", hard, "--valid", hard, "--solver", "tron", "--tol", "1e-10", "--out", "m.json",
+        "--json", stdout=subprocess.PIPE, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    assert "/26" in read_until(ours, "iteration [1-9].*objective")
+    process.send_signal(signal.SIGINT)
+    out = process.communicate(timeout=60)[0]
+    os.close(ours)
+    assert process.returncode == 130
+    found = json.loads(out)
+    assert found["interrupted"] is True
+    assert 1 <= len(found["path"]) < 26
+    assert LinearModel.load("m.json").settings["C"] == found["best"]["C"]
+
+
+def interrupt(monkeypatch, where: str, when) -> None:
+    """Let Ctrl-C come in a function, at the first call for which `when` is true."""
+    module, name = where.rsplit(".", 1)
+    function = pkgutil.resolve_name(module).__dict__[name]
+
+    def interrupted(*arguments, **options):
+        if when(*arguments):
+            raise KeyboardInterrupt
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(where, interrupted)
+
+
+STEP = "linrank.cli._progress.TrainingProgress.__call__"
+
+
+def test_ctrl_c_while_folds_choose_C(letor, here, monkeypatch):
+    interrupt(monkeypatch, STEP, lambda _, C, step, fold: fold == 2)
+    result = run("train", letor / "train.txt", "--folds", "3", code=130)
+    assert "it was saved as model.json (it is that of the first fold" in result.stderr
+    assert "1 of 3 folds were done" in result.stderr
+    assert LinearModel.load("model.json").training["queries"] == 8  # of 12: those of the first fold
+
+
+def test_ctrl_c_after_folds_have_chosen_C(letor, here, monkeypatch):
+    interrupt(monkeypatch, STEP, lambda _, C, step, fold: fold == 0 and step.iteration > 0)
+    result = run("train", letor / "train.txt", "--folds", "3", code=130)
+    assert "it was saved as model.json\n" in result.stderr
+    assert LinearModel.load("model.json").training["queries"] == 12
+
+
+def test_ctrl_c_while_the_path_is_evaluated(letor, here, monkeypatch):
+    """The best of what is evaluated is kept; before anything is, there is no best."""
+    calls = []
+    interrupt(monkeypatch, "linrank.training.Criterion.mean",
+              lambda *_: calls.append(1) or len(calls) == 5)  # fmt: skip
+    arguments = "train", letor / "train.txt", "--valid", letor / "vali.txt"
+    found = run_json(*arguments, code=130)
+    assert [row["mean"] is None for row in found["grid"]] == [False] * 3 + [True] * 23
+    assert found["C"] <= C_GRID[2]
+
+
+@pytest.mark.parametrize("where", [STEP, "linrank.problem.Problem.start"])
+@pytest.mark.parametrize("extra", [[], ["--folds", "3"], ["--valid"]])
+def test_ctrl_c_before_anything_is_learnt_leaves_the_old_model(
+    letor, here, monkeypatch, extra, where
+):
+    Path("model.json").write_text("old")
+    interrupt(monkeypatch, where, lambda *_: True)
+    extra = [*extra, letor / "vali.txt"] if extra == ["--valid"] else extra
+    result = run("train", letor / "train.txt", *extra, code=130)
+    assert (result.stdout, result.stderr) == ("", "interrupted\n")
+    assert Path("model.json").read_text() == "old"
+
+
+def test_ctrl_c_elsewhere_is_a_short_line(here):
+    os.mkfifo("pipe.txt")
+    process = start("inspect", "pipe.txt", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with open("pipe.txt", "wb"):  # it is now reading, and will wait for ever
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (out, said) == ("", "interrupted\n")
+
+
+def test_a_reader_that_goes_away_is_no_error(hard, here):
+    LinearModel(np.ones(50)).save("m.json")
+    with start(
+        "predict", "m.json", hard, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert float(process.stdout.readline())
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+def test_silence_and_plain_text_where_there_is_no_terminal(hard, here):
+    process = start("train", hard, "--solver", "tron", "--tol", "1e-3", "--max-iter", "40",
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    out, said = process.communicate(timeout=120)
+    assert "\x1b" not in out + said
+    assert all(line == line.rstrip() for line in out.splitlines())
+    assert said.count("\n") == (process.returncode == 1)
+
+
+def test_wide_tables_are_not_cut(here, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "a" * 70
+    LinearModel(np.ones(2), feature_names=[name, "b"]).save("m.json")
+    assert name in run("inspect", "m.json").stdout
+    ours, theirs = pty.openpty()
+    with start("inspect", "m.json", stdout=theirs) as process:
+        os.close(theirs)
+        assert name in read_until(ours, "█")
+    os.close(ours)
+    assert process.returncode == 0

@@ -1,0 +1,174 @@
+"""`RankingData` and `TextColumn`: any order, any ids, checked once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from linrank import DataError, RankingData
+from linrank.data.ranking import query_sums
+from linrank.data.text import TextColumn
+
+ids = st.sampled_from(
+    [
+        st.integers(-3, 3),
+        st.sampled_from(["b", "a", "ä"]),
+        st.sampled_from([0.5, -1.0, 2.0]),
+        st.sampled_from([("x", 1), "x", 1, 2.5, frozenset()]),
+    ]
+)
+
+
+@given(st.data())
+def test_rows_are_grouped_and_can_be_restored(data):
+    kind = data.draw(ids)
+    qid = data.draw(st.lists(kind, min_size=1, max_size=12))
+    column = np.empty(len(qid), dtype=object)
+    column[:] = qid
+    rows = np.arange(len(qid), dtype=float)
+    ranking = RankingData(
+        rows[:, None], rows, column, comments=[str(row) for row in range(len(qid))]
+    )
+    assert ranking.restore(ranking.y).tolist() == rows.tolist()
+    assert ranking.X[:, 0].tolist() == ranking.y.tolist()
+    assert [float(text) for text in ranking.comments] == ranking.y.tolist()
+    assert ranking.restore(ranking.qid).tolist() == qid
+    assert len(set(ranking.query_ids)) == ranking.n_queries == len(set(qid))
+    for q in range(ranking.n_queries):
+        mine = ranking.y[ranking.query_ptr[q] : ranking.query_ptr[q + 1]]
+        assert len(mine) > 0
+        assert (np.diff(mine) > 0).all()  # stable
+        assert {qid[int(row)] for row in mine} == {ranking.query_ids[q]}
+
+
+def test_grouped_rows_stay_where_they_are():
+    X = np.arange(6.0).reshape(3, 2)
+    data = RankingData(X, [1, 2, 3], qid=["z", "z", "a"])
+    assert data.order is None
+    assert data.X is X
+    assert data.query_ids.tolist() == ["z", "a"]
+
+
+@pytest.mark.parametrize(
+    ("X", "dtype"),
+    [
+        (np.eye(2, dtype=np.float32), np.float32),
+        (np.eye(2, dtype=int), np.float64),
+        (np.asfortranarray(np.arange(4.0).reshape(2, 2)), np.float64),
+        (np.eye(4)[::2, ::2], np.float64),
+        (np.eye(2, dtype=np.float16), np.float64),
+        ([[1, 2], [3, 4]], np.float64),
+    ],
+)
+def test_dense_forms(X, dtype):
+    data = RankingData(X, [0, 1])
+    assert data.X.dtype == dtype
+    assert data.X.flags.c_contiguous
+    assert data.X.tolist() == np.asarray(X).tolist()
+    np.testing.assert_allclose(data.query_sums, [np.sum(X)])
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr"])
+@pytest.mark.parametrize("qid", [[1, 1, 2], [1, 2, 1]])
+def test_sparse_forms(form, qid):
+    X = np.array([[0, 1, 0], [2, 0, 3], [0, 0, 0]], dtype=np.float32)
+    data = RankingData(sparse.coo_array(X).asformat(form), [0, 1, 2], qid)
+    assert data.is_sparse
+    assert (data.X.indptr.dtype, data.X.indices.dtype) == (np.int64, np.int32)
+    assert data.restore(data.X.toarray()).tolist() == X.tolist()
+
+
+def test_repeated_sparse_entries_are_summed():
+    X = sparse.csr_array(([1.0, 2.0, 4.0], [1, 0, 1], [0, 3]), shape=(1, 2))
+    data = RankingData(X, [0])
+    assert data.X.toarray().tolist() == [[2, 5]]
+    assert X.nnz == 3  # the caller's matrix is as it was
+
+
+def test_query_sums():
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((50, 7)), rng.integers(0, 6, 50)
+    expected = [X[qid == q].sum() for q in range(6)]
+    for matrix in (X, sparse.csr_array(X), X.astype(np.float32)):
+        data = RankingData(matrix, np.zeros(50), qid)
+        np.testing.assert_allclose(data.query_sums, expected, rtol=1e-5)
+        for n_threads in (1, 3):
+            sums = query_sums(data.X, data.query_ptr, n_threads)
+            np.testing.assert_allclose(sums, expected, rtol=1e-5)
+
+
+def test_take():
+    data = RankingData(
+        np.arange(12.0).reshape(6, 2), range(6), list("aabbcc"), doc_ids=list("uvwxyz"),
+        feature_names=["f", "g"], sample_weight=range(1, 7), query_weight=[1, 1, 2, 2, 3, 3],
+    )  # fmt: skip
+    some = data.take(np.array([1, 4, 5]))
+    assert some.query_ids.tolist() == ["a", "c"]
+    assert some.query_ptr.tolist() == [0, 1, 3]
+    assert some.X.tolist() == [[2, 3], [8, 9], [10, 11]]
+    assert some.doc_ids == ["v", "y", "z"]
+    assert some.weight.tolist() == [2, 5, 6]
+    assert some.query_weight.tolist() == [1, 3]
+    assert some.query_sums.tolist() == [5, 38]
+    assert some.feature_names == ["f", "g"]
+
+
+def test_repr():
+    assert repr(RankingData(np.eye(2), [0, 1], qid=[1, 2])) == (
+        "RankingData(2 documents, 2 queries, 2 features, dense float64)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": [1, 2]}, "X must have two dimensions"),
+        ({"X": [[1j, 0]] * 2}, "X holds complex numbers"),
+        ({"X": [["a", "b"]] * 2}, "X cannot be read as numbers"),
+        ({"X": np.zeros((0, 2)), "y": []}, "X is empty: 0 documents"),
+        ({"X": np.zeros((2, 0))}, "X is empty: 2 documents × 0 features"),
+        ({"X": [[0, 0], [0, np.nan]]}, r"X\[1, 1\] is NaN; features must be finite"),
+        ({"X": [[0, 0], [-np.inf, 0]]}, r"X\[1, 0\] is -inf; features must be finite"),
+        ({"X": sparse.csr_array([[0, 0], [0, np.inf]])}, r"X\[1, 1\] is inf"),
+        (
+            {"X": [[np.nan, 0], [0, 0], [1, 1]], "y": [0, 1, 2], "qid": [1, 0, 1]},
+            r"X\[0, 0\] is NaN",
+        ),
+        ({"y": [1]}, r"y has shape \(1,\) but X has 2 rows"),
+        ({"y": [[1], [2]]}, r"y has shape \(2, 1\)"),
+        ({"y": [1, np.nan]}, r"y\[1\] is nan; labels must be finite"),
+        ({"y": ["a", "b"]}, "y cannot be read as numbers"),
+        ({"qid": [1]}, r"qid has shape \(1,\) but X has 2 rows"),
+        ({"qid": [1.0, np.nan]}, r"qid\[1\] is NaN"),
+        ({"qid": [None, "a"]}, r"qid\[0\] is None"),
+        ({"doc_ids": ["a"]}, "doc_ids has 1 entries but X has 2 rows"),
+        ({"comments": ["a"]}, "comments has 1 entries but X has 2 rows"),
+        ({"comments": ["a", "b"], "doc_ids": ["a", "b"]}, "cannot both be given"),
+        ({"feature_names": ["a"]}, "feature_names has 1 entries but X has 2 features"),
+        ({"sample_weight": [1, -1]}, r"sample_weight\[1\] is -1.0"),
+        ({"query_weight": [1, 2], "qid": [7, 7]}, "query_weight differs within query 7"),
+    ],
+)
+def test_bad_data(arguments, message):
+    with pytest.raises(DataError, match=message):
+        RankingData(**({"X": np.eye(2), "y": [0, 1]} | arguments))
+
+
+# Text
+
+
+@given(st.lists(st.text(max_size=5)), st.data())
+def test_text_column(strings, data):
+    column = TextColumn.from_strings(strings)
+    assert list(column) == strings
+    assert len(column) == len(strings)
+    rows = data.draw(st.lists(st.integers(0, max(len(strings) - 1, 0)), max_size=4 * len(strings)))
+    assert list(column.take(np.array(rows, np.int64))) == [strings[row] for row in rows]
+
+
+def test_doc_ids():
+    column = TextColumn.from_strings(["docid = GX1 inc = 1 prob = 0.5", "docid=7", "my doc", ""])
+    assert column.doc_ids() == ["GX1", "7", "my doc", ""]

@@ -1,0 +1,272 @@
+"""Stores: the same data back, and a sentence for whatever is not a sound store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from linrank import (
+    DataError,
+    FileFormatError,
+    RankingData,
+    convert,
+    load,
+    make_ranking,
+    open_store,
+    read_letor,
+    save_store,
+    write_letor,
+)
+from linrank.data import store
+
+
+def parts(data):
+    """Everything that makes up the data, as plain values."""
+    arrays = store._arrays(data)
+    return (
+        {name: (array.dtype, array.tolist()) for name, array in arrays.items()},
+        data.feature_names,
+        data.index_base,
+        data.X.shape,
+    )
+
+
+def data_of_every_kind():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((6, 3)), [0, 1, 2, 0, 1, 2], [1, 1, 1, 2, 2, 2]
+    yield RankingData(X, y, qid)
+    yield RankingData(X.astype(np.float32), y, qid, index_base=0, feature_names=["a", "b", "c"])
+    yield RankingData(sparse.csr_array(X * (X > 0)), y, ["b", "a", "b", "a", "b", "ä"])
+    yield RankingData(sparse.csr_array((6, 3), dtype=np.float32), y, doc_ids=list("abcdef"))
+    yield RankingData(X, y, qid, sample_weight=[1, 2, 1, 1, 1, 1], query_weight=[2] * 3 + [1] * 3)
+
+
+@pytest.mark.parametrize("data", list(data_of_every_kind()), ids=str)
+@pytest.mark.parametrize("mmap", [True, False])
+def test_round_trip(data, mmap, tmp_path):
+    save_store(data, tmp_path / "store")
+    back = open_store(tmp_path / "store", mmap=mmap)
+    assert parts(back) == parts(data)
+    assert type(back.y) is np.ndarray
+    assert os.listdir(tmp_path) == ["store"]
+
+
+def test_features_are_mapped_and_read_only(tmp_path):
+    save_store(make_ranking(random_state=0), tmp_path / "store")
+    data = open_store(tmp_path / "store")
+    assert not data.X.flags.writeable
+    assert isinstance(data.X.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        data.X[0, 0] = 1.0
+    assert open_store(tmp_path / "store", mmap=False).X.flags.writeable
+
+
+def test_ids_of_other_kinds_are_saved_as_strings(tmp_path):
+    ids = np.array([("a", 1), "b", 3], dtype=object)
+    save_store(RankingData(np.eye(3), [1, 0, 0], qid=ids), tmp_path / "store")
+    assert open_store(tmp_path / "store").query_ids.tolist() == ["('a', 1)", "b", "3"]
+    with pytest.raises(DataError, match="as strings some of them are the same"):
+        save_store(
+            RankingData(np.eye(2), [1, 0], qid=np.array([1, "1"], dtype=object)), tmp_path / "two"
+        )
+    assert os.listdir(tmp_path) == ["store"]
+
+
+# From text
+
+TORN = "1 qid:b 2:1 # x\n2 qid:a 1:2\n3 qid:b 1:3 # z\n"
+
+
+@pytest.mark.parametrize(
+    "text", [TORN, "1 1:0.5\n", "1 qid:1 0:1 50:2\n0 qid:1 3:4\n", "1\n0 3:0\n"]
+)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_convert_is_read_and_save(text, form, tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text(text)
+    seen = []
+    data = convert(path, tmp_path / "store", form=form, dtype=np.float32, progress=seen.append)
+    assert parts(data) == parts(read_letor(path, form=form, dtype=np.float32))
+    assert seen[-1] == 1.0
+    expected = {f"{name}.npy" for name in store._arrays(data)} | {"meta.json"}
+    assert set(os.listdir(tmp_path / "store")) == expected
+
+
+def test_convert_leaves_nothing_behind_on_bad_text(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("1 qid:1 1:1\n1 qid:1 1:x\n")
+    with pytest.raises(FileFormatError, match=r"train\.txt:2: "):
+        convert(path, tmp_path / "store")
+    assert os.listdir(tmp_path) == ["train.txt"]
+    with pytest.raises(TypeError):
+        convert(path, tmp_path / "store", colour="red")
+
+
+def test_load_takes_either(tmp_path):
+    data = make_ranking(3, 4, 5, random_state=0)
+    write_letor(tmp_path / "a.txt", data)
+    save_store(data, tmp_path / "a")
+    assert parts(load(tmp_path / "a.txt", n_features=5)) == parts(data)
+    assert parts(load(tmp_path / "a", n_features=5, index_base=1, dtype=None)) == parts(data)
+    with pytest.raises(FileFormatError, match="the store has 5 features, but 4 are expected"):
+        load(tmp_path / "a", n_features=4)
+    with pytest.raises(FileFormatError, match="counts features from 1, but from 0 is expected"):
+        load(tmp_path / "a", index_base=0)
+    with pytest.raises(FileFormatError, match="no such file"):
+        load(tmp_path / "b")
+
+
+# Writing safely
+
+
+def test_store_is_replaced_only_on_success(tmp_path, monkeypatch):
+    old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
+    save_store(old, tmp_path / "store")
+
+    def fail(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "save", fail)
+        with pytest.raises(DataError, match="store: cannot be written: No space left on device"):
+            save_store(new, tmp_path / "store")
+    assert parts(open_store(tmp_path / "store")) == parts(old)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", _fails_for_new_stores(Path.rename))
+        with pytest.raises(DataError, match="store: cannot be written: Input/output error"):
+            save_store(new, tmp_path / "store")
+    assert parts(open_store(tmp_path / "store")) == parts(old)
+    assert os.listdir(tmp_path) == ["store"]
+    mapped = open_store(tmp_path / "store")
+    save_store(new, tmp_path / "store")
+    assert parts(mapped) == parts(old)  # what is mapped stays
+    assert parts(open_store(tmp_path / "store")) == parts(new)
+
+
+def _fails_for_new_stores(rename):
+    def failing(self, target):
+        if self.suffix == ".tmp":
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    return failing
+
+
+def test_store_can_replace_what_it_is_mapped_from(tmp_path):
+    save_store(make_ranking(random_state=0), tmp_path / "store")
+    data = open_store(tmp_path / "store")
+    save_store(data, tmp_path / "store")
+    assert parts(open_store(tmp_path / "store")) == parts(data)
+
+
+def test_foreign_folders_are_left_alone(tmp_path):
+    data = make_ranking(2, 3, 4, random_state=0)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "meta.json").write_text('{"format": "another"}')
+    (tmp_path / "file").write_text("precious")
+    for name in ("folder", "file"):
+        with pytest.raises(DataError, match=f"{name}: is there already and not a linrank store"):
+            save_store(data, tmp_path / name)
+    assert (tmp_path / "file").read_text() == "precious"
+    assert os.listdir(tmp_path / "folder") == ["meta.json"]
+    with pytest.raises(DataError, match="there is no folder"):
+        save_store(data, tmp_path / "no" / "store")
+    (tmp_path / "empty").mkdir()
+    save_store(data, tmp_path / "empty")
+    assert open_store(tmp_path / "empty").n_docs == 6
+
+
+# Damaged stores
+
+
+@pytest.fixture
+def sound(tmp_path):
+    data = RankingData(
+        np.eye(4), [1, 0, 1, 0], qid=["a", "b", "a", "b"], doc_ids="abcd", sample_weight=[1] * 4
+    )
+    save_store(data, tmp_path / "sound")
+    save_store(RankingData(sparse.csr_array(np.eye(4)), [1, 0, 1, 0]), tmp_path / "sparse")
+    return tmp_path
+
+
+def test_every_missing_file_is_noticed(sound):
+    for kind in ("sound", "sparse"):
+        for file in os.listdir(sound / kind):
+            shutil.rmtree(sound / "copy", ignore_errors=True)
+            shutil.copytree(sound / kind, sound / "copy")
+            (sound / "copy" / file).unlink()
+            with pytest.raises(FileFormatError, match=file.replace(".", r"\.")):
+                open_store(sound / "copy")
+
+
+@pytest.mark.parametrize("n_bytes", [0, 5, 60, 128])
+def test_every_short_file_is_noticed(n_bytes, sound):
+    for kind in ("sound", "sparse"):
+        for file in os.listdir(sound / kind):
+            shutil.rmtree(sound / "copy", ignore_errors=True)
+            shutil.copytree(sound / kind, sound / "copy")
+            content = (sound / "copy" / file).read_bytes()
+            (sound / "copy" / file).write_bytes(content[:n_bytes])
+            for mmap in (True, False):
+                with pytest.raises(FileFormatError, match=r"copy: the store is damaged: "):
+                    open_store(sound / "copy", mmap=mmap)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "array", "message"),
+    [
+        ("sound", "y", np.zeros(3), "y.npy holds <f8 3; expected <f8 4"),
+        ("sound", "y", np.zeros(4, np.float32), "y.npy holds <f4 4; expected <f8 4"),
+        ("sound", "query_ids", np.array(["a", None]), "Object arrays cannot be loaded"),
+        ("sound", "query_ptr", np.array([0, 2, 5]), "query_ptr.npy does not fit"),
+        ("sound", "query_ptr", np.array([0, 4, 4]), "query_ptr.npy does not fit"),
+        ("sound", "comments_ptr", np.array([0, 1, 2, 3, 4]), "comments_ptr.npy does not fit"),
+        ("sparse", "X_indptr", np.array([0, 1, 2, 3, 9]), "X_indptr.npy does not fit"),
+    ],
+)
+def test_arrays_that_do_not_fit(kind, name, array, message, sound):
+    np.save(sound / kind / f"{name}.npy", array)
+    with pytest.raises(FileFormatError, match=f"the store is damaged: .*{message}"):
+        open_store(sound / kind)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "x"}, "not a linrank store"),
+        ({"version": 2, "linrank": "9.9"}, r"written by a newer linrank \(9\.9, store version 2\)"),
+        ({"version": "1"}, "the store is damaged: its version is '1'"),
+        ({"n_features": 5}, "the store is damaged: X has a wrong shape"),
+        ({"feature_names": ["a"]}, "the store is damaged: feature_names has 1 entries"),
+        ({"index_base": 2}, "the store is damaged: "),
+        ({"arrays": None}, "the store is damaged: "),
+        ({"arrays": {"../x": "<f8 1"}}, "the store is damaged: it has an unknown array '../x'"),
+        ({"arrays": {}}, "the store is damaged: 'y' is missing"),
+    ],
+)
+def test_bad_meta(change, message, sound):
+    file = sound / "sound" / "meta.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(FileFormatError, match=message):
+        open_store(sound / "sound")
+
+
+def test_what_is_not_a_store(tmp_path):
+    with pytest.raises(FileFormatError, match="no such folder; expected a linrank store"):
+        open_store(tmp_path / "none")
+    with pytest.raises(FileFormatError, match=r"not a linrank store: it has no meta\.json"):
+        open_store(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileFormatError, match="is a file; expected a linrank store"):
+        open_store(tmp_path / "file")
+    (tmp_path / "meta.json").write_text("[]")
+    with pytest.raises(FileFormatError, match="not a linrank store"):
+        open_store(tmp_path)
+    with pytest.raises(FileFormatError, match="is a store, to be opened with open_store"):
+        read_letor(tmp_path)
