@@ -168,8 +168,6 @@ def test_cv_on_a_validation_set_equals_a_loop(arrays):
     Cs = [1e-4, 1e-2, 1.0]
     ranker = RankSVMCV(Cs, metric="map", tol=1e-8).fit(X, y, qid, valid=valid)
     loop = [RankSVM(C, tol=1e-8).fit(X, y, qid).predict(valid[0]) for C in Cs]
-    from linrank import average_precision
-
     values = [average_precision(valid[1], scores, valid[2]) for scores in loop]
     np.testing.assert_allclose(ranker.metric_path_[:, 0], values)
     assert Cs[int(np.argmax(values))] == ranker.C_

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
 
 def warmup() -> float:
-    """Fit, predict and evaluate toy data of every kind; return the seconds that it took."""
+    """Read, fit and evaluate toy data of every kind; return the seconds that it took."""
+    from .data.letor import read_letor, write_letor
+    from .data.ranking import RankingData
     from .estimators.ranksvm import RankSVM
     from .metrics import evaluate, metric_names
 
@@ -19,9 +23,13 @@ def warmup() -> float:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((24, 3))
     y, qid = np.arange(24.0) % 3, np.arange(24) // 6
-    for dtype in (np.float64, np.float32):
-        for matrix in (X.astype(dtype), sparse.csr_array(X.astype(dtype))):
-            RankSVM().fit(matrix, y, qid)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "toy.txt")
+        write_letor(path, RankingData(X, y, qid))
+        for dtype in (np.float64, np.float32):
+            read_letor(path, dtype=dtype)
+            for matrix in (X.astype(dtype), sparse.csr_array(X.astype(dtype))):
+                RankSVM().fit(matrix, y, qid)
     evaluate(y, y, qid, [name for name in metric_names() if name != "auc"])
     return time.perf_counter() - started
 

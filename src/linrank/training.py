@@ -66,8 +66,8 @@ class Training:
         The criterion on the held-out data (for folds: the mean over them).
     Cs, values : float64 arrays or None
         Where C was chosen: the grid, and the criterion for each of its C.
-    fold_values : float64 array of shape (n_Cs, n_folds) or None
-        Where C was chosen by folds: the criterion on each of them.
+    fold_values : float64 array of shape (n_Cs, n_parts) or None
+        Where C was chosen: the criterion on each held-out part, of which folds have many.
     path : RegularizationPath or None
         The solutions on all of the data: for `Cs`, or where C was chosen by folds, up to it.
     interrupted : bool
@@ -162,7 +162,14 @@ class Trainer:
         problem = self._problem(data)
         path, values, interrupted = self._path(problem, valid, Cs, 0)
         training = self._best(problem, path, values)
-        return replace(training, Cs=path.Cs, values=values, path=path, interrupted=interrupted)
+        return replace(
+            training,
+            Cs=path.Cs,
+            values=values,
+            fold_values=values[:, None],
+            path=path,
+            interrupted=interrupted,
+        )
 
     def train_by_folds(
         self, data: RankingData, folds: int | Iterable[Fold] = 5, Cs: Sequence[float] = C_GRID

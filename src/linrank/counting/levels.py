@@ -125,7 +125,7 @@ def plan_pairs(
     weight: NDArray[np.float64] | None,
     query_weight: NDArray[np.float64],
     n_threads: int,
-) -> tuple[PairPlan, NDArray[np.int32], NDArray[np.float64]]:
+) -> tuple[PairPlan, NDArray[np.uint32], NDArray[np.float64]]:
     """Lay out the pairs of all queries.
 
     Documents of weight 0 and queries of weight 0 are left out, as if they were not there.
@@ -133,7 +133,7 @@ def plan_pairs(
     Returns
     -------
     plan : PairPlan
-    docs : int32 array
+    docs : uint32 array
         The documents of each node, in row order: where the first sort by score begins.
     mass : float64 array of shape (n_queries, 2)
         The number of pairs of each query, and the sum of w_i·w_j over them.

@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from ._number import MALFORMED, UNDECIDED, ZERO, read_number, six_decimals, word_at
+from ._number import (
+    MALFORMED,
+    MAX_INTEGER,
+    UNDECIDED,
+    ZERO,
+    read_integer,
+    read_number,
+    six_decimals,
+    word_at,
+)
 
 CURSOR_SIZE = 5
 AT, ROW, ENTRY, COMMENT, QUERY = range(CURSOR_SIZE)  #: byte, row, entry of X, comment byte, query
@@ -29,9 +38,9 @@ LARGEST, SMALLEST, WITH_QID = range(N_FACTS)
 DONE, FULL, CHANGED = range(3)
 BAD_LABEL, NO_QID, BAD_QID, BAD_ENTRY, OUT_OF_RANGE, UNSORTED, TOO_LARGE = range(3, 10)
 
-MAX_INDEX = 2**31 - 2  #: one less than an int32 can hold, so that the count fits as well
+MAX_INDEX = MAX_INTEGER - 1  #: one less than an int32 can hold, so that the count fits as well
 
-_NEWLINE, _SPACE, _HASH, _COLON = 10, 32, 35, 58
+_NEWLINE, _SPACE, _HASH, _MINUS, _COLON = 10, 32, 35, 45, 58
 _QID = np.uint64(int.from_bytes(b"qid:", "little"))
 _FOUR_BYTES = np.uint64(0xFFFFFFFF)
 
@@ -56,7 +65,8 @@ class Target(NamedTuple):
     data: NDArray[Any]  #: the entries of a CSR matrix, or all of a dense one, row by row
     comments: NDArray[np.uint8]
     comments_ptr: NDArray[np.int64]
-    queries: NDArray[np.int64]  #: first row, first byte and length of each run of equal qids
+    queries: NDArray[np.int64]  #: first row, first byte and length of each run of equal qids,
+    #: each chunk's from the number of its first row
     undecided: NDArray[np.int64]  #: place, first and last byte of numbers left to Python
 
 
@@ -77,14 +87,6 @@ def _skip_token(text, at):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _same_bytes(text, a, b, size):  # type: ignore[no-untyped-def]
-    k = 0
-    while k < size and text[np.uint64(a + k)] == text[np.uint64(b + k)]:
-        k += 1
-    return k == size
-
-
-@njit
 def _comment(text, at):  # type: ignore[no-untyped-def]
     """From `at`, a ``#`` or a line end: the stripped comment's ends, and the next line."""
     end = at
@@ -99,25 +101,19 @@ def _comment(text, at):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _read_index(text, at):  # type: ignore[no-untyped-def]
-    """A whole number, which stays at one more than MAX_INDEX if it is larger, and its end."""
-    index = np.int64(0)
-    while 48 <= text[np.uint64(at)] <= 57:
-        index = min(10 * index + np.int64(text[np.uint64(at)]) - 48, MAX_INDEX + 1)
-        at += 1
-    return index, at
-
-
-@njit
 def _scan_entry(text, at):  # type: ignore[no-untyped-def]
     """The index of an entry (−1 if malformed), whether its value may be non-zero, its end."""
-    index, end = _read_index(text, at)
+    index, end = read_integer(text, at)
     if end == at or text[np.uint64(end)] != _COLON:
         return np.int64(-1), False, max(_skip_token(text, end), at + 1)  # at may be a NUL
     at = end + 1
-    digits, end = six_decimals(text, at)
-    if end > at:
-        return index, digits != np.uint64(0), end
+    is_usual, digits = six_decimals(text, at)
+    if is_usual:
+        return index, digits != np.uint64(0), at + 8
+    if text[np.uint64(at)] == _MINUS:
+        is_usual, digits = six_decimals(text, at + 1)
+        if is_usual:
+            return index, digits != np.uint64(0), at + 9
     nonzero = False
     while True:
         byte = text[np.uint64(at)]
@@ -129,8 +125,8 @@ def _scan_entry(text, at):  # type: ignore[no-untyped-def]
 
 @njit
 def scan(text, first, last, counts, facts):  # type: ignore[no-untyped-def]
-    """Pass 1: count the rows, non-zero entries, comment bytes and queries of a chunk."""
-    qid_at, qid_size, at, n_entries = 0, -1, first, 0
+    """Pass 1: count the rows, non-zero entries and comment bytes of a chunk."""
+    at, n_entries = first, 0
     largest, smallest = np.int64(-1), np.int64(MAX_INDEX + 1)
     while at < last:
         at = _skip_space(text, at)
@@ -141,11 +137,7 @@ def scan(text, first, last, counts, facts):  # type: ignore[no-untyped-def]
         at = _skip_space(text, _skip_token(text, at))
         if word_at(text, at) & _FOUR_BYTES == _QID:
             facts[WITH_QID] += 1
-            end = _skip_token(text, at)
-            if end - at != qid_size or not _same_bytes(text, at, qid_at, qid_size):
-                counts[QUERY] += 1
-                qid_at, qid_size = at, end - at
-            at = _skip_space(text, end)
+            at = _skip_space(text, _skip_token(text, at))
         while text[np.uint64(at)] != _NEWLINE and text[np.uint64(at)] != _HASH:
             index, nonzero, at = _scan_entry(text, at)
             n_entries += nonzero
@@ -190,18 +182,16 @@ def _parse_label(text, at, row, y, undecided):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _parse_qid(text, at, cursor, start, limit, queries):  # type: ignore[no-untyped-def]
+def _parse_qid(text, at, cursor, start, queries):  # type: ignore[no-untyped-def]
     """Note where a new query begins: where the qid is not that of the chunk's row before."""
-    query, size = cursor[QUERY], _skip_token(text, at) - at
+    query, size, same = cursor[QUERY], _skip_token(text, at) - at, 0
     if size == 4:
         return BAD_QID, at
-    if (
-        query == start[QUERY]
-        or size != queries[query - 1, 2]
-        or not _same_bytes(text, at, queries[query - 1, 1], size)
-    ):
-        if query == limit[QUERY]:
-            return CHANGED, at
+    if query > start[QUERY] and size == queries[query - 1, 2]:
+        before = queries[query - 1, 1]
+        while same < size and text[np.uint64(at + same)] == text[np.uint64(before + same)]:
+            same += 1
+    if same < size:
         queries[query, 0] = cursor[ROW]
         queries[query, 1] = at
         queries[query, 2] = size
@@ -214,7 +204,7 @@ def _parse_entries(text, at, cursor, limit, layout, target):  # type: ignore[no-
     """Fill one row of X."""
     previous, entry, row_start = np.int64(-1), cursor[ENTRY], cursor[ROW] * layout.n_features
     while text[np.uint64(at)] != _NEWLINE and text[np.uint64(at)] != _HASH:
-        index, colon = _read_index(text, at)
+        index, colon = read_integer(text, at)
         if colon == at or text[np.uint64(colon)] != _COLON:
             return BAD_ENTRY, at
         value, outcome, end = read_number(text, colon + 1)
@@ -275,7 +265,7 @@ def parse(text, cursor, start, limit, layout, target):  # type: ignore[no-untype
         if code == DONE and layout.has_qid:
             if word_at(text, at) & _FOUR_BYTES != _QID:
                 return NO_QID, first
-            code, at = _parse_qid(text, at, cursor, start, limit, target.queries)
+            code, at = _parse_qid(text, at, cursor, start, target.queries)
         if code == DONE:
             code, at = _parse_entries(text, at, cursor, limit, layout, target)
         if code == DONE:

@@ -67,10 +67,10 @@ def read_source(
     counts, facts = _scan(chunks, batches)
     layout = _plan(source, counts.sum(axis=0), facts, options)
     target = _allocate(allocate, layout, counts.sum(axis=0), options.dtype)
-    _parse(source, chunks, batches, counts, layout, target)
+    queries = _parse(source, chunks, batches, counts, layout, target)
     if layout.n_features == 0:
         raise FileFormatError(f"{source.path}: no document has a feature; {EXAMPLE}")
-    return _assemble(source, layout, target, options.n_threads)
+    return _assemble(source, layout, target, queries, options.n_threads)
 
 
 class _Batches(NamedTuple):
@@ -165,7 +165,8 @@ def _allocate(
         data=data,
         comments=comments.astype(np.uint8, copy=False),
         comments_ptr=comments_ptr,
-        queries=np.zeros((int(totals[QUERY]), 3), np.int64),
+        # Room for a new query in every row; what is not used never becomes real memory.
+        queries=np.empty((n_rows if layout.has_qid else 0, 3), np.int64),
         undecided=np.empty((0, 3), np.int64),
     )
 
@@ -177,18 +178,23 @@ def _parse(
     counts: NDArray[np.int64],
     layout: Layout,
     target: Target,
-) -> None:
-    """Pass 2: fill the arrays, or raise the error of the first bad line."""
+) -> NDArray[np.int64]:
+    """Pass 2: fill the arrays, or raise the error of the first bad line.
+
+    Returns the first row, first byte and length of each run of equal qids.
+    """
     ends = counts.cumsum(axis=0)
     starts = ends - counts
     tasks = []
     for chunk, start, end in zip(chunks, starts, ends, strict=True):
-        start[AT], end[AT] = chunk.first, chunk.last
+        start[AT], end[AT], start[QUERY] = chunk.first, chunk.last, start[ROW]
         tasks.append((chunk, start, end, layout, target))
-    for code, at in batches(_parse_chunk, tasks, _SCAN_SHARE, 1.0):
+    queries = []
+    for code, at, found in batches(_parse_chunk, tasks, _SCAN_SHARE, 1.0):
         if code != kernels.DONE:
             raise diagnose(source, code, at, layout)
-    target.queries[starts[-1, QUERY] :, 1] += chunks[-1].shift
+        queries.append(found)
+    return np.concatenate(queries)
 
 
 def _parse_chunk(
@@ -197,8 +203,8 @@ def _parse_chunk(
     end: NDArray[np.int64],
     layout: Layout,
     target: Target,
-) -> tuple[int, int]:
-    """Fill the rows of one chunk; returns the outcome, and at which byte of the file."""
+) -> tuple[int, int, NDArray[np.int64]]:
+    """Fill the rows of one chunk; returns the outcome, at which byte of the file, and queries."""
     code, cursor, room = kernels.FULL, start.copy(), 64
     while code == kernels.FULL:
         undecided, room = np.zeros((room, 3), np.int64), 2 * room
@@ -208,10 +214,12 @@ def _parse_chunk(
             )
         too_large = _decide(chunk, undecided[1 : 1 + undecided[0, 0]], layout, target)
         if too_large is not None:
-            return kernels.TOO_LARGE, too_large + chunk.shift
+            code, at = kernels.TOO_LARGE, too_large
     if code == kernels.DONE and cursor[ROW] != end[ROW]:
         code = kernels.CHANGED
-    return code, int(at) + chunk.shift
+    queries = target.queries[start[QUERY] : cursor[QUERY]].copy()
+    queries[:, 1] += chunk.shift
+    return code, int(at) + chunk.shift, queries
 
 
 def _decide(
@@ -232,10 +240,12 @@ def _decide(
     return None
 
 
-def _assemble(source: Source, layout: Layout, target: Target, n_threads: int) -> RankingData:
+def _assemble(
+    source: Source, layout: Layout, target: Target, queries: NDArray[np.int64], n_threads: int
+) -> RankingData:
     """Make the data of the filled arrays, moving rows only if queries are torn apart."""
     y, comments = target.y, None
-    query_ptr, query_ids, order = _group(source, target.queries, len(y))
+    query_ptr, query_ids, order = _group(source, queries, len(y))
     if layout.is_dense:
         X = target.data.reshape(-1, layout.n_features)
     else:

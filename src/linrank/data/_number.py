@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from .._jit import njit
 
+MAX_INTEGER = 2**31 - 1
 MAX_MANTISSA = 10**18  #: exclusive; the largest power of ten that fits an int64
 _EXACT_INTEGER = 2**53
 _EXACT_POWER = 22  # 10^22 = 2^22 · 5^22, and 5^22 < 2^53
@@ -46,25 +47,15 @@ _ROOM = MAX_MANTISSA // _INTEGER_POWERS  # a mantissa below _ROOM[k] can take k 
 
 
 @njit
-def _multiply(a, b):  # type: ignore[no-untyped-def]
-    """The product of two doubles as an unevaluated sum, without error (Dekker 1971)."""
-    product = a * b
-    t = _SPLITTER * a
-    a_high = t - (t - a)
-    a_low = a - a_high
-    t = _SPLITTER * b
-    b_high = t - (t - b)
-    b_low = b - b_high
-    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return product, error
-
-
-@njit
 def scale_by_ten(high, low, exponent):  # type: ignore[no-untyped-def]
     """``(high + low) · 10^exponent`` as a double-double."""
-    power = exponent - MIN_POWER
-    product, error = _multiply(high, _POWERS[power, 0])
-    error += high * _POWERS[power, 1] + low * _POWERS[power, 0]
+    power, power_low = _POWERS[exponent - MIN_POWER, 0], _POWERS[exponent - MIN_POWER, 1]
+    product = high * power
+    # What the product misses, without error: Dekker's halves multiply exactly.
+    a = _SPLITTER * high - (_SPLITTER * high - high)
+    b = _SPLITTER * power - (_SPLITTER * power - power)
+    error = (a * b - product) + a * (power - b) + (high - a) * b + (high - a) * (power - b)
+    error += high * power_low + low * power
     total = product + error
     return total, error - (total - product)
 
@@ -114,27 +105,17 @@ def _eight_digits(values):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _six_decimals_at(text, at):  # type: ignore[no-untyped-def]
+def six_decimals(text, at):  # type: ignore[no-untyped-def]
+    """Whether ``d.dddddd`` stands there, the usual form in LETOR files, and its digits."""
     digits = word_at(text, at) ^ _SIX_DECIMALS
     others = ((digits + _BEYOND_SIX_DECIMALS) | digits) & _TOP_BITS
-    return digits, others == np.uint64(0) and text[np.uint64(at + 8)] <= _SPACE
+    return others == np.uint64(0) and text[np.uint64(at + 8)] <= _SPACE, digits
 
 
 @njit
-def six_decimals(text, at):  # type: ignore[no-untyped-def]
-    """Read ``d.dddddd`` or ``-d.dddddd``, as in LETOR's own files: digits, and where they end.
-
-    They end at `at` if the number is written in another way. The processor guesses which
-    of the three it is, and goes on; to compute the end would make all that follows wait.
-    """
-    digits, found = _six_decimals_at(text, at)
-    if found:
-        return digits, at + 8
-    if text[np.uint64(at)] == _MINUS:
-        digits, found = _six_decimals_at(text, at + 1)
-        if found:
-            return digits, at + 9
-    return digits, at
+def _from_six_decimals(digits):  # type: ignore[no-untyped-def]
+    # The point counts as a digit 0 behind the first, which is therefore ten times too large.
+    return (_eight_digits(digits) - 9000000 * np.int64(digits & np.uint64(255))) / 1e6
 
 
 @njit
@@ -171,25 +152,28 @@ def append_digits(text, at, mantissa):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _read_exponent(text, at):  # type: ignore[no-untyped-def]
-    """Read an integer with its sign; it ends where it begins if there is none."""
-    first = text[np.uint64(at)]
-    start = at + (first in (_MINUS, _PLUS))
-    size, end = append_digits(text, start, np.int64(0))
-    size = min(size, 10**6)  # beyond any double, and safe to add to
-    return (-size if first == _MINUS else size), (at if end == start else end)
+def read_integer(text, at):  # type: ignore[no-untyped-def]
+    """Read a whole number, which stays at MAX_INTEGER if it is larger, and where it ends."""
+    number = np.int64(0)
+    while 48 <= text[np.uint64(at)] <= 57:
+        number = min(10 * number + np.int64(text[np.uint64(at)]) - 48, MAX_INTEGER)
+        at += 1
+    return number, at
 
 
 @njit
 def read_number(text, at):  # type: ignore[no-untyped-def]
     """Read a decimal number: its value, one of the four outcomes above, and where it ends."""
+    # Two returns for the usual form: the processor guesses which one comes and goes on, where
+    # computing the end from the sign would make all that follows wait.
+    is_usual, digits = six_decimals(text, at)
+    if is_usual:
+        return _from_six_decimals(digits), (NONZERO if digits else ZERO), at + 8
     first = text[np.uint64(at)]
-    sign = -1.0 if first == _MINUS else 1.0
-    digits, end = six_decimals(text, at)
-    if end > at:
-        # The point counts as a digit 0 behind the first, which is therefore ten times too large.
-        millionths = _eight_digits(digits) - 9000000 * np.int64(digits & np.uint64(255))
-        return sign * (millionths / 1e6), (NONZERO if millionths else ZERO), end
+    if first == _MINUS:
+        is_usual, digits = six_decimals(text, at + 1)
+        if is_usual:
+            return -_from_six_decimals(digits), (NONZERO if digits else ZERO), at + 9
     start = at + (first in (_MINUS, _PLUS))
     mantissa, at = append_digits(text, start, np.int64(0))
     n_digits, exponent = at - start, np.int64(0)
@@ -199,17 +183,19 @@ def read_number(text, at):  # type: ignore[no-untyped-def]
         exponent -= at
         n_digits -= exponent
     if text[np.uint64(at)] | _LOWER_CASE == _E:
-        power, end = _read_exponent(text, at + 1)
-        if end == at + 1:
+        sign = text[np.uint64(at + 1)]
+        start = at + 1 + (sign in (_MINUS, _PLUS))
+        power, at = read_integer(text, start)
+        if at == start:
             return 0.0, MALFORMED, at
-        exponent, at = exponent + power, end
+        exponent += -power if sign == _MINUS else power
     if n_digits == 0:
         return 0.0, MALFORMED, at
     value, certain = to_double(mantissa, exponent)
     outcome = ZERO if mantissa == 0 else NONZERO
     if mantissa == MAX_MANTISSA or not certain:
         outcome = UNDECIDED
-    return sign * value, outcome, at
+    return (-value if first == _MINUS else value), outcome, at
 
 
 # Writing

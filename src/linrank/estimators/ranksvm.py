@@ -171,7 +171,7 @@ class RankSVMCV(_BaseRankSVM):
     C_ : float
         The chosen C.
     metric_path_ : float64 array of shape (n_Cs, n_folds)
-        The metric on each held-out part.
+        The metric on each held-out part (None where Ctrl-C cut the folds short).
     path_ : RegularizationPath
         The solutions on all of the data (for folds: up to the chosen C).
     coef_, result_, model_, n_pairs_, n_queries_
@@ -237,10 +237,9 @@ class RankSVMCV(_BaseRankSVM):
                     f"valid has {held_out.n_features} features but X has {data.n_features}"
                 )
             training = trainer.train_on_grid(data, held_out, self.Cs)
-            self.metric_path_ = training.values[:, None]
         else:
             training = trainer.train_by_folds(data, self._folds(data), self.Cs)
-            self.metric_path_ = training.fold_values
+        self.metric_path_ = training.fold_values
         self.C_ = training.C
         self.path_ = training.path
         self._store(training, data)

@@ -20,7 +20,7 @@ ROWS_PER_FEATURE = 160  #: rows of the Hessian sample per feature, where they ca
 SAMPLE_COST = 10  #: what sampling the Hessian may cost, in Hessian products
 REFRESH = 2  #: a preconditioner that needs more products than this is made anew
 MAX_PRODUCTS = 250  #: of one Newton step
-GAP = 0.1  #: the estimated distance to the optimum must be below this part of ε·f
+GAP = 0.01  #: the estimated distance to the optimum must be below this part of ε·f
 ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
 
 
@@ -32,7 +32,7 @@ class Newton(Solver):
     `DENSE_LIMIT` features the Cholesky factor of the Hessian of a sample of queries, scaled
     to unit diagonal; beyond that a diagonal. It stops when both
 
-        ‖g(w)‖ ≤ ε‖g(0)‖     and     ½ g'P⁻¹g ≤ 0.1·ε·f(w):
+        ‖g(w)‖ ≤ ε‖g(0)‖     and     ½ g'P⁻¹g ≤ 0.01·ε·f(w):
 
     the second, an estimate of the distance f(w) − f* to the optimum, does not depend on the
     scale of the features, where the first can be met far from the optimum.
