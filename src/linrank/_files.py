@@ -43,8 +43,10 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iter
     >>> path.read_text()
     '{}'
     """
-    target = Path(path).resolve()
+    target = Path(path)
     is_special = target.exists() and not target.is_file() and not target.is_dir()
+    if not is_special:  # /dev/stdout may lead to a pipe, which has no path of its own
+        target = target.resolve()
     place = target if is_special else target.with_name(f".linrank-{secrets.token_hex(8)}.tmp")
     encoding = None if mode == "wb" else "utf-8"
     try:

@@ -65,8 +65,9 @@ class Target(NamedTuple):
     data: NDArray[Any]  #: the entries of a CSR matrix, or all of a dense one, row by row
     comments: NDArray[np.uint8]
     comments_ptr: NDArray[np.int64]
-    queries: NDArray[np.int64]  #: first row, first byte and length of each run of equal qids,
-    #: each chunk's from the number of its first row
+    #: First row, first byte and length of each run of equal qids. The runs of a chunk begin
+    #: at the number of its first row, as there are never more runs than rows.
+    queries: NDArray[np.int64]
     undecided: NDArray[np.int64]  #: place, first and last byte of numbers left to Python
 
 

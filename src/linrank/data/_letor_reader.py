@@ -147,8 +147,8 @@ def _allocate(
 ) -> Target:
     """Provide the arrays that the second pass fills; those that it does not use are empty."""
     n_rows, n_entries, n_bytes = (int(totals[k]) for k in (ROW, ENTRY, COMMENT))
-    nothing = np.empty(0, np.int64)
-    indptr, indices, comments, comments_ptr = nothing, nothing.astype(np.int32), nothing, nothing
+    indptr, indices = np.empty(0, np.int64), np.empty(0, np.int32)
+    comments, comments_ptr = np.empty(0, np.uint8), np.empty(0, np.int64)
     if layout.is_dense:
         data = allocate("X", (n_rows, layout.n_features), dtype).reshape(-1)
     else:
@@ -163,7 +163,7 @@ def _allocate(
         indptr=indptr,
         indices=indices,
         data=data,
-        comments=comments.astype(np.uint8, copy=False),
+        comments=comments,
         comments_ptr=comments_ptr,
         # Room for a new query in every row; what is not used never becomes real memory.
         queries=np.empty((n_rows if layout.has_qid else 0, 3), np.int64),

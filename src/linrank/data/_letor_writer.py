@@ -102,9 +102,11 @@ class LetorWriter:
         line = exact_text(self.data.y[row]) + self.qids[int(query)]
         for f in sorted(entries):
             line += f" {f + base}:{self._number(entries[f])}"
-        if self.data.comments is not None and self.data.comments[row]:
-            line += f" # {self.data.comments[row]}"
-        return line.encode() + b"\n"
+        comment = b""
+        if self.style.has_comments:
+            first, last = self.rows.comments_ptr[row : row + 2]
+            comment = self.rows.comments[first:last].tobytes()
+        return line.encode() + (b" # " + comment if comment else b"") + b"\n"
 
     def _number(self, value: Any) -> str:
         decimals = self.style.decimals

@@ -100,9 +100,9 @@ def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None
         The file. A name that ends with .gz, .bz2, .xz or .zst is compressed accordingly.
         An existing file is replaced when all is written; if that fails, it stays.
     data : RankingData
-        Of dense data all features are written, of CSR data those that are not 0, and in
-        the first line also the first and the last one, which tell the reader where the
-        numbering begins and ends.
+        Of dense data all features are written, of CSR data those that are not 0. The first
+        line has the last feature in any case (and the first, if it is number 0), so that
+        a reader knows how many there are.
     decimals : int, optional
         Round features to so many decimals, from 0 to 15; LETOR's own files have 6.
 
