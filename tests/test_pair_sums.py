@@ -10,7 +10,7 @@ from scipy.optimize import approx_fprime
 
 import reference
 from linrank import RankingData
-from linrank.counting.levels import RADIX, plan_pairs
+from linrank.counting.levels import LEVELS, RADIX, START, plan_pairs
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
 from linrank.losses.pairwise import SQUARED_HINGE, PairwiseLoss
@@ -166,9 +166,9 @@ def test_every_pair_lies_in_one_node(k):
     assert len(docs) == len(state.docs)
     above = np.zeros((40, 40), int)
     for node in range(plan.query_nodes[1]):
-        part = slice(plan.node_ptr[node], plan.node_ptr[node + 1])
+        part = slice(plan.nodes[node, START], plan.nodes[node + 1, START])
         members, digits = state.docs[part], state.digit[part].astype(int)
-        assert digits.max() < max(plan.node_levels[node], 1) <= RADIX
+        assert digits.max() < max(plan.nodes[node, LEVELS], 1) <= RADIX
         above[np.ix_(members, members)] += digits[:, None] > digits[None, :]
     np.testing.assert_array_equal(above, y[:, None] > y[None, :])
 

@@ -45,9 +45,13 @@ def njit(
     """
     if function is None:
         return lambda f: njit(f, fast=fast, inner=inner)
-    options = {"nogil": True, "error_model": "numpy", "fastmath": FAST if fast else False}
-    if inner:
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": FAST if fast else False,
+        "no_cfunc_wrapper": True,  # nobody calls from C
+        "no_cpython_wrapper": inner,
+    }
     if CACHE and not inner:  # an inner kernel is stored within those that call it
         try:
             return numba.njit(cache=True, **options)(function)

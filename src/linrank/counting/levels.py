@@ -33,13 +33,16 @@ RADIX = 9  #: most levels in one node
 MAX_WIDTH = 2 * (RADIX - 1)  #: columns of the table of such a node
 
 
+START, LEVELS, UNIT, BASE = range(4)  #: columns of `PairPlan.nodes`
+
+
 class PairPlan(NamedTuple):
     """What is known about the pairs before any score is: it depends on the labels only.
 
-    ``docs`` positions ``node_ptr[m]:node_ptr[m + 1]`` belong to node m, and the nodes
-    ``query_nodes[q]:query_nodes[q + 1]`` to query q. A document of level v has the digit
-    ``v // node_unit[m] − node_base[m]`` in node m, one of ``node_levels[m]``.
-    A query without pairs has no nodes. ``weight`` is empty when all weights are 1.
+    Query q has the nodes ``query_nodes[q]:query_nodes[q + 1]``: none where it has no pairs.
+    Node m owns the positions ``nodes[m, START]:nodes[m + 1, START]`` of a `PairState`; a
+    document of level v has the digit ``v // nodes[m, UNIT] − nodes[m, BASE]`` in it, one of
+    ``nodes[m, LEVELS]``. ``weight`` is empty when all weights are 1.
     """
 
     query_ptr: NDArray[np.int64]
@@ -47,10 +50,7 @@ class PairPlan(NamedTuple):
     weight: NDArray[np.float64]
     query_weight: NDArray[np.float64]
     query_nodes: NDArray[np.int64]
-    node_ptr: NDArray[np.int64]
-    node_levels: NDArray[np.int32]
-    node_unit: NDArray[np.int64]
-    node_base: NDArray[np.int64]
+    nodes: NDArray[np.int64]
 
 
 class PairState(NamedTuple):
@@ -70,6 +70,14 @@ class PairState(NamedTuple):
     curvature: NDArray[np.float64]
 
 
+class Wanted(NamedTuple):
+    """Combinations of pair sums; see `add_pair_sums`."""
+
+    source: NDArray[np.int64]
+    scale: NDArray[np.float64]
+    sign: NDArray[np.float64]
+
+
 class PairScratch(NamedTuple):
     """Buffers of one thread, large enough for its largest query."""
 
@@ -78,7 +86,7 @@ class PairScratch(NamedTuple):
     table: NDArray[np.float64]
     cursor: NDArray[np.int64]
     values: NDArray[np.float64]
-    counts: NDArray[np.float64]
+    sums: NDArray[np.float64]
 
 
 def make_scratch(n: int) -> PairScratch:
@@ -88,8 +96,8 @@ def make_scratch(n: int) -> PairScratch:
         docs=np.empty(2 * n, np.uint32),
         table=np.empty((n + 1) * MAX_WIDTH),
         cursor=np.empty(n + 1, np.int64),
-        values=np.empty(n),
-        counts=np.empty((3, n)),
+        values=np.empty((2, n)),
+        sums=np.empty((4, n)),
     )
 
 
@@ -155,10 +163,7 @@ def plan_pairs(
         weight=weight,
         query_weight=query_weight,
         query_nodes=np.empty(n_queries + 1, np.int64),
-        node_ptr=np.empty(n_nodes + 1, np.int64),
-        node_levels=np.empty(n_nodes, np.int32),
-        node_unit=np.empty(n_nodes, np.int64),
-        node_base=np.empty(n_nodes, np.int64),
+        nodes=np.empty((n_nodes + 1, 4), np.int64),
     )
     docs = np.empty(n_positions, np.uint32)
     _lay_out_nodes(plan, n_levels, docs)
@@ -238,7 +243,7 @@ def _lay_out_nodes(plan, n_levels, docs):  # type: ignore[no-untyped-def]
     ``level // span`` (see `_distribute`), so no table of nodes per document is kept.
     """
     node, position = 0, 0
-    plan.node_ptr[0] = 0
+    plan.nodes[0, START] = 0
     for q in range(len(n_levels)):
         plan.query_nodes[q] = node
         k = n_levels[q]
@@ -251,23 +256,23 @@ def _lay_out_nodes(plan, n_levels, docs):  # type: ignore[no-untyped-def]
             unit = span // radix
             head = node
             for group in range((k + span - 1) // span):
-                plan.node_unit[node] = unit
-                plan.node_base[node] = group * radix
-                plan.node_levels[node] = (
+                plan.nodes[node, UNIT] = unit
+                plan.nodes[node, BASE] = group * radix
+                plan.nodes[node, LEVELS] = (
                     (min((group + 1) * span, k) - 1) // unit - group * radix + 1
                 )
-                plan.node_ptr[node + 1] = 0
+                plan.nodes[node + 1, START] = 0
                 node += 1
             for i in range(len(level)):
                 if level[i] >= 0:
-                    plan.node_ptr[head + level[i] // span + 1] += 1
+                    plan.nodes[head + level[i] // span + 1, START] += 1
             for m in range(head, node):
-                plan.node_ptr[m + 1] += plan.node_ptr[m]
+                plan.nodes[m + 1, START] += plan.nodes[m, START]
         for i in range(len(level)):
             if level[i] >= 0:
                 docs[position] = i
                 position += 1
-        position = plan.node_ptr[node]
+        position = plan.nodes[node, START]
     plan.query_nodes[len(n_levels)] = node
 
 
@@ -279,16 +284,16 @@ def sort_query(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
     """Sort the documents of every node of query q by score: once, then handed down."""
     first, last = plan.query_nodes[q], plan.query_nodes[q + 1]
     level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
-    a, b = plan.node_ptr[first], plan.node_ptr[first + 1]
+    a, b = plan.nodes[first, START], plan.nodes[first + 1, START]
     sort_by_key(scores, state.docs[a:b], scratch.keys, scratch.docs)
     for p in range(a, b):
-        state.digit[p] = level[state.docs[p]] // plan.node_unit[first]
+        state.digit[p] = level[state.docs[p]] // plan.nodes[first, UNIT]
     head = first + 1
     while head < last:  # the next layer: nodes that share a unit, one per span of levels
-        span = plan.node_unit[head - 1]
+        span = plan.nodes[head - 1, UNIT]
         tail = head
-        while tail < last and plan.node_unit[tail] == plan.node_unit[head]:
-            scratch.cursor[tail - head] = plan.node_ptr[tail]
+        while tail < last and plan.nodes[tail, UNIT] == plan.nodes[head, UNIT]:
+            scratch.cursor[tail - head] = plan.nodes[tail, START]
             tail += 1
         for p in range(a, b):
             doc = state.docs[p]
@@ -296,7 +301,9 @@ def sort_query(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
             spot = scratch.cursor[group]
             scratch.cursor[group] = spot + 1
             state.docs[spot] = doc
-            state.digit[spot] = level[doc] // plan.node_unit[head] - plan.node_base[head + group]
+            state.digit[spot] = (
+                level[doc] // plan.nodes[head, UNIT] - plan.nodes[head + group, BASE]
+            )
         head = tail
 
 
@@ -309,8 +316,8 @@ def mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untype
     tests are the same rounded subtraction, so the two ends of a pair always agree.
     """
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
-        a, b = plan.node_ptr[node], plan.node_ptr[node + 1]
-        levels = plan.node_levels[node]
+        a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
+        levels = plan.nodes[node, LEVELS]
         if levels < 2:
             continue
         docs, digits, width, n = state.docs[a:b], state.digit[a:b], table_width(levels), b - a
@@ -331,27 +338,28 @@ def mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untype
 
 
 @njit(fast=True, inner=True)
-def add_pair_sums(plan, state, q, x, scales, signs, factor, table, out):  # type: ignore[no-untyped-def]
-    """Add sums of x over the active partners of every document of query q.
+def add_pair_sums(plan, state, q, x, wanted, factor, table, out):  # type: ignore[no-untyped-def]
+    """Add sums of values over the active partners of every document of query q.
 
-    ``out[r, i] += factor·Σ_t scales[r, t]·(Σ_above x_j + signs[r]·Σ_below x_j)`` over the
-    hinges t: as many combinations r as the caller wants, from one table.
+    ``out[r, i] += factor·Σ_t scale[r, t]·(Σ_above x[m, j] + sign[r]·Σ_below x[m, j])`` over
+    the hinges t, with m = source[r]: as many combinations r as the caller wants, from one
+    table per row of x.
     """
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
-        a, b = plan.node_ptr[node], plan.node_ptr[node + 1]
-        levels = plan.node_levels[node]
+        a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
+        levels = plan.nodes[node, LEVELS]
         if levels < 2:
             continue
         # Slices, so that indices count from 0 and need no test for being negative.
         docs, digits = state.docs[a:b], state.digit[a:b]
-        _fill_table(docs, digits, x, levels, table)
-        width = table_width(levels)
-        totals = table[(b - a) * width + levels - 2 :]
-        for t in range(scales.shape[1]):
-            above, below = state.above[t, a:b], state.below[t, a:b]
-            for r in range(len(scales)):
-                scale = factor * scales[r, t]
-                _add_sums(docs, digits, above, below, table, totals, scale, signs[r], out[r])
+        totals = table[(b - a) * table_width(levels) + levels - 2 :]
+        for m in range(len(x)):
+            _fill_table(docs, digits, x[m], levels, table)
+            for r in range(len(out)):
+                for t in range(wanted.scale.shape[1]):
+                    if wanted.source[r] == m:
+                        _add_sums(docs, digits, state.above[t, a:b], state.below[t, a:b], table,
+                                  totals, factor * wanted.scale[r, t], wanted.sign[r], out[r])  # fmt: skip
 
 
 @njit(fast=True, inner=True)

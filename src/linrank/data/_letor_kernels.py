@@ -154,11 +154,6 @@ def scan(text, first, last, counts, facts):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _ends(text, at):  # type: ignore[no-untyped-def]
-    return text[np.uint64(at)] <= _SPACE or text[np.uint64(at)] == _HASH
-
-
-@njit
 def _postpone(undecided, place, first, last):  # type: ignore[no-untyped-def]
     """Leave ``text[first:last]`` to Python's ``float``; false if the list is full."""
     size = undecided[0, 0] + 1  # row 0 holds the list's length
@@ -174,7 +169,7 @@ def _postpone(undecided, place, first, last):  # type: ignore[no-untyped-def]
 @njit
 def _parse_label(text, at, row, y, undecided):  # type: ignore[no-untyped-def]
     value, outcome, end = read_number(text, at)
-    if outcome == MALFORMED or not _ends(text, end):
+    if outcome == MALFORMED or _skip_token(text, end) > end:
         return BAD_LABEL, at
     if outcome == UNDECIDED and not _postpone(undecided, -1 - row, at, end):
         return FULL, at
@@ -209,7 +204,7 @@ def _parse_entries(text, at, cursor, limit, layout, target):  # type: ignore[no-
         if colon == at or text[np.uint64(colon)] != _COLON:
             return BAD_ENTRY, at
         value, outcome, end = read_number(text, colon + 1)
-        if outcome == MALFORMED or not _ends(text, end):
+        if outcome == MALFORMED or _skip_token(text, end) > end:
             return BAD_ENTRY, at
         index -= layout.index_base
         if index < 0 or index >= layout.n_features:

@@ -118,18 +118,6 @@ def _from_six_decimals(digits):  # type: ignore[no-untyped-def]
     return (_eight_digits(digits) - 9000000 * np.int64(digits & np.uint64(255))) / 1e6
 
 
-@njit
-def _leading_digits(text, at):  # type: ignore[no-untyped-def]
-    """How many of the eight bytes from `at` are leading digits, and their value."""
-    values = word_at(text, at) ^ _ASCII_ZEROS
-    others = (((values + _BEYOND_NINE) | values) & _TOP_BITS) >> np.uint64(7)
-    digits = ~others & (others - np.uint64(1)) & _EVERY_BYTE  # one bit per leading digit
-    n_digits = np.int64((digits * _EVERY_BYTE) >> np.uint64(56))
-    if n_digits == 0:
-        return n_digits, n_digits
-    return n_digits, _eight_digits(values << np.uint64(64 - 8 * n_digits))
-
-
 # Reading
 
 _PLUS, _MINUS, _POINT, _SPACE, _LOWER_CASE, _E = 43, 45, 46, 32, 32, 101
@@ -141,9 +129,15 @@ MALFORMED, ZERO, NONZERO, UNDECIDED = range(4)
 def append_digits(text, at, mantissa):  # type: ignore[no-untyped-def]
     """Append the digits from `at` to a mantissa, which stays at MAX_MANTISSA once full."""
     while True:
-        n_digits, value = _leading_digits(text, at)
+        values = word_at(text, at) ^ _ASCII_ZEROS
+        others = (((values + _BEYOND_NINE) | values) & _TOP_BITS) >> np.uint64(7)
+        leading = ~others & (others - np.uint64(1)) & _EVERY_BYTE  # one bit per leading digit
+        n_digits = np.int64((leading * _EVERY_BYTE) >> np.uint64(56))
+        if n_digits == 0:
+            return mantissa, at
         if mantissa < _ROOM[n_digits]:
-            mantissa = mantissa * _INTEGER_POWERS[n_digits] + value
+            digits = _eight_digits(values << np.uint64(64 - 8 * n_digits))
+            mantissa = mantissa * _INTEGER_POWERS[n_digits] + digits
         else:
             mantissa = MAX_MANTISSA
         at += n_digits

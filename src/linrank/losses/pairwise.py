@@ -26,20 +26,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from ..counting.levels import add_pair_sums, mark_active, sort_query
+from ..counting.levels import Wanted, add_pair_sums, mark_active, sort_query
 from ..errors import DataError
 
 
 class Hinges(NamedTuple):
-    """The table of a loss in the form that the kernels use; one column per hinge.
+    """The table of a loss in the form that the kernels use.
 
-    The rows of ``scales`` are c, a + 2cτ and (a + cτ)τ: what the partner counts T, N and
-    again T are multiplied by. ``signs`` tells the sums T (+1) from the differences N (−1).
+    ``first`` are the sums that value and gradient need: Σ_m c T, (a + 2cτ) N and (a + cτ)τ T
+    of the weights, and c S of the weighted scores. ``second`` is what a product needs: c S.
     """
 
     tau: NDArray[np.float64]
-    scales: NDArray[np.float64]
-    signs: NDArray[np.float64]
+    first: Wanted
+    second: Wanted
 
 
 class PairwiseLoss:
@@ -55,8 +55,10 @@ class PairwiseLoss:
     def __init__(self, name: str, hinges: list[tuple[float, float, float]]) -> None:
         self.name = name
         tau, a, c = np.array(hinges, dtype=np.float64).T.copy()
-        scales = np.array([c, a + 2 * c * tau, (a + c * tau) * tau])
-        self.hinges = Hinges(tau, scales, np.array([1.0, -1.0, 1.0]))
+        scale = np.array([c, a + 2 * c * tau, (a + c * tau) * tau, c])
+        first = Wanted(np.array([0, 0, 0, 1]), scale, np.array([1.0, -1.0, 1.0, 1.0]))
+        second = Wanted(np.zeros(1, np.int64), scale[:1].copy(), np.ones(1))
+        self.hinges = Hinges(tau, first, second)
         self._table = tau, a, c
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
@@ -84,28 +86,23 @@ def linearize_query(plan, state, hinges, q, scores, gradient, scratch):  # type:
     """The loss of query q and its gradient in the scores; leaves `state` at these scores."""
     sort_query(plan, state, q, scores, scratch)
     mark_active(plan, state, q, scores, hinges.tau, scratch.keys)
-    n, first = len(scores), plan.query_ptr[q]
-    weighted = len(plan.weight) > 0
-    x, counts, table = scratch.values[:n], scratch.counts[:, :n], scratch.table
-    counts[:] = 0.0
+    n, first, query_weight = len(scores), plan.query_ptr[q], plan.query_weight[q]
+    x, sums = scratch.values, scratch.sums
     centre = 0.0  # only differences of scores matter: sums of centred scores cancel less
     for i in range(n):
-        x[i] = plan.weight[first + i] if weighted else 1.0
         centre += scores[i] / n
-    add_pair_sums(plan, state, q, x, hinges.scales, hinges.signs, 1.0, table, counts)
+    for i in range(n):
+        x[0, i] = plan.weight[first + i] if len(plan.weight) > 0 else 1.0
+        x[1, i] = x[0, i] * (scores[i] - centre)
+        sums[0, i], sums[1, i], sums[2, i], sums[3, i] = 0.0, 0.0, 0.0, 0.0
+    add_pair_sums(plan, state, q, x, hinges.first, 1.0, scratch.table, sums)
     loss = 0.0
     for i in range(n):
-        score = scores[i] - centre
-        loss += x[i] * counts[2, i]
-        x[i] *= score
-        gradient[i] = counts[1, i] + 2.0 * counts[0, i] * score
-    sums = gradient.reshape((1, n))
-    add_pair_sums(plan, state, q, x, hinges.scales[:1], hinges.signs[:1], -2.0, table, sums)
-    for i in range(n):
-        loss += x[i] * (counts[1, i] + gradient[i])
-        gradient[i] *= plan.query_weight[q] * (plan.weight[first + i] if weighted else 1.0)
-        state.curvature[first + i] = 2.0 * plan.query_weight[q] * counts[0, i]
-    return 0.5 * plan.query_weight[q] * loss
+        bend = sums[0, i] * (scores[i] - centre) - sums[3, i]
+        loss += 0.5 * x[0, i] * sums[2, i] + x[1, i] * (sums[1, i] + bend)
+        gradient[i] = query_weight * x[0, i] * (sums[1, i] + 2.0 * bend)
+        state.curvature[first + i] = 2.0 * query_weight * sums[0, i]
+    return query_weight * loss
 
 
 @njit(inner=True)
@@ -113,16 +110,13 @@ def curve_query(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-unt
     """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
-    x = scratch.values[:n] if weighted else v
+    x = scratch.values[:1]
     for i in range(n):
-        if weighted:
-            x[i] = plan.weight[first + i] * v[i]
+        x[0, i] = plan.weight[first + i] * v[i] if weighted else v[i]
         out[i] = state.curvature[first + i] * v[i]
     factor = -2.0 * plan.query_weight[q]
     sums = out.reshape((1, n))
-    add_pair_sums(
-        plan, state, q, x, hinges.scales[:1], hinges.signs[:1], factor, scratch.table, sums
-    )
+    add_pair_sums(plan, state, q, x, hinges.second, factor, scratch.table, sums)
     if weighted:
         for i in range(n):
             out[i] *= plan.weight[first + i]
