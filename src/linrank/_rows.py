@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._jit import njit
+from ._prefetch import prefetch_row
+
+AHEAD = 4  #: how many rows ahead memory is asked for
 
 
 class CSR(NamedTuple):
@@ -26,8 +29,20 @@ class CSR(NamedTuple):
 
 
 def kernel_matrix(X: Any) -> Any:
-    """The form of X that kernels take: the array itself, or a `CSR`."""
-    return CSR(X.indptr, X.indices, X.data) if sparse.issparse(X) else X
+    """The form of X that kernels take: the array itself, or a `CSR`.
+
+    Always read-only, as memory-mapped arrays are, so that each kernel is compiled once.
+    """
+    if sparse.issparse(X):
+        return CSR(read_only(X.indptr), read_only(X.indices), read_only(X.data))
+    return read_only(X)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers, not to be written through this view."""
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view
 
 
 @njit(fast=True)
@@ -72,6 +87,28 @@ def _rmatvec_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
 
 
 @njit(fast=True)
+def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
+    # Both at once: the rows behind come from the cache while those ahead come from memory.
+    n = min(last - first, next_last - next_first)
+    for r in range(n):
+        if next_first + r + AHEAD < len(X):
+            prefetch_row(X, next_first + r + AHEAD)
+        total = 0.0
+        for f in range(X.shape[1]):
+            total += X[next_first + r, f] * v[f]
+            out[f] += u[r] * X[first + r, f]
+        s[r] = total
+    _matvec_dense(X, next_first + n, next_last, v, s[n:])
+    _rmatvec_dense(X, first + n, last, u[n:], out)
+
+
+@njit(fast=True)
+def _advance_csr(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
+    _rmatvec_csr(X, first, last, u, out)
+    _matvec_csr(X, next_first, next_last, v, s)
+
+
+@njit(fast=True)
 def _rmatvec_squares_dense(X, first, last, u, out):  # type: ignore[no-untyped-def]
     for i in range(first, last):
         for f in range(X.shape[1]):
@@ -97,6 +134,22 @@ def _copy_columns_csr(X, first, last, start, out):  # type: ignore[no-untyped-de
     for i in range(first, last):
         for e in range(X.indptr[i], X.indptr[i + 1]):
             out[X.indices[e], start + i - first] = X.data[e]
+
+
+def advance(
+    X: Any, first: int, last: int, u: Any, out: Any, next_first: int, next_last: int, v: Any, s: Any
+) -> None:
+    """`rmatvec` of one range of rows and `matvec` of the next, in one walk."""
+    kernel = _advance_csr if isinstance(X, CSR) else _advance_dense
+    kernel(X, first, last, u, out, next_first, next_last, v, s)
+
+
+@overload(advance)
+def _overload_advance(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
+    kernel = _advance_csr if isinstance(X, types.BaseNamedTuple) else _advance_dense
+    return lambda X, first, last, u, out, next_first, next_last, v, s: kernel(
+        X, first, last, u, out, next_first, next_last, v, s
+    )
 
 
 def _by_storage(dense: Any, csr: Any, doc: str) -> Any:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._prefetch import prefetch_range
 from .._sort import sort_by_key
 from .._threads import run, split
 
@@ -335,6 +336,18 @@ def mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untype
                 # Row 0 is all zeros, and the last row minus itself is zero: no partners there.
                 above[p] = high * width + digit if digit < levels - 1 else 0
                 below[p] = (low if digit > 0 else n) * width + levels - 2 + digit
+
+
+@njit(inner=True)
+def prefetch_state(plan, state, q0, q1):  # type: ignore[no-untyped-def]
+    """Have the state of the queries q0, …, q1 − 1 brought into the cache."""
+    a, b = plan.nodes[plan.query_nodes[q0], START], plan.nodes[plan.query_nodes[q1], START]
+    prefetch_range(state.docs, a, b)
+    prefetch_range(state.digit, a, b)
+    for t in range(len(state.above)):
+        prefetch_range(state.above[t], a, b)
+        prefetch_range(state.below[t], a, b)
+    prefetch_range(state.curvature, plan.query_ptr[q0], plan.query_ptr[q1])
 
 
 @njit(fast=True, inner=True)

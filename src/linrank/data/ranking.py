@@ -248,8 +248,9 @@ def query_sums(
     matrix, ones, sums = kernel_matrix(X), np.ones(n_features), np.empty(n_docs)
     edges = np.linspace(0, n_docs, n_threads + 1).astype(np.int64)
     tasks = [(matrix, a, b, ones, sums[a:b]) for a, b in pairwise(edges) if a < b]
-    run(matvec, tasks, n_threads)
-    return np.add.reduceat(sums, query_ptr[:-1])
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at what comes out
+        run(matvec, tasks, n_threads)
+        return np.add.reduceat(sums, query_ptr[:-1])
 
 
 def check_finite(X: Matrix, order: NDArray[np.int64] | None) -> None:
@@ -333,7 +334,10 @@ def group_by_query(
     """
     if qid is None:
         return np.array([0, n_docs], np.int64), np.zeros(1, np.int64), None
-    qid = np.asarray(qid)
+    try:
+        qid = np.asarray(qid)
+    except ValueError as error:
+        raise DataError(f"qid cannot be read as one id per row: {error}") from None
     if qid.ndim != 1 or len(qid) != n_docs:
         raise DataError(
             f"qid has shape {qid.shape} but X has {n_docs} rows: give one query id per row"

@@ -2,8 +2,8 @@
 
 X meets w here. Each thread walks a contiguous range of queries in blocks that fit in the
 second-level cache: scores of the block's rows, pair sums of its queries, and while the
-rows are still in the cache their part of X'u. So X is read from memory once per value and
-gradient, and once per Hessian product. Where one query holds most of the rows, that walk
+rows are still in the cache their part of X'u, together with the scores of the next block.
+So X is read from memory once per value and gradient, and once per Hessian product. Where one query holds most of the rows, that walk
 cannot be shared out, and the three steps are threaded one by one instead.
 """
 
@@ -19,16 +19,22 @@ from scipy import sparse
 from scipy.linalg import norm
 
 from .._jit import njit
-from .._rows import copy_columns, kernel_matrix, matvec, rmatvec, rmatvec_squares
+from .._rows import advance, copy_columns, kernel_matrix, matvec, rmatvec, rmatvec_squares
 from .._threads import blas_threads, resolve_threads, run, split
-from ..counting.levels import PairScratch, make_scratch, make_state, plan_pairs
+from ..counting.levels import (
+    PairScratch,
+    make_scratch,
+    make_state,
+    plan_pairs,
+    prefetch_state,
+)
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..losses.pairwise import PairwiseLoss, curve_query, linearize_query
 
 Vector = NDArray[np.float64]
 
-BLOCK_BYTES = 2**17  #: rows of X handled at a time: a fraction of the second-level cache
+BLOCK_BYTES = 2**19  #: rows of X handled at a time: about a core's second-level cache
 SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
 
@@ -222,28 +228,39 @@ def _normalize(query_weight: Vector, mass: Vector, normalize: str | None) -> Vec
     raise DataError(f'normalize is {normalize!r}; expected None, "pairs" or "queries"')
 
 
+@njit(inner=True)
+def _next_block(plan, q, q1, block_rows):  # type: ignore[no-untyped-def]
+    """The next queries with pairs, from q on, whose rows fit in the cache; q1, q1 at the end."""
+    while q < q1 and plan.query_nodes[q] == plan.query_nodes[q + 1]:
+        q += 1  # no pairs: its rows are not read
+    end = min(q + 1, q1)
+    while (
+        end < q1
+        and plan.query_nodes[end] < plan.query_nodes[end + 1]
+        and plan.query_ptr[end + 1] - plan.query_ptr[q] <= block_rows
+    ):
+        end += 1
+    return q, end
+
+
 @njit
 def _walk_blocks(X, plan, state, hinges, linearize, q0, q1, block_rows, v, scratch, s, u, out):  # type: ignore[no-untyped-def]
-    """Scores, pairs and X'u of the queries q0, …, q1 − 1, in blocks that fit in the cache."""
+    """Scores, pairs and X'u of the queries q0, …, q1 − 1, in blocks that fit in the cache.
+
+    While the rows of a block go into X'u, those of the next come from memory for its scores.
+    """
     loss = 0.0
-    q = q0
+    q, end = _next_block(plan, q0, q1, block_rows)
+    first, last = plan.query_ptr[q], plan.query_ptr[end]
+    matvec(X, first, last, v, s)
     while q < q1:
-        first, end = plan.query_ptr[q], q + 1
-        if plan.query_nodes[q] == plan.query_nodes[end]:  # no pairs: its rows are not read
-            q = end
-            continue
-        while (
-            end < q1
-            and plan.query_nodes[end] < plan.query_nodes[end + 1]
-            and plan.query_ptr[end + 1] - first <= block_rows
-        ):
-            end += 1
-        last = plan.query_ptr[end]
-        rows = slice(0, last - first)
-        matvec(X, first, last, v, s)
-        loss += _walk_queries(plan, state, hinges, linearize, q, end, s[rows], u[rows], scratch)
-        rmatvec(X, first, last, u, out)
-        q = end
+        n = last - first
+        loss += _walk_queries(plan, state, hinges, linearize, q, end, s[:n], u[:n], scratch)
+        q, end = _next_block(plan, end, q1, block_rows)
+        next_first, next_last = plan.query_ptr[q], plan.query_ptr[end]
+        prefetch_state(plan, state, q, end)
+        advance(X, first, last, u, out, next_first, next_last, v, s)
+        first, last = next_first, next_last
     return loss
 
 

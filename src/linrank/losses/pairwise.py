@@ -110,9 +110,10 @@ def curve_query(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-unt
     """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
-    x = scratch.values[:1]
+    x = scratch.values[:1] if weighted else v.reshape((1, n))
     for i in range(n):
-        x[0, i] = plan.weight[first + i] * v[i] if weighted else v[i]
+        if weighted:
+            x[0, i] = plan.weight[first + i] * v[i]
         out[i] = state.curvature[first + i] * v[i]
     factor = -2.0 * plan.query_weight[q]
     sums = out.reshape((1, n))

@@ -1,0 +1,65 @@
+"""Asking memory for data before it is needed: one machine instruction, through LLVM.
+
+Without compilation these functions do nothing, which changes no result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+
+CACHE_LINE = 64  #: bytes
+
+
+def prefetch_row(X: Any, i: int) -> None:
+    """Have row i of a matrix brought into the cache, without waiting for it."""
+
+
+def prefetch_range(array: Any, first: int, last: int) -> None:
+    """Have ``array[first:last]`` brought into the cache, without waiting for it."""
+
+
+@overload(prefetch_row)
+def _overload_prefetch_row(X, i):  # type: ignore[no-untyped-def]
+    step = CACHE_LINE * 8 // X.dtype.bitwidth
+
+    def prefetch(X, i):  # type: ignore[no-untyped-def]
+        for f in range(0, X.shape[1], step):
+            _prefetch(X, (i, f))
+
+    return prefetch
+
+
+@overload(prefetch_range)
+def _overload_prefetch_range(array, first, last):  # type: ignore[no-untyped-def]
+    step = CACHE_LINE * 8 // array.dtype.bitwidth
+
+    def prefetch(array, first, last):  # type: ignore[no-untyped-def]
+        for i in range(first, last, step):
+            _prefetch(array, (i,))
+
+    return prefetch
+
+
+@intrinsic
+def _prefetch(typing_context, array, index):  # type: ignore[no-untyped-def]
+    """``llvm.prefetch`` of the address of ``array[index]``, for reading."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
+        indices = cgutils.unpack_tuple(builder, arguments[1])
+        address = cgutils.get_item_pointer(
+            context, builder, signature.args[0], struct, indices, wraparound=False
+        )
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        read, locality, data = number(0), number(2), number(1)
+        builder.call(function, [builder.bitcast(address, pointer), read, locality, data])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
