@@ -13,7 +13,7 @@ demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model
 
 test: .venv/test.stamp lint  ## everything that must hold before a change is taken
 	$(CACHE) $(BIN)/python -m pytest -n 2
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m interpreted -p no:doctest
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m interpreted tests
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

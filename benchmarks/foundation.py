@@ -21,11 +21,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from linrank.data.generate import make_ranking
 
 import linrank
 from linrank._jit import njit
 from linrank._threads import run
+from linrank.data.generate import make_ranking
 from linrank.data.letor import read_letor, write_letor
 from linrank.path import make_problem, regularization_path
 from linrank.solvers import make_solver

@@ -368,11 +368,12 @@ def add_pair_sums(plan, state, q, x, wanted, factor, table, out):  # type: ignor
         totals = table[(b - a) * table_width(levels) + levels - 2 :]
         for m in range(len(x)):
             _fill_table(docs, digits, x[m], levels, table)
-            for r in range(len(out)):
-                for t in range(wanted.scale.shape[1]):
+            for t in range(len(state.above)):
+                above, below = state.above[t, a:b], state.below[t, a:b]
+                for r in range(len(out)):
                     if wanted.source[r] == m:
-                        _add_sums(docs, digits, state.above[t, a:b], state.below[t, a:b], table,
-                                  totals, factor * wanted.scale[r, t], wanted.sign[r], out[r])  # fmt: skip
+                        scale, sign = factor * wanted.scale[r, t], wanted.sign[r]
+                        _add_sums(docs, digits, above, below, table, totals, scale, sign, out[r])
 
 
 @njit(fast=True, inner=True)

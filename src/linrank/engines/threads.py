@@ -3,8 +3,9 @@
 X meets w here. Each thread walks a contiguous range of queries in blocks that fit in the
 second-level cache: scores of the block's rows, pair sums of its queries, and while the
 rows are still in the cache their part of X'u, together with the scores of the next block.
-So X is read from memory once per value and gradient, and once per Hessian product. Where one query holds most of the rows, that walk
-cannot be shared out, and the three steps are threaded one by one instead.
+So X is read from memory once per value and gradient, and once per Hessian product. Where
+one query holds most of the rows, that walk cannot be shared out, and the three steps are
+threaded one by one instead.
 """
 
 from __future__ import annotations
