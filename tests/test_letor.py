@@ -29,6 +29,8 @@ from linrank.data._letor_reader import read_source
 from linrank.data._source import Source
 from linrank.data.letor import check_options
 
+pytestmark = pytest.mark.interpreted
+
 fuzz = settings(max_examples=150)
 
 LINES = b"2 qid:1 1:0.5 3:2 # docid = A\n0 qid:1 2:-1e-3\n1 qid:2 1:.5 2:5. 3:+1 #B\n"

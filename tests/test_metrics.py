@@ -35,6 +35,8 @@ from linrank.metrics import (
     reciprocal_rank,
 )
 
+pytestmark = pytest.mark.interpreted
+
 PUBLIC = {
     "ndcg": ndcg,
     "mean-ndcg": mean_ndcg,
