@@ -27,14 +27,15 @@ clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/bin/python:
+.venv/made.stamp:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "linrank needs Python 3.11 or newer; set PYTHON=")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv
+	touch $@
 
-.venv/demo.stamp: pyproject.toml | .venv/bin/python
+.venv/demo.stamp: pyproject.toml | .venv/made.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[plot]'
 	touch $@
 
-.venv/test.stamp: pyproject.toml | .venv/bin/python
+.venv/test.stamp: pyproject.toml | .venv/made.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
 	touch $@ .venv/demo.stamp

@@ -182,3 +182,11 @@ def read_letor_slow(text):
     if len({qid is None for _, qid, _, _ in rows}) == 2:
         raise ValueError("a qid on some lines only")
     return rows
+
+
+def query_keys(X, query_ptr):
+    """Σ_i |x_i·v| over each query's rows, v_f = 1 + the fraction of f times the golden ratio."""
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    v = [1 + (f * 0.6180339887498949) % 1 for f in range(X.shape[1])]
+    keys = [abs(sum(x * w for x, w in zip(row, v, strict=True))) for row in X.astype(float)]
+    return [sum(keys[a:b]) for a, b in itertools.pairwise(query_ptr)]

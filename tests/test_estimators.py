@@ -18,6 +18,7 @@ from linrank import (
     DataError,
     NotConvergedWarning,
     QueryKFold,
+    RankingData,
     RankSVM,
     RankSVMCV,
     average_precision,
@@ -25,6 +26,7 @@ from linrank import (
     ndcg,
     pairwise_accuracy,
 )
+from linrank.training import query_folds
 from problems import as_form, make_problem_arrays
 
 
@@ -60,13 +62,11 @@ def test_row_order_and_type_of_qid_do_not_matter(arrays):
         -qid * 10**12,
         qid + 0.5,
         [("query", int(q)) for q in qid],
+        [int(q) if q else "none" for q in qid],
+        [2**63 + int(q) for q in qid],
         np.array([f"q{q}" for q in qid], dtype=object),
         pd.Series(qid).astype("category"),
     ):
-        if isinstance(names, list):  # tuples as ids: one object per row
-            column = np.empty(len(names), dtype=object)
-            column[:] = names
-            names = column
         np.testing.assert_allclose(fit(X, y, names).coef_, expected)
 
 
@@ -78,6 +78,45 @@ def test_order_does_not_matter_at_the_default_tolerance_either():
     shuffle = np.random.default_rng(0).permutation(data.n_docs)
     other = RankSVM().fit(data.X[shuffle], data.y[shuffle], names[shuffle]).coef_
     np.testing.assert_allclose(other, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["pairs of documents", "two levels", "all distinct"])
+def test_the_chosen_C_does_not_depend_on_order_or_names(kind):
+    X, y, qid = make_problem_arrays(kind, n=100)
+    options = {"Cs": [1e-4, 1e-2, 1.0], "cv": 3, "metric": "pairwise-accuracy"}
+    first = RankSVMCV(**options).fit(X, y, qid)
+    shuffle = np.random.default_rng(0).permutation(100)
+    names = np.array([f"q{-q}" for q in qid])
+    for q in (qid, names, names.astype(object)):
+        other = RankSVMCV(**options).fit(X[shuffle], y[shuffle], q[shuffle])
+        np.testing.assert_allclose(other.metric_path_, first.metric_path_)
+        assert other.C_ == first.C_
+
+
+@pytest.mark.parametrize("cv", [np.int64(3), None])
+def test_any_whole_number_means_folds_of_queries(cv):
+    X, y, qid = make_problem_arrays("pairs of documents", n=60)
+    options = {"Cs": [0.1], "metric": "pairwise-accuracy"}
+    expected = RankSVMCV(cv=3 if cv is not None else 5, **options).fit(X, y, qid)
+    found = RankSVMCV(cv=cv, **options).fit(X, y, qid)
+    np.testing.assert_array_equal(found.metric_path_, expected.metric_path_)
+
+
+def test_ctrl_c_keeps_the_weights_and_stops_the_caller(arrays, monkeypatch):
+    X, y, qid = arrays
+    steps = []
+
+    def interrupt(C, step, fold):
+        steps.append(step)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("linrank.estimators.ranksvm._print_step", interrupt)
+    ranker = RankSVM(100.0, tol=1e-12, verbose=True)
+    with pytest.raises(KeyboardInterrupt):
+        ranker.fit(X, y, qid)
+    assert ranker.result_.objective == steps[-1].objective
+    assert np.isfinite(ranker.predict(X)).all()
 
 
 def test_same_bits_again(arrays):
@@ -174,12 +213,39 @@ def test_cv_on_a_validation_set_equals_a_loop(arrays):
     np.testing.assert_allclose(ranker.predict(valid[0]), loop[int(np.argmax(values))], rtol=1e-5)
 
 
+def test_folds_of_queries_depend_on_content_only():
+    X, _, qid = make_problem_arrays("pairs of documents", n=60)
+    shuffle = np.random.default_rng(0).permutation(60)
+    names = np.array([f"q{100 - q}" for q in qid])
+    expected = [set(qid[test]) for _, test in QueryKFold(4).split(X, groups=qid)]
+    for ids in (qid, names, names.astype(object)):
+        found = QueryKFold(4).split(X[shuffle], groups=ids[shuffle])
+        assert [set(qid[shuffle][test]) for _, test in found] == expected
+    with pytest.raises(DataError, match="QueryKFold needs the queries"):
+        QueryKFold(4).split(X)
+
+
+def test_validation_data_without_queries_is_refused(arrays):
+    X, y, qid = arrays
+    for valid in ((X, y), (X, y, None)):
+        with pytest.raises(DataError, match=r"valid must be \(X, y, qid\)"):
+            RankSVMCV().fit(X, y, qid, valid=valid)
+
+
+def test_a_broken_sparse_matrix_is_refused(arrays):
+    X, y, qid = arrays
+    broken = as_form(X, "csr64")
+    broken.indices[5] = 9999
+    with pytest.raises(DataError, match="X is not a valid sparse matrix"):
+        RankSVM().fit(broken, y, qid)
+
+
 def test_cv_by_folds_equals_a_loop():
     X, y, qid = make_problem_arrays("pairs of documents", n=120)
     Cs = [1e-3, 1.0]
     ranker = RankSVMCV(Cs, metric="pairwise-accuracy", cv=3, tol=1e-8).fit(X, y, qid)
     for c, C in enumerate(Cs):
-        for fold, (train, test) in enumerate(QueryKFold(3).split(X, y, qid)):
+        for fold, (train, test) in enumerate(query_folds(RankingData(X, y, qid), 3)):
             single = RankSVM(C, tol=1e-8).fit(X[train], y[train], qid[train])
             value = pairwise_accuracy(y[test], single.predict(X[test]), qid[test])
             assert ranker.metric_path_[c, fold] == pytest.approx(value)
@@ -237,9 +303,9 @@ def test_verbose_prints_a_line_per_iteration(arrays, capsys):
 
 
 def test_unfinished_training_warns(arrays):
-    X, y, qid = arrays
+    X, _, qid = arrays
     with pytest.warns(NotConvergedWarning, match="largest number of iterations"):
-        RankSVM(100.0, max_iter=1, tol=1e-12).fit(X, y, qid)
+        RankSVM(100.0, max_iter=1, tol=1e-12).fit(X, X.sum(axis=1) > 0, qid)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +320,8 @@ def test_unfinished_training_warns(arrays):
         ({"sample_weight": np.zeros(120)}, "sample_weight is zero everywhere"),
         ({"query_weight": np.arange(120.0)}, "query_weight differs within query"),
         ({"C": 0}, "C is 0"),
+        ({"C": "1"}, "C is '1'"),
+        ({"tol": "x"}, "tol is 'x'"),
         ({"tol": -1}, "tol is -1"),
         ({"solver": "magic"}, "known solvers"),
         ({"normalize": "all"}, "normalize is 'all'"),

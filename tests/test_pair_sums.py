@@ -127,6 +127,7 @@ def test_threads_and_routes_agree(kind, form, monkeypatch):
         np.testing.assert_allclose(other[1], gradient, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(engine.hessp(w), one.hessp(w), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(engine.scores(w), one.scores(w), rtol=1e-12)
+        np.testing.assert_allclose(engine.hessian(), one.hessian(), rtol=1e-9, atol=1e-9)
         again = engine.value_grad(w)
         assert other[0] == again[0]
         np.testing.assert_array_equal(other[1], again[1])
@@ -196,6 +197,28 @@ def test_sampled_hessian_is_close_and_ignores_row_order():
     other, _ = make_engine(X[shuffle], y[shuffle], names[shuffle])
     other.value_grad(w)
     np.testing.assert_allclose(other.hessian(1000), sampled, rtol=1e-9)
+
+
+def test_hessian_with_threads_when_one_query_without_pairs_holds_most_rows(monkeypatch):
+    """The rows split into fewer chunks than the queries with pairs do."""
+    monkeypatch.setattr(threads, "SMALL_BYTES", 0)
+    rng = np.random.default_rng(0)
+    sizes = [40, 30, 1000]
+    X, qid = rng.standard_normal((sum(sizes), 3)), np.repeat([0, 1, 2], sizes)
+    y = np.where(qid < 2, rng.integers(0, 2, sum(sizes)), 1)
+    engine, _ = make_engine(X, y, qid, n_threads=2)
+    engine.value_grad(np.zeros(3))
+    np.testing.assert_allclose(engine.hessian() @ np.ones(3), engine.hessp(np.ones(3)))
+
+
+def test_products_do_not_see_what_a_query_shares():
+    """A feature such as a time stamp is large in all documents and differs little."""
+    X, y, qid = make_problem_arrays("five levels")
+    w, v = np.random.default_rng(0).standard_normal((2, 4))
+    engine, _ = make_engine(X, y, qid)
+    shifted, _ = make_engine(X + 2.0**31, y, qid)
+    np.testing.assert_allclose(shifted.value_grad(w)[1], engine.value_grad(w)[1], rtol=1e-3)
+    np.testing.assert_allclose(shifted.hessp(v), engine.hessp(v), rtol=1e-3)
 
 
 def test_normalize():

@@ -109,9 +109,9 @@ def test_history_falls_and_callback_sees_it(solver):
 
 
 def test_max_iter_gives_a_sentence(solver):
-    X, y, qid = make_problem_arrays("all distinct")
+    X, _, qid = make_problem_arrays("two levels")
     result = make_solver(solver, tol=1e-12, max_iter=1).solve(
-        make_problem(RankingData(X, y, qid), 100.0)
+        make_problem(RankingData(X, X.sum(axis=1) > 0, qid), 100.0)
     )
     assert result.status is Status.MAX_ITER
     assert "largest number of iterations" in result.message
@@ -164,6 +164,43 @@ def test_raw_features_are_solved_to_the_optimum_by_newton():
     data = RankingData(Z * 10.0 ** np.arange(0, 9, 1.6), y, np.arange(3000) // 30)
     best = make_solver("newton", tol=1e-9).solve(make_problem(data)).objective
     assert make_solver("newton").solve(make_problem(data)).objective < best * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_features_far_from_zero_are_solved(offset):
+    X, y, qid = make_problem_arrays("five levels")
+    plain = make_solver("newton", tol=1e-6).solve(make_problem(RankingData(X, y, qid)))
+    far = make_solver("newton", tol=1e-5).solve(make_problem(RankingData(X + offset, y, qid)))
+    assert far.converged
+    assert far.objective == pytest.approx(plain.objective, rel=1e-3)
+
+
+def test_hopeless_rounding_is_not_called_convergence():
+    """Scores around 1e15 have steps of ⅛: no solver can see the slope."""
+    rng = np.random.default_rng(0)
+    X = np.round(1e15 + 1e3 * rng.standard_normal((200, 1)))
+    y = np.round(rng.standard_normal(200))
+    result = make_solver("newton", max_iter=50).solve(make_problem(RankingData(X, y)))
+    assert np.isfinite(result.coef).all()
+    assert result.converged == (result.gradient_norm < 1e-2)
+
+
+def test_the_last_iteration_is_judged_too(solver):
+    X, y, qid = make_problem_arrays("five levels")
+    problem = make_problem(RankingData(X, y, qid))
+    free = make_solver(solver, tol=1e-6).solve(problem)
+    held = make_solver(solver, tol=1e-6, max_iter=free.n_iter).solve(problem)
+    assert held.status is Status.CONVERGED
+    assert held.history[-1].products == held.n_products
+
+
+def test_large_queries_use_the_diagonal(monkeypatch):
+    """A sample cannot be smaller than a query: multiplying a huge one out costs too much."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((9000, 20)), rng.integers(0, 2, 9000)
+    problem = make_problem(RankingData(X, y), 1e-6)
+    monkeypatch.setattr(type(problem), "hessian", None)
+    assert make_solver("newton", tol=1e-6).solve(problem).converged
 
 
 def test_path_equals_single_fits(solver):

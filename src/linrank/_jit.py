@@ -1,4 +1,4 @@
-"""The only place that names numba's decorators.
+"""The only place that names numba's compiler (`_rows` and `_prefetch` extend it).
 
 Kernels are compiled lazily, release the GIL, and are cached on disk; threads run
 them side by side on disjoint ranges of queries. Where no cache can be written they

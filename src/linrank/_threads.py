@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -19,7 +20,9 @@ from .errors import DataError
 T = TypeVar("T")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-os.register_at_fork(after_in_child=_pools.clear)  # a child has no threads of its parent's
+_blas_lock = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)  # a child has no threads of its parent's
 
 
 def resolve_threads(n_threads: int | None = None) -> int:
@@ -83,6 +86,11 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def blas_threads(n_threads: int) -> AbstractContextManager[Any]:
-    """Hold the BLAS of numpy and scipy to that many threads, within a ``with`` block."""
-    return _blas().limit(limits=n_threads)
+@contextmanager
+def blas_threads(n_threads: int) -> Iterator[None]:
+    """Hold the BLAS of numpy and scipy to that many threads, within a ``with`` block.
+
+    The setting is the whole process's: fits in other threads wait for their turn.
+    """
+    with _blas_lock, _blas().limit(limits=n_threads):
+        yield

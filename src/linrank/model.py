@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._files import atomic_write
+from ._rows import multiply
 from ._version import __version__
+from .data.ranking import check_matrix
 from .errors import DataError, FileFormatError
 
 FORMAT = "linrank-model"
@@ -70,10 +72,10 @@ class LinearModel:
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Score documents; higher is better."""
-        X = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.n_features:
+        X = check_matrix(X)
+        if X.shape[1] != self.n_features:
             raise DataError(f"X has shape {X.shape} but the model has {self.n_features} features")
-        return X @ self.coef
+        return multiply(X, self.coef)
 
     def names(self) -> list[str]:
         """The feature names, or their numbers in LETOR files where there are none."""
@@ -111,12 +113,12 @@ class LinearModel:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
-        except ValueError as error:  # not JSON, or not UTF-8
+        except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
             raise FileFormatError(f"{path}: not a linrank model, or damaged: {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise FileFormatError(f"{path}: not a linrank model (no format {FORMAT!r} in it)")
-        if not isinstance(content.get("version"), int):
-            raise FileFormatError(f"{path}: damaged: its version is not a number")
+        if not isinstance(content.get("version"), int) or content["version"] < 1:
+            raise FileFormatError(f"{path}: damaged: its version is not a number from 1 on")
         if content["version"] > VERSION:
             raise FileFormatError(
                 f"{path}: written by a newer linrank ({content.get('linrank', 'unknown')}, file "
@@ -142,7 +144,7 @@ class LinearModel:
                 )
         except KeyError as error:
             raise FileFormatError(f"{path}: damaged: {error} is missing") from None
-        except (DataError, TypeError, ValueError) as error:
+        except (DataError, OverflowError, TypeError, ValueError) as error:
             raise FileFormatError(f"{path}: damaged: {error}") from None
         return model
 

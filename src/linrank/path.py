@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._rows import multiply
 from .data.ranking import RankingData
 from .engines.threads import ThreadEngine
 from .errors import DataError
@@ -49,7 +50,7 @@ class RegularizationPath:
     def evaluate(self, data: RankingData, metric: str = "ndcg@10", **options: Any) -> Vector:
         """The mean of a metric on other data, for each C."""
         return np.array(
-            [mean_metric(data, data.X @ coef, metric, **options) for coef in self.coefs]
+            [mean_metric(data, multiply(data.X, coef), metric, **options) for coef in self.coefs]
         )
 
 

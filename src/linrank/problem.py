@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +23,8 @@ class Problem:
 
         gradient  w + C·g_L(w)          Hessian product  v + C·H_L v.
 
-    `hessp`, `hessian` and `hessian_diagonal` speak of the last w given to `value_grad`.
+    `hessp`, `hessian` and `hessian_diagonal` speak of the last w given to `value_grad`
+    (and the first call of `start` evaluates w = 0).
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Problem:
     """
 
     def __init__(self, engine: ThreadEngine, C: float) -> None:
-        if not np.isfinite(C) or C <= 0:
+        if not isinstance(C, float | int | np.number) or not np.isfinite(C) or C <= 0:
             raise DataError(f"C is {C!r}; expected a finite number above 0")
         self.engine = engine
         self.C = float(C)
@@ -44,9 +44,7 @@ class Problem:
 
     def with_C(self, C: float) -> Problem:
         """The same problem with another C; nothing is computed again."""
-        other = copy.copy(self)
-        other.__init__(self.engine, C)  # type: ignore[misc]
-        return other
+        return Problem(self.engine, C)
 
     @property
     def n_features(self) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .data.ranking import RankingData
+from ._rows import multiply
+from .data.ranking import RankingData, rank_by_content, row_keys
 from .errors import DataError
 from .metrics import parse_metric
 from .model import LinearModel
@@ -151,7 +152,7 @@ class Trainer:
         result = _with_weights([method.solve(problem, w0)])[0]
         value = None
         if valid is not None:
-            value = self.criterion.mean(valid, valid.X @ result.coef)
+            value = self.criterion.mean(valid, multiply(valid.X, result.coef, self.n_threads))
         return self._training(problem, result, C, value)
 
     def train_on_grid(
@@ -232,7 +233,7 @@ class Trainer:
         values = np.full(len(path), np.nan)
         try:
             for k, coef in enumerate(path.coefs):
-                values[k] = self.criterion.mean(valid, valid.X @ coef)
+                values[k] = self.criterion.mean(valid, multiply(valid.X, coef, self.n_threads))
         except KeyboardInterrupt:
             if np.isnan(values).all():
                 raise
@@ -286,18 +287,23 @@ class Trainer:
 
 
 def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
-    """Folds of whole queries; where there is only one query, of its documents, shuffled."""
-    from sklearn.model_selection import GroupKFold, KFold
+    """Folds of whole queries; where there is only one query, of its documents.
+
+    What goes where depends on content only, not on the order of rows or the type of `qid`.
+    Documents are dealt out by label, so that every fold has some of each.
+    """
+    from sklearn.model_selection import GroupKFold, PredefinedSplit
 
     one = data.n_queries == 1
     n_groups, what = (data.n_docs, "documents of one query") if one else (data.n_queries, "queries")
     if not 2 <= n_folds <= n_groups:
         raise DataError(f"there are {n_groups} {what}: {n_folds} folds cannot be made of them")
-    rows = np.arange(data.n_docs)
     if one:
-        return KFold(n_folds, shuffle=True, random_state=0).split(rows)
-    query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
-    return GroupKFold(n_folds).split(rows, groups=query)
+        fold = np.empty(data.n_docs, np.int64)
+        fold[np.lexsort((row_keys(data.X), data.y))] = np.arange(data.n_docs) % n_folds
+        return PredefinedSplit(fold).split()
+    groups = np.repeat(rank_by_content(data.query_keys), np.diff(data.query_ptr))
+    return GroupKFold(n_folds).split(groups, groups=groups)
 
 
 def _mean_of_folds(values: Vector) -> Vector:

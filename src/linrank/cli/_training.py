@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..errors import DataError
 from . import _options as options
 from ._guard import INTERRUPTED, NOT_CONVERGED, say_error
 from ._io import check_output, read_data
@@ -51,6 +52,15 @@ def read_pair(
     if valid is None:
         return data, None
     return data, read_data(valid, n_features=data.n_features, index_base=data.index_base, **how)
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Name the file in the errors that training on its data gives."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ._console import facts, show
 from ._io import read_data
 from ._progress import progress
 from ._report import chosen, data_line, evaluation_table, measure
-from ._training import draw, make_trainer, read_pair, showing
+from ._training import draw, finish, make_trainer, read_pair, showing
 
 METRICS = "ndcg@10,map,pairwise-accuracy"
 #: Small, and with features alike enough that neither the smallest nor the largest C is best.
@@ -71,6 +71,7 @@ def demo(
     scores = training.model.predict(documents.X)
     show(evaluation_table(measure(documents, scores, METRICS, "standard")))
     show(Text(_commands(folder)))
+    finish(training, model)
 
 
 def _commands(folder: Path) -> str:

@@ -11,7 +11,7 @@ from . import _options as options
 from ._console import facts, print_json, show
 from ._io import check_output
 from ._report import chosen, data_json, data_line, path_json, path_table
-from ._training import check_plot, draw, finish, make_trainer, read_pair, showing
+from ._training import about, check_plot, draw, finish, make_trainer, read_pair, showing
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -81,7 +81,7 @@ def path(
     trainer = make_trainer(metric, flavour, solver, tol, max_iter, normalize, threads)
     data, held_out = read_pair(train, valid, index_base.number, float32, threads)
     assert held_out is not None
-    with showing(trainer, grid) as shown:
+    with about(train), showing(trainer, grid) as shown:
         training = shown.train_on_grid(data, held_out, grid)
     if out is not None:
         training.model.save(out)

@@ -11,7 +11,7 @@ from . import _options as options
 from ._console import facts, print_json, show
 from ._io import check_output
 from ._report import chosen, data_json, data_line, result_json
-from ._training import finish, make_trainer, read_pair, showing
+from ._training import about, finish, make_trainer, read_pair, showing
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -57,7 +57,8 @@ def train(
     trainer = make_trainer(metric, flavour, solver, tol, max_iter, normalize, threads)
     start = None if warm_start is None else _weights(warm_start)
     data, held_out = read_pair(train, valid, index_base.number, float32, threads)
-    training = _train(trainer, data, held_out, C, folds, start)
+    with about(train):
+        training = _train(trainer, data, held_out, C, folds, start)
     training.model.save(out)
     if json:
         print_json(_as_json(train, valid, out, folds, trainer, training, data, held_out))

@@ -143,7 +143,8 @@ def plan_pairs(
     -------
     plan : PairPlan
     docs : uint32 array
-        The documents of each node, in row order: where the first sort by score begins.
+        Room for the documents of each node. Those of a query's first node stand there in
+        row order, where the first sort by score begins; `sort_query` fills the others.
     mass : float64 array of shape (n_queries, 2)
         The number of pairs of each query, and the sum of w_i·w_j over them.
     """
@@ -238,10 +239,10 @@ def _count_nodes(query_ptr, level, n_levels):  # type: ignore[no-untyped-def]
 
 @njit
 def _lay_out_nodes(plan, n_levels, docs):  # type: ignore[no-untyped-def]
-    """Fill the plan's node arrays and put each document into its node of every layer.
+    """Fill the plan's nodes, and put the documents of each query into its first node.
 
-    The node of a document in a layer follows from its level: the layer's first node plus
-    ``level // span`` (see `_distribute`), so no table of nodes per document is kept.
+    The node of a document in a further layer follows from its level: the layer's first
+    node plus ``level // span`` (see `sort_query`), so no table of nodes is kept.
     """
     node, position = 0, 0
     plan.nodes[0, START] = 0

@@ -16,7 +16,7 @@ from ._csr import assemble_csr
 from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
 from ._source import EXAMPLE, Chunk, Source
-from .ranking import RankingData, group_by_query, query_sums, take_rows
+from .ranking import RankingData, group_by_query, query_keys, take_rows
 from .text import TextColumn
 
 T = TypeVar("T")
@@ -263,7 +263,7 @@ def _assemble(
         order=order,
         comments=comments,
         index_base=layout.index_base,
-        query_sums=query_sums(X, query_ptr, n_threads),
+        query_keys=query_keys(X, query_ptr, n_threads),
     )
 
 

@@ -17,7 +17,7 @@ from .._rows import kernel_matrix, matvec
 from ..errors import DataError
 from ._csr import assemble_csr
 from .letor import check_dtype, write_letor
-from .ranking import MAX_FEATURES, RankingData, query_sums
+from .ranking import MAX_FEATURES, RankingData, query_keys
 
 _BLOCK = 1 << 12  # rows that are worked on while they are in the cache
 _HEAVY_TAIL = 1.5  # standard deviation of the logarithm of a heavy-tailed feature
@@ -127,7 +127,7 @@ def make_ranking(
         y=utility if n_levels is None else _levels(utility, n_levels),
         query_ptr=query_ptr,
         query_ids=np.arange(1, n_queries + 1),
-        query_sums=query_sums(X, query_ptr),
+        query_keys=query_keys(X, query_ptr),
     )
     return (data, coef) if return_coef else data
 

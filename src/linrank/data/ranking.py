@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from .._rows import kernel_matrix, matvec
-from .._threads import resolve_threads, run
+from .._rows import multiply
 from ..errors import DataError
 from .text import TextColumn
 
@@ -51,6 +49,8 @@ class RankingData:
         Weight of each document. A pair weighs query × upper document × lower document.
     query_weight : array of shape (n_docs,), optional
         Weight of each document's query: one value within a query.
+    n_threads : int, optional
+        Threads for looking through X once; by default all cores.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class RankingData:
         The caller's name of each query.
     order : int64 array or None
         Row r here was the caller's row ``order[r]``; None when nothing was moved.
-    query_sums : float64 array of shape (n_queries,)
-        The sum of all features of each query's rows. Finding it proves X finite, and it
-        tells queries apart by content, whatever the order of rows and the type of `qid`.
+    query_keys : float64 array of shape (n_queries,)
+        A number from the features of each query. Finding it proves X finite, and it tells
+        queries apart by content, whatever the order of rows and the type of `qid`.
 
     Examples
     --------
@@ -89,6 +89,7 @@ class RankingData:
         index_base: int = 1,
         sample_weight: Any = None,
         query_weight: Any = None,
+        n_threads: int | None = None,
     ) -> None:
         X = check_matrix(X)
         y = check_labels(y, X.shape[0])
@@ -96,7 +97,7 @@ class RankingData:
         if doc_ids is not None and comments is not None:
             raise DataError("doc_ids and comments cannot both be given: ids are part of comments")
         if doc_ids is not None:
-            comments = [f"docid = {doc}" for doc in doc_ids]
+            comments = [f"docid = {check_doc_id(doc, k)}" for k, doc in enumerate(doc_ids)]
         if comments is not None and not isinstance(comments, TextColumn):
             comments = TextColumn.from_strings(comments)
         if comments is not None and len(comments) != X.shape[0]:
@@ -121,8 +122,8 @@ class RankingData:
         self.query_weight: NDArray[np.float64] | None = None
         if row_weight is not None:
             self.query_weight = one_per_query(row_weight, query_ptr, query_ids)
-        self.query_sums: NDArray[np.float64] = query_sums(X, query_ptr)
-        if not np.isfinite(self.query_sums).all():
+        self.query_keys: NDArray[np.float64] = query_keys(X, query_ptr, n_threads)
+        if not np.isfinite(self.query_keys).all():
             check_finite(X, order)
 
     @classmethod
@@ -186,7 +187,7 @@ class RankingData:
             index_base=self.index_base,
             weight=None if self.weight is None else self.weight[rows],
             query_weight=None if self.query_weight is None else self.query_weight[query[starts]],
-            query_sums=query_sums(X, query_ptr),
+            query_keys=query_keys(X, query_ptr),
         )
 
     def __repr__(self) -> str:
@@ -201,6 +202,10 @@ def check_matrix(X: Any) -> Matrix:
     """Bring X into one of the four forms that the kernels know, copying only if needed."""
     if sparse.issparse(X):
         X = sparse.csr_array(X)
+        try:
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise DataError(f"X is not a valid sparse matrix: {error}") from None
     else:
         X = np.asarray(X)
         if X.ndim != 2:
@@ -236,21 +241,28 @@ def take_rows(X: Matrix, rows: NDArray[np.int64]) -> Matrix:
     return fix_index_types(X[rows]) if sparse.issparse(X) else X[rows]
 
 
-def query_sums(
+def query_keys(
     X: Matrix, query_ptr: NDArray[np.int64], n_threads: int | None = None
 ) -> NDArray[np.float64]:
-    """Sum all entries of each query's rows, in one read of X.
+    """``Σ_i |x_i·v|`` over the rows i of each query, v fixed: in one read of X.
 
-    NaN and infinity show in the sums, so this is the finite check too.
+    NaN and infinity show in the keys, so this is the finite check too.
     """
-    n_docs, n_features = X.shape
-    n_threads = resolve_threads(n_threads)
-    matrix, ones, sums = kernel_matrix(X), np.ones(n_features), np.empty(n_docs)
-    edges = np.linspace(0, n_docs, n_threads + 1).astype(np.int64)
-    tasks = [(matrix, a, b, ones, sums[a:b]) for a, b in pairwise(edges) if a < b]
     with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at what comes out
-        run(matvec, tasks, n_threads)
-        return np.add.reduceat(sums, query_ptr[:-1])
+        return np.add.reduceat(row_keys(X, n_threads), query_ptr[:-1])
+
+
+def row_keys(X: Matrix, n_threads: int | None = None) -> NDArray[np.float64]:
+    """``|x_i·v|`` for every row, with weights v between 1 and 2 that follow no pattern."""
+    v = 1.0 + (np.arange(X.shape[1]) * 0.6180339887498949) % 1.0
+    return np.abs(multiply(X, v, n_threads))
+
+
+def rank_by_content(keys: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Number queries by their keys, so that nothing depends on how they came."""
+    rank = np.empty(len(keys), np.int64)
+    rank[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    return rank
 
 
 def check_finite(X: Matrix, order: NDArray[np.int64] | None) -> None:
@@ -283,6 +295,14 @@ def check_labels(y: Any, n_docs: int) -> NDArray[np.float64]:
     if len(bad):
         raise DataError(f"y[{bad[0]}] is {y[bad[0]]}; labels must be finite numbers")
     return y
+
+
+def check_doc_id(doc: object, row: int) -> str:
+    """A document's id as text; LETOR files end it at the first blank, so it must have none."""
+    text = str(doc)
+    if not text or any(letter.isspace() for letter in text):
+        raise DataError(f"doc_ids[{row}] is {text!r}; an id must have letters and no blanks")
+    return text
 
 
 def check_weight(weight: Any, n_docs: int, name: str) -> NDArray[np.float64] | None:
@@ -334,16 +354,14 @@ def group_by_query(
     """
     if qid is None:
         return np.array([0, n_docs], np.int64), np.zeros(1, np.int64), None
-    try:
-        qid = np.asarray(qid)
-    except ValueError as error:
-        raise DataError(f"qid cannot be read as one id per row: {error}") from None
+    qid = _as_array(qid)
     if qid.ndim != 1 or len(qid) != n_docs:
         raise DataError(
             f"qid has shape {qid.shape} but X has {n_docs} rows: give one query id per row"
         )
-    if qid.dtype.kind == "f" and np.isnan(qid).any():
-        raise DataError(f"qid[{np.flatnonzero(np.isnan(qid))[0]}] is NaN; every row needs a query")
+    missing = qid != qid  # NaN and NaT are not equal to themselves
+    if qid.dtype.kind in "fcmM" and missing.any():
+        raise DataError(f"qid[{np.flatnonzero(missing)[0]}] is NaN; every row needs a query")
     if qid.dtype.kind == "O":
         codes, ids = _encode_objects(qid)
     else:
@@ -359,13 +377,28 @@ def group_by_query(
     return np.append(starts, n_docs), ids[order[starts]], order
 
 
+def _as_array(qid: Any) -> NDArray[Any]:
+    """Ids as an array; a list that numpy would convert or unpack is kept as it is."""
+    if not isinstance(qid, list | tuple):
+        return np.asarray(qid)
+    kinds = {type(name) for name in qid}
+    if kinds <= {int} or kinds <= {str}:
+        array = np.asarray(qid)
+        if array.dtype.kind in "iuU":
+            return array
+    array = np.empty(len(qid), dtype=object)
+    array[:] = qid
+    return array
+
+
 def _encode_objects(qid: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Number arbitrary hashable ids in the order in which they first appear."""
     seen: dict[Any, int] = {}
     codes = np.empty(len(qid), np.int64)
     for row, name in enumerate(qid):
         if name is None or name != name:
-            raise DataError(f"qid[{row}] is {name!r}; every row needs a query")
+            what = name if name is None else "NaN"
+            raise DataError(f"qid[{row}] is {what}; every row needs a query")
         try:
             codes[row] = seen.setdefault(name, len(seen))
         except TypeError:

@@ -37,7 +37,7 @@ _KINDS = {
     "y": "f",
     "query_ptr": "i",
     "query_ids": "iufbUSM",
-    "query_sums": "f",
+    "query_keys": "f",
     "order": "i",
     "weight": "f",
     "query_weight": "f",
@@ -207,18 +207,19 @@ def _new_store(path: StrPath) -> Iterator[Path]:
     try:
         folder.mkdir()
         yield folder
-        if target.exists():
-            target.rename(old)
         try:
+            if target.exists():
+                target.rename(old)
             folder.rename(target)
-        except OSError:
-            old.rename(target)
+        except BaseException:  # Ctrl-C too: between the two, only `old` holds the store
+            if old.exists() and not target.exists():
+                old.rename(target)
             raise
+        shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise write_error(path, error) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _may_be_replaced(target: Path) -> bool:
@@ -271,7 +272,7 @@ def _arrays(data: RankingData) -> dict[str, NDArray[Any]]:
         "y": data.y,
         "query_ptr": data.query_ptr,
         "query_ids": _plain_ids(data.query_ids),
-        "query_sums": data.query_sums,
+        "query_keys": data.query_keys,
     }
     if data.is_sparse:
         X = data.X
@@ -354,13 +355,18 @@ def _assemble(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> RankingD
     _require(bool((np.diff(query_ptr) > 0).all()), "query_ptr.npy does not fit: it must ascend")
     for name, like in [("order", y), ("weight", y), ("query_weight", query_ids)]:
         _require(len(arrays.get(name, like)) == len(like), f"{name}.npy has a wrong length")
-    _require(len(arrays["query_sums"]) == len(query_ids), "query_sums.npy has a wrong length")
+    _require(len(arrays["query_keys"]) == len(query_ids), "query_keys.npy has a wrong length")
+    _require(bool(np.isfinite(y).all()), "y.npy holds labels that are not finite")
+    order = arrays.get("order", np.arange(len(y)))
+    _require(np.array_equal(np.sort(order), np.arange(len(y))), "order.npy is not an order of rows")
     if "X" in arrays:
         X = arrays["X"]
     else:
         indptr, indices, data = (arrays[f"X_{part}"] for part in ("indptr", "indices", "data"))
         _require(len(indices) == len(data), "X_indices.npy has a wrong length")
         _require_pointers("X_indptr", indptr, len(y), len(data))
+        inside = len(indices) == 0 or 0 <= indices.min() <= indices.max() < meta["n_features"]
+        _require(inside, "X_indices.npy names features that are not there")
         X = assemble_csr(indptr, indices, data, meta["n_features"])
     _require(X.shape == (len(y), meta["n_features"]), "X has a wrong shape")
     comments = None
@@ -375,10 +381,10 @@ def _assemble(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> RankingD
         order=arrays.get("order"),
         comments=comments,
         feature_names=check_feature_names(meta["feature_names"], X.shape[1]),
-        index_base=(0, 1)[meta["index_base"]],
+        index_base={0: 0, 1: 1}[meta["index_base"]],
         weight=arrays.get("weight"),
         query_weight=arrays.get("query_weight"),
-        query_sums=arrays["query_sums"],
+        query_keys=arrays["query_keys"],
     )
 
 
@@ -389,6 +395,9 @@ def _require(condition: bool, otherwise: str) -> None:
 
 def _require_pointers(name: str, ptr: NDArray[np.int64], n_items: int, last: int) -> None:
     _require(
-        ptr.shape == (n_items + 1,) and ptr[0] == 0 and ptr[-1] == last,
+        ptr.shape == (n_items + 1,)
+        and ptr[0] == 0
+        and ptr[-1] == last
+        and bool((np.diff(ptr) >= 0).all()),
         f"{name}.npy does not fit the other arrays",
     )

@@ -11,7 +11,6 @@ threaded one by one instead.
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,16 @@ from scipy import sparse
 from scipy.linalg import norm
 
 from .._jit import njit
-from .._rows import advance, copy_columns, kernel_matrix, matvec, rmatvec, rmatvec_squares
+from .._rows import (
+    advance,
+    copy_columns,
+    kernel_matrix,
+    matvec,
+    multiply,
+    rmatvec,
+    rmatvec_squares,
+    row_ranges,
+)
 from .._threads import blas_threads, resolve_threads, run, split
 from ..counting.levels import (
     PairScratch,
@@ -76,6 +84,7 @@ class ThreadEngine:
         self._state = make_state(plan, docs, len(loss.hinges.tau))
         sizes = np.diff(data.query_ptr)
         row_bytes = max(1, self.n_entries * X.dtype.itemsize // data.n_docs)
+        self.largest_query = int(sizes.max())
         self._block_rows = max(1, BLOCK_BYTES // row_bytes)
         largest = max(int(sizes.max()), self._block_rows)
         self._fused = int(sizes.max()) * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
@@ -102,24 +111,19 @@ class ThreadEngine:
 
     def scores(self, w: Vector) -> Vector:
         """``Xw``, in the data's row order."""
-        out = np.empty(self.data.n_docs)
-        run(matvec, [(self._X, a, b, w, out[a:b]) for a, b in self._row_ranges()],
-            self.n_threads)  # fmt: skip
-        return out
+        return multiply(self.data.X, w, self.n_threads)
 
     def hessian(self, n_rows: int | None = None) -> Vector:
         """The Hessian as a matrix, exact or estimated from queries with about `n_rows` rows.
 
-        The sampled queries lie evenly in the order of `RankingData.query_sums`, so the
+        The sampled queries lie evenly in the order of `RankingData.query_keys`, so the
         sample depends neither on the order of the rows nor on the names of the queries.
         The estimate is scaled by the curvature that the sample holds of the whole.
         """
         queries = self._sample(n_rows)
         starts = np.concatenate([[0], np.cumsum(np.diff(self.data.query_ptr)[queries])])
-        tasks = [
-            (queries[a:b], scratch)
-            for (a, b), scratch in zip(split(starts, self.n_threads), self._scratch, strict=False)
-        ]
+        parts = split(starts, len(self._scratch))  # at most as many parts
+        tasks = [(queries[a:b], self._scratch[k]) for k, (a, b) in enumerate(parts)]
         with blas_threads(1):  # each of our threads multiplies its own part
             total = np.sum(run(self._hessian_of, tasks, self.n_threads), axis=0)
         if len(queries) < self.data.n_queries:
@@ -164,19 +168,10 @@ class ThreadEngine:
         return losses
 
     def _run_rows(self, kernel: Any, u: Vector) -> None:
-        tasks = [
-            (self._X, a, b, u[a:b], partial)
-            for (a, b), partial in zip(self._row_ranges(), self._partial, strict=False)
-        ]
+        ranges = row_ranges(self.data.X, self.n_threads)  # at most as many as there are partials
+        tasks = [(self._X, a, b, u[a:b], self._partial[k]) for k, (a, b) in enumerate(ranges)]
         self._partial[:] = 0.0
         run(kernel, tasks, self.n_threads)
-
-    def _row_ranges(self) -> list[tuple[int, int]]:
-        X = self.data.X
-        if sparse.issparse(X):
-            return split(X.indptr, self.n_threads)
-        edges = np.linspace(0, self.data.n_docs, self.n_threads + 1).astype(int)
-        return [(a, b) for a, b in pairwise(edges) if a < b]
 
     def _collect(self) -> Vector:
         """Add the threads' parts in a fixed order."""
@@ -194,7 +189,7 @@ class ThreadEngine:
         if n_rows is None or n_rows >= rows:
             return alive
         n_queries = max(1, round(len(alive) * n_rows / rows))
-        by_content = alive[np.argsort(self.data.query_sums[alive], kind="stable")]
+        by_content = alive[np.argsort(self.data.query_keys[alive], kind="stable")]
         picks = ((np.arange(n_queries) + 0.5) * len(alive) / n_queries).astype(np.int64)
         return np.sort(by_content[picks])
 

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.ranking import RankingData, check_finite, group_by_query
+from .._rows import multiply
+from .._threads import resolve_threads
+from ..data.ranking import RankingData, check_finite, check_matrix, group_by_query
 from ..errors import DataError
 from ..metrics import ndcg
 
@@ -51,7 +53,8 @@ class LinearRanker(BaseEstimator):
         X = validate_data(
             self, X, reset=False, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False
         )
-        scores = X @ self.coef_
+        X = check_matrix(X)
+        scores = multiply(X, self.coef_, getattr(self, "n_threads", None))
         if not np.isfinite(scores).all():
             check_finite(X, None)
         return scores
@@ -116,4 +119,5 @@ class LinearRanker(BaseEstimator):
             feature_names=getattr(self, "feature_names_in_", None),
             sample_weight=sample_weight,
             query_weight=query_weight,
+            n_threads=resolve_threads(self.n_threads),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..path import C_GRID
 from ..solvers import Result, Step
 from ..training import Criterion, Fold, Trainer, Training
 from .base import LinearRanker
+from .model_selection import QueryKFold
 
 
 class _BaseRankSVM(LinearRanker):
@@ -38,7 +40,7 @@ class _BaseRankSVM(LinearRanker):
 
     def _store(self, training: Training, data: RankingData) -> None:
         result = training.result
-        if not result.converged:
+        if not result.converged and not training.interrupted:
             warnings.warn(result.message, NotConvergedWarning, stacklevel=3)
         self.coef_ = result.coef
         self.result_ = result
@@ -46,6 +48,8 @@ class _BaseRankSVM(LinearRanker):
         self.n_iter_ = max(1, result.n_iter)
         self.n_pairs_ = training.n_pairs
         self.n_queries_ = data.n_queries
+        if training.interrupted:  # all is stored, but whoever pressed Ctrl-C wants to stop
+            raise KeyboardInterrupt(result.message)
 
 
 class RankSVM(_BaseRankSVM):
@@ -231,7 +235,12 @@ class RankSVMCV(_BaseRankSVM):
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         trainer = self._trainer(criterion=Criterion(self.metric))
         if valid is not None:
-            held_out = RankingData(*valid)
+            if len(valid) != 3 or (qid is not None and valid[2] is None):
+                raise DataError(
+                    "valid must be (X, y, qid), with qid as here; if all of its rows belong to one "
+                    "query, pass qid=np.zeros(len(y))"
+                )
+            held_out = RankingData(*valid, n_threads=resolve_threads(self.n_threads))
             if held_out.n_features != data.n_features:
                 raise DataError(
                     f"valid has {held_out.n_features} features but X has {data.n_features}"
@@ -247,8 +256,10 @@ class RankSVMCV(_BaseRankSVM):
 
     def _folds(self, data: RankingData) -> int | Iterable[Fold]:
         """What `Trainer.train_by_folds` takes; splitters see the caller's rows, and queries."""
-        if isinstance(self.cv, int):
-            return self.cv
+        if self.cv is None or isinstance(self.cv, Integral):
+            return 5 if self.cv is None else int(self.cv)
+        if isinstance(self.cv, QueryKFold):
+            return self.cv.get_n_splits()
         here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
         query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
         folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))

@@ -110,11 +110,14 @@ def curve_query(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-unt
     """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
-    x = scratch.values[:1] if weighted else v.reshape((1, n))
+    x = scratch.values[:1]
+    centre = 0.0  # as above: H does not see what all documents of a query share
     for i in range(n):
-        if weighted:
-            x[0, i] = plan.weight[first + i] * v[i]
-        out[i] = state.curvature[first + i] * v[i]
+        centre += v[i] / n
+    for i in range(n):
+        value = v[i] - centre
+        x[0, i] = plan.weight[first + i] * value if weighted else value
+        out[i] = state.curvature[first + i] * value
     factor = -2.0 * plan.query_weight[q]
     sums = out.reshape((1, n))
     add_pair_sums(plan, state, q, x, hinges.second, factor, scratch.table, sums)

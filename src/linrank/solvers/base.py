@@ -57,9 +57,9 @@ class Solver:
     _started: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.tol < 1:
+        if not isinstance(self.tol, float | int | np.number) or not 0 < self.tol < 1:
             raise DataError(f"tol is {self.tol!r}; expected a number between 0 and 1")
-        if self.max_iter < 1 or int(self.max_iter) != self.max_iter:
+        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
             raise DataError(f"max_iter is {self.max_iter!r}; expected a whole number of at least 1")
 
     def solve(self, problem: Problem, w0: Vector | None = None) -> Result:
@@ -67,7 +67,7 @@ class Solver:
         self._started = time.perf_counter()
         self.problem = problem
         self._history = []
-        before = problem.n_products, problem.n_evaluations
+        self._products_before, evaluations_before = problem.n_products, problem.n_evaluations
         start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
         self.point = Iterate(start, np.inf, np.full_like(start, np.inf))
         self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # until known: Ctrl-C may come first
@@ -85,8 +85,8 @@ class Solver:
             objective=self.point.value,
             gradient_norm=self._relative_norm(),
             n_iter=max(0, len(self._history) - 1),
-            n_products=problem.n_products - before[0],
-            n_evaluations=problem.n_evaluations - before[1],
+            n_products=problem.n_products - self._products_before,
+            n_evaluations=problem.n_evaluations - evaluations_before,
             seconds=time.perf_counter() - self._started,
             history=self._history,
         )
@@ -99,7 +99,7 @@ class Solver:
             len(self._history),
             self.point.value,
             self._relative_norm(),
-            self.problem.n_products,
+            self.problem.n_products - self._products_before,
             time.perf_counter() - self._started,
         )
         self._history.append(step)

@@ -18,6 +18,7 @@ DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and fact
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 ROWS_PER_FEATURE = 160  #: rows of the Hessian sample per feature, where they can be afforded
 SAMPLE_COST = 10  #: what sampling the Hessian may cost, in Hessian products
+FREE_ROWS = 2048  #: a sample of so many rows is always affordable
 REFRESH = 2  #: a preconditioner that needs more products than this is made anew
 MAX_PRODUCTS = 250  #: of one Newton step
 GAP = 0.01  #: the estimated distance to the optimum must be below this part of ε·f
@@ -40,15 +41,18 @@ class Newton(Solver):
 
     def _minimise(self) -> Status:
         precondition = None
-        for _ in range(self.max_iter):
+        for iteration in range(self.max_iter + 1):
             if precondition is None:
                 precondition = make_preconditioner(self.problem)
             decrement = 0.5 * float(self.point.gradient @ precondition(self.point.gradient))
             if self._gradient_is_small() and decrement <= GAP * self.tol * self.point.value:
                 return Status.CONVERGED
+            if iteration == self.max_iter:
+                break
             step, n_products = self._conjugate_gradients(precondition)
             if not self._line_search(step):
-                return Status.PRECISION
+                hidden = decrement <= ROUNDING * abs(self.point.value)
+                return Status.PRECISION if hidden else Status.STUCK
             self._record()
             if n_products > REFRESH:
                 precondition = None
@@ -106,7 +110,8 @@ def make_preconditioner(problem: Problem) -> Preconditioner:
     d = problem.n_features
     # Per entry, a row of the sample costs about 30 + d/8 times what it costs in a product.
     affordable = int(SAMPLE_COST * problem.n_entries / (d * (30 + d / 8)))
-    if d > DENSE_LIMIT or affordable < d:
+    affordable = max(affordable, FREE_ROWS)
+    if d > DENSE_LIMIT or affordable < max(d, problem.engine.largest_query / 2):
         inverse = 1.0 / problem.hessian_diagonal()
         return lambda v: inverse * v
     return invert(problem.hessian(min(affordable, ROWS_PER_FEATURE * d)))
@@ -118,7 +123,9 @@ def invert(P: Vector) -> Preconditioner:
     The scaling is what makes the factor useful when features range over many orders of
     magnitude.
     """
-    scale = 1.0 / np.sqrt(np.diag(P))
+    diagonal = np.diag(P)
+    floor = np.finfo(float).eps * max(1.0, float(diagonal.max()))
+    scale = 1.0 / np.sqrt(np.maximum(diagonal, floor))  # rounding can make one negative
     P = P * scale
     P *= scale[:, None]
     factor = _cholesky(P)

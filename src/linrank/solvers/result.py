@@ -15,6 +15,7 @@ class Status(enum.Enum):
 
     CONVERGED = "The stopping rule is met."
     PRECISION = "The objective cannot be lowered further in double precision."
+    STUCK = "No step along the Newton direction lowers the objective: rounding hides the slope."
     MAX_ITER = "The largest number of iterations was reached before the stopping rule was met."
     INTERRUPTED = "Interrupted; these are the best weights so far."
 
