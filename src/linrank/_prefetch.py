@@ -1,7 +1,4 @@
-"""Asking memory for data before it is needed: one machine instruction, through LLVM.
-
-Without compilation these functions do nothing, which changes no result.
-"""
+"""Asking memory for data before it is needed: one machine instruction, through LLVM."""
 
 from __future__ import annotations
 
@@ -16,11 +13,10 @@ CACHE_LINE = 64  #: bytes
 
 
 def prefetch_row(X: Any, i: int) -> None:
-    """Have row i of a matrix brought into the cache, without waiting for it."""
+    """Have row i of a dense X brought into the cache, without waiting for it.
 
-
-def prefetch_range(array: Any, first: int, last: int) -> None:
-    """Have ``array[first:last]`` brought into the cache, without waiting for it."""
+    Without compilation this does nothing, which changes no result.
+    """
 
 
 @overload(prefetch_row)
@@ -29,31 +25,19 @@ def _overload_prefetch_row(X, i):  # type: ignore[no-untyped-def]
 
     def prefetch(X, i):  # type: ignore[no-untyped-def]
         for f in range(0, X.shape[1], step):
-            _prefetch(X, (i, f))
-
-    return prefetch
-
-
-@overload(prefetch_range)
-def _overload_prefetch_range(array, first, last):  # type: ignore[no-untyped-def]
-    step = CACHE_LINE * 8 // array.dtype.bitwidth
-
-    def prefetch(array, first, last):  # type: ignore[no-untyped-def]
-        for i in range(first, last, step):
-            _prefetch(array, (i,))
+            _prefetch(X, i, f)
 
     return prefetch
 
 
 @intrinsic
-def _prefetch(typing_context, array, index):  # type: ignore[no-untyped-def]
-    """``llvm.prefetch`` of the address of ``array[index]``, for reading."""
+def _prefetch(typing_context, X, i, f):  # type: ignore[no-untyped-def]
+    """``llvm.prefetch`` of the address of ``X[i, f]``, for reading."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
-        indices = cgutils.unpack_tuple(builder, arguments[1])
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
         address = cgutils.get_item_pointer(
-            context, builder, signature.args[0], struct, indices, wraparound=False
+            context, builder, signature.args[0], array, arguments[1:], wraparound=False
         )
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
@@ -62,4 +46,4 @@ def _prefetch(typing_context, array, index):  # type: ignore[no-untyped-def]
         builder.call(function, [builder.bitcast(address, pointer), read, locality, data])
         return context.get_dummy_value()
 
-    return types.void(array, index), generate
+    return types.void(X, i, f), generate

@@ -14,7 +14,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._jit import njit
+from ._jit import FAST, njit
 from ._prefetch import prefetch_row
 from ._threads import resolve_threads, run, split
 
@@ -87,7 +87,6 @@ def _rmatvec_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
             out[X.indices[e]] += u[i - first] * X.data[e]
 
 
-@njit(fast=True)
 def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
     # Both at once: the rows behind come from the cache while those ahead come from memory.
     n = min(last - first, next_last - next_first)
@@ -103,7 +102,6 @@ def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type
     _rmatvec_dense(X, first + n, last, u[n:], out)
 
 
-@njit(fast=True)
 def _advance_csr(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
     _rmatvec_csr(X, first, last, u, out)
     _matvec_csr(X, next_first, next_last, v, s)
@@ -145,12 +143,9 @@ def advance(
     kernel(X, first, last, u, out, next_first, next_last, v, s)
 
 
-@overload(advance)
+@overload(advance, jit_options={"fastmath": FAST, "error_model": "numpy"})
 def _overload_advance(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
-    kernel = _advance_csr if isinstance(X, types.BaseNamedTuple) else _advance_dense
-    return lambda X, first, last, u, out, next_first, next_last, v, s: kernel(
-        X, first, last, u, out, next_first, next_last, v, s
-    )
+    return _advance_csr if isinstance(X, types.BaseNamedTuple) else _advance_dense
 
 
 def _by_storage(dense: Any, csr: Any, doc: str) -> Any:

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from .._prefetch import prefetch_range
 from .._sort import sort_by_key
 from .._threads import run, split
 
@@ -158,7 +157,14 @@ def plan_pairs(
         for a, b in split(query_ptr, n_threads)
     ]
     run(_rank_labels, tasks, n_threads)
-    n_nodes, n_positions = _count_nodes(query_ptr, level, n_levels)
+    layers, radix = _layers_and_radix(n_levels)
+    has_pairs = n_levels > 1
+    n_used = np.add.reduceat(level >= 0, query_ptr[:-1], dtype=np.int64)
+    spans = [radix**depth for depth in range(1, int(layers.max()) + 1)]
+    n_nodes = sum(
+        int((-(-n_levels // span))[has_pairs & (depth <= layers)].sum())
+        for depth, span in enumerate(spans, 1)
+    )
     plan = PairPlan(
         query_ptr=query_ptr,
         level=level,
@@ -167,8 +173,8 @@ def plan_pairs(
         query_nodes=np.empty(n_queries + 1, np.int64),
         nodes=np.empty((n_nodes + 1, 4), np.int64),
     )
-    docs = np.empty(n_positions, np.uint32)
-    _lay_out_nodes(plan, n_levels, docs)
+    docs = np.empty(int((n_used * layers)[has_pairs].sum()), np.uint32)
+    _lay_out_nodes(plan, n_levels, layers, radix, docs)
     return plan, docs, mass
 
 
@@ -207,38 +213,25 @@ def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, ma
         mass[q, 1] = total
 
 
-@njit(inner=True)
-def _layers_and_radix(k):  # type: ignore[no-untyped-def]
-    """The fewest digits that can number k levels, and the smallest radix that then does."""
-    layers, reach = 1, RADIX
-    while reach < k:
-        layers, reach = layers + 1, reach * RADIX
-    radix = 2
-    while radix**layers < k:
-        radix += 1
+def _layers_and_radix(k: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For k levels: the fewest digits that can number them, and the smallest radix that does.
+
+    Examples
+    --------
+    >>> _layers_and_radix(np.array([2, 9, 10, 82]))
+    (array([1, 1, 2, 3]), array([2, 9, 4, 5]))
+    """
+    layers = np.ones_like(k)
+    while (short := RADIX**layers < k).any():
+        layers += short
+    radix = np.full_like(k, 2)
+    while (short := radix**layers < k).any():
+        radix += short
     return layers, radix
 
 
 @njit
-def _count_nodes(query_ptr, level, n_levels):  # type: ignore[no-untyped-def]
-    n_nodes, n_positions = 0, 0
-    for q in range(len(n_levels)):
-        k = n_levels[q]
-        if k < 2:
-            continue
-        n = 0
-        for i in range(query_ptr[q], query_ptr[q + 1]):
-            n += level[i] >= 0
-        layers, radix = _layers_and_radix(k)
-        n_positions += n * layers
-        for layer in range(layers):
-            span = radix ** (layers - layer)
-            n_nodes += (k + span - 1) // span
-    return n_nodes, n_positions
-
-
-@njit
-def _lay_out_nodes(plan, n_levels, docs):  # type: ignore[no-untyped-def]
+def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-untyped-def]
     """Fill the plan's nodes, and put the documents of each query into its first node.
 
     The node of a document in a further layer follows from its level: the layer's first
@@ -251,7 +244,7 @@ def _lay_out_nodes(plan, n_levels, docs):  # type: ignore[no-untyped-def]
         k = n_levels[q]
         if k < 2:
             continue
-        layers, radix = _layers_and_radix(k)
+        layers, radix = n_layers[q], radices[q]
         level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
         for layer in range(layers):
             span = radix ** (layers - layer)
@@ -337,18 +330,6 @@ def mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untype
                 # Row 0 is all zeros, and the last row minus itself is zero: no partners there.
                 above[p] = high * width + digit if digit < levels - 1 else 0
                 below[p] = (low if digit > 0 else n) * width + levels - 2 + digit
-
-
-@njit(inner=True)
-def prefetch_state(plan, state, q0, q1):  # type: ignore[no-untyped-def]
-    """Have the state of the queries q0, …, q1 − 1 brought into the cache."""
-    a, b = plan.nodes[plan.query_nodes[q0], START], plan.nodes[plan.query_nodes[q1], START]
-    prefetch_range(state.docs, a, b)
-    prefetch_range(state.digit, a, b)
-    for t in range(len(state.above)):
-        prefetch_range(state.above[t], a, b)
-        prefetch_range(state.below[t], a, b)
-    prefetch_range(state.curvature, plan.query_ptr[q0], plan.query_ptr[q1])
 
 
 @njit(fast=True, inner=True)

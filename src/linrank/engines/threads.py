@@ -30,13 +30,7 @@ from .._rows import (
     row_ranges,
 )
 from .._threads import blas_threads, resolve_threads, run, split
-from ..counting.levels import (
-    PairScratch,
-    make_scratch,
-    make_state,
-    plan_pairs,
-    prefetch_state,
-)
+from ..counting.levels import PairScratch, make_scratch, make_state, plan_pairs
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..losses.pairwise import PairwiseLoss, curve_query, linearize_query
@@ -254,7 +248,6 @@ def _walk_blocks(X, plan, state, hinges, linearize, q0, q1, block_rows, v, scrat
         loss += _walk_queries(plan, state, hinges, linearize, q, end, s[:n], u[:n], scratch)
         q, end = _next_block(plan, end, q1, block_rows)
         next_first, next_last = plan.query_ptr[q], plan.query_ptr[end]
-        prefetch_state(plan, state, q, end)
         advance(X, first, last, u, out, next_first, next_last, v, s)
         first, last = next_first, next_last
     return loss
