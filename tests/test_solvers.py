@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reference
-from linrank import DataError, RankingData
+from linrank import DataError, RankingData, pairwise_accuracy
 from linrank.path import C_GRID, make_problem, regularization_path
 from linrank.solvers import SOLVERS, Status, make_solver
 from problems import KINDS, as_form, make_problem_arrays
@@ -211,6 +211,15 @@ def test_path_equals_single_fits(solver):
     for C, coef in zip(path.Cs, path.coefs, strict=True):
         single = make_solver(solver, tol=1e-9).solve(problem.with_C(C)).coef
         np.testing.assert_allclose(coef, single, rtol=1e-5, atol=1e-8)
+
+
+def test_path_is_evaluated_on_other_data():
+    X, y, qid = make_problem_arrays("five levels")
+    other = RankingData(*make_problem_arrays("five levels", seed=1))
+    path = regularization_path(make_problem(RankingData(X, y, qid)), [0.01, 1.0])
+    found = path.evaluate(other, "pairwise-accuracy")
+    by_hand = [pairwise_accuracy(other.y, other.X @ coef, other.qid) for coef in path.coefs]
+    np.testing.assert_allclose(found, by_hand)
 
 
 def test_path_is_cut_short_by_an_interrupt():

@@ -185,6 +185,26 @@ def test_foreign_folders_are_left_alone(tmp_path):
 # Damaged stores
 
 
+@pytest.mark.parametrize("interrupted", ["before", "between"])
+def test_ctrl_c_while_a_store_is_replaced_keeps_the_old_one(interrupted, tmp_path, monkeypatch):
+    """Two renames: the old store out of the way, the new one into its place."""
+    save_store(RankingData(np.eye(2), [0, 1]), tmp_path / "store")
+    rename = Path.rename
+
+    def interrupt(self, target):
+        moves_old = self.name == "store"
+        if moves_old == (interrupted == "before") and not self.name.endswith(".old"):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save_store(RankingData(np.eye(3), [0, 1, 2]), tmp_path / "store")
+    monkeypatch.undo()
+    assert open_store(tmp_path / "store").n_docs == 2
+    assert os.listdir(tmp_path) == ["store"]
+
+
 @pytest.fixture
 def sound(tmp_path):
     data = RankingData(
@@ -227,7 +247,12 @@ def test_every_short_file_is_noticed(n_bytes, sound):
         ("sound", "query_ptr", np.array([0, 2, 5]), "query_ptr.npy does not fit"),
         ("sound", "query_ptr", np.array([0, 4, 4]), "query_ptr.npy does not fit"),
         ("sound", "comments_ptr", np.array([0, 1, 2, 3, 4]), "comments_ptr.npy does not fit"),
+        ("sound", "y", np.array([1.0, 0, np.nan, 0]), "y.npy holds labels that are not finite"),
+        ("sound", "order", np.array([0, 0, 1, 2]), "order.npy is not an order of rows"),
         ("sparse", "X_indptr", np.array([0, 1, 2, 3, 9]), "X_indptr.npy does not fit"),
+        ("sparse", "X_indptr", np.array([0, 3, 2, 3, 4]), "X_indptr.npy does not fit"),
+        ("sparse", "X_indices", np.array([0, 1, 2, 4], np.int32), "names features that are not"),
+        ("sparse", "X_indices", np.array([0, -1, 2, 3], np.int32), "names features that are not"),
     ],
 )
 def test_arrays_that_do_not_fit(kind, name, array, message, sound):
@@ -245,6 +270,7 @@ def test_arrays_that_do_not_fit(kind, name, array, message, sound):
         ({"n_features": 5}, "the store is damaged: X has a wrong shape"),
         ({"feature_names": ["a"]}, "the store is damaged: feature_names has 1 entries"),
         ({"index_base": 2}, "the store is damaged: "),
+        ({"index_base": -1}, "the store is damaged: "),
         ({"arrays": None}, "the store is damaged: "),
         ({"arrays": {"../x": "<f8 1"}}, "the store is damaged: it has an unknown array '../x'"),
         ({"arrays": {}}, "the store is damaged: 'y' is missing"),
