@@ -10,7 +10,8 @@ from scipy.optimize import approx_fprime
 
 import reference
 from linrank import RankingData
-from linrank.counting.levels import LEVELS, RADIX, START, plan_pairs
+from linrank.counting.plan import LEVELS, START, plan_pairs, rank_labels
+from linrank.counting.tables import RADIX
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
 from linrank.losses.pairwise import SQUARED_HINGE, PairwiseLoss
@@ -159,8 +160,10 @@ def test_every_pair_lies_in_one_node(k):
     """Two documents are told apart by the digits of exactly one node, in the right order."""
     rng = np.random.default_rng(k)
     y = rng.integers(0, k, 40).astype(float)
-    plan, docs, mass = plan_pairs(y, np.array([0, 40]), None, np.ones(1), n_threads=1)
-    assert mass[0, 0] == len(reference.preference_pairs(y, np.zeros(40)))
+    data = RankingData(np.zeros((40, 1)), y)
+    levels = rank_labels(data, np.ones(1), n_threads=1)
+    plan, docs = plan_pairs(data, np.ones(1), levels, RADIX, None)
+    assert levels.mass[0, 0] == len(reference.preference_pairs(y, np.zeros(40)))
     engine, _ = make_engine(np.zeros((40, 1)), y, np.zeros(40))
     engine.value_grad(np.zeros(1))
     state = engine._state

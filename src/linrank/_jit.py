@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.extending import overload
 
 CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
 
@@ -58,3 +59,20 @@ def njit(
         except RuntimeError:  # numba found no folder that it could write a cache to
             pass
     return numba.njit(**options)(function)
+
+
+def by_type(position: int, kernels: dict[type, Any]) -> Any:
+    """One function for several kernels, chosen by the NamedTuple that an argument is.
+
+    The choice is made when the calling kernel is compiled, so it costs nothing at run time.
+    """
+
+    def function(*args):  # type: ignore[no-untyped-def]
+        return kernels[type(args[position])](*args)
+
+    def choose(*args):  # type: ignore[no-untyped-def]
+        kernel = kernels[args[position].instance_class]
+        return lambda *args: kernel(*args)
+
+    overload(function)(choose)
+    return function

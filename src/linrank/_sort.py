@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
 from ._jit import njit
+from ._threads import run
 
 RUN = 12  #: lists up to this length are sorted by insertion
 
@@ -62,3 +68,65 @@ def _merge(keys, docs, a, middle, last, out):  # type: ignore[no-untyped-def]
         docs[out] = docs[b]
         b += 1
         out += 1
+
+
+# One long list, shared among threads ---------------------------------------------------------
+
+
+def sort_in_threads(
+    keys: NDArray[np.float64],
+    docs: NDArray[np.uint32],
+    tmp_keys: NDArray[np.float64],
+    tmp_docs: NDArray[np.uint32],
+    n_threads: int,
+) -> None:
+    """`sort_by_key` of a long list: parts are sorted side by side, then merged side by side.
+
+    Two sorted parts are merged by all threads at once: the merged list is cut into equal
+    pieces, and a binary search finds where in the two parts each piece begins.
+
+    Examples
+    --------
+    >>> keys, docs = np.array([0.3, 0.1, 0.2]), np.arange(3, dtype=np.uint32)
+    >>> sort_in_threads(keys, docs, np.empty(6), np.empty(6, np.uint32), n_threads=2)
+    >>> docs.tolist()
+    [1, 2, 0]
+    """
+    n = len(docs)
+    edges = [n * k // n_threads for k in range(n_threads + 1)]
+    parts = [(keys, docs, tmp_keys, tmp_docs, a, b) for a, b in pairwise(edges)]
+    run(_sort_part, parts, n_threads)
+    while len(edges) > 2:
+        tasks = []
+        for a, middle, last in zip(edges[:-2:2], edges[1:-1:2], edges[2::2], strict=True):
+            cuts = [(last - a) * k // n_threads for k in range(n_threads + 1)]
+            tasks += [(keys, docs, tmp_docs, a, middle, last, *cut) for cut in pairwise(cuts)]
+        run(_merge_piece, tasks, n_threads)
+        merged = edges[-1] if len(edges) % 2 else edges[-2]
+        docs[:merged] = tmp_docs[:merged]
+        edges = edges[::2] if len(edges) % 2 else [*edges[::2], edges[-1]]
+
+
+@njit
+def _sort_part(keys, docs, tmp_keys, tmp_docs, a, b):  # type: ignore[no-untyped-def]
+    sort_by_key(keys, docs[a:b], tmp_keys[2 * a : 2 * b], tmp_docs[2 * a : 2 * b])
+
+
+@njit
+def _merge_piece(keys, docs, out, a, middle, last, first, end):  # type: ignore[no-untyped-def]
+    """Places first, …, end − 1 of the merged lists docs[a:middle] and docs[middle:last]."""
+    low, high = max(0, first - (last - middle)), min(first, middle - a)
+    while low < high:  # how many of the first `first` come from the first list
+        mine = (low + high) // 2
+        if keys[docs[a + mine]] <= keys[docs[middle + first - mine - 1]]:
+            low = mine + 1
+        else:
+            high = mine
+    left, right = a + low, middle + first - low
+    for p in range(a + first, a + end):
+        if right == last or (left < middle and keys[docs[left]] <= keys[docs[right]]):
+            out[p] = docs[left]
+            left += 1
+        else:
+            out[p] = docs[right]
+            right += 1

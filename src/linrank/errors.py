@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 
 class LinrankError(Exception):
     """Base of every error that linrank raises on purpose."""
@@ -17,3 +20,16 @@ class FileFormatError(DataError):
 
 class NotConvergedWarning(UserWarning):
     """The solver stopped before its stopping rule was met; the message says where it stands."""
+
+
+def choice(name: str, value: Any, known: Iterable[Any], more: str = "") -> None:
+    """Refuse a value that is none of the known ones, which the message lists.
+
+    Examples
+    --------
+    >>> choice("pairs", "all", ["all", "adjacent"])
+    """
+    known = list(known)
+    if not any(value is other or (isinstance(value, str) and value == other) for other in known):
+        listed = ", ".join(repr(other) for other in known) + (f" {more}" if more else "")
+        raise DataError(f"{name} is {value!r}; known choices are {listed}")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._rows import multiply
+from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData
 from .engines.threads import ThreadEngine
 from .errors import DataError
@@ -78,11 +79,15 @@ def make_problem(
     C: float = 1.0,
     *,
     loss: str = "squared_hinge",
+    counting: str = "auto",
+    preferences: Preferences = ALL_PAIRS,
     normalize: str | None = None,
     n_threads: int | None = None,
 ) -> Problem:
     """The problem of ranking the data, with its weights."""
-    engine = ThreadEngine(data, get_loss(loss), normalize, n_threads)
+    engine = ThreadEngine(
+        data, get_loss(loss), normalize, n_threads, counting=counting, preferences=preferences
+    )
     if engine.n_pairs == 0:
         raise DataError(
             "there is no pair to learn from: within every query all labels are equal "
@@ -98,6 +103,7 @@ def regularization_path(
     tol: float = 1e-3,
     solver: str = "auto",
     max_iter: int = 1000,
+    seed: int = 0,
     callback: Callable[[float, Step], None] | None = None,
 ) -> RegularizationPath:
     """Solve a problem for each C in increasing order, starting from the solution before.
@@ -109,6 +115,8 @@ def regularization_path(
     Cs : sequence of float
     tol, solver, max_iter
         See `linrank.RankSVM`.
+    seed : int
+        For stochastic solvers.
     callback : callable, optional
         Called with C and a `Step` after every iteration.
 
@@ -127,7 +135,9 @@ def regularization_path(
     w0 = None
     for C in grid:
         report = None if callback is None else (lambda step, C=C: callback(C, step))
-        method = make_solver(solver, tol=tol, max_iter=max_iter, callback=report)
+        method = make_solver(
+            solver, problem.engine.loss, seed=seed, tol=tol, max_iter=max_iter, callback=report
+        )
         results.append(method.solve(problem.with_C(C), w0))
         w0 = results[-1].coef
         if results[-1].status is Status.INTERRUPTED:

@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._rows import multiply
+from .counting.layout import COUNTINGS
+from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData, rank_by_content, row_keys
-from .errors import DataError
+from .errors import DataError, choice
+from .losses.pairwise import get_loss
 from .metrics import parse_metric
 from .model import LinearModel
 from .path import (
@@ -23,7 +26,7 @@ from .path import (
     regularization_path,
 )
 from .problem import Problem
-from .solvers import Result, Status, Step, make_solver
+from .solvers import Result, Solver, Status, Step, make_solver
 
 Vector = NDArray[np.float64]
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  #: rows to train on, rows held out
@@ -99,8 +102,10 @@ class Trainer:
 
     Parameters
     ----------
-    tol, solver, normalize, max_iter, n_threads
+    loss, tol, solver, counting, normalize, max_iter, seed, n_threads
         See `linrank.RankSVM`.
+    preferences : Preferences
+        Which pairs there are, and what they should look like.
     criterion : Criterion
         What C is chosen by, and what is measured on held-out data.
     callback : callable, optional
@@ -120,16 +125,21 @@ class Trainer:
     True
     """
 
+    loss: str = "squared_hinge"
     tol: float = 1e-3
     solver: str = "auto"
+    counting: str = "auto"
+    preferences: Preferences = ALL_PAIRS
     normalize: str | None = None
     max_iter: int = 1000
+    seed: int = 0
     n_threads: int | None = None
     criterion: Criterion = field(default_factory=Criterion)
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
-        make_solver(self.solver, tol=self.tol, max_iter=self.max_iter)
+        self._solver(None)
+        choice("counting", self.counting, COUNTINGS)
         parse_metric(self.criterion.metric)
 
     def train(
@@ -148,8 +158,7 @@ class Trainer:
         callback = self.callback
         report = None if callback is None else (lambda step: callback(C, step, 0))
         problem = self._problem(data, C)
-        method = make_solver(self.solver, tol=self.tol, max_iter=self.max_iter, callback=report)
-        result = _with_weights([method.solve(problem, w0)])[0]
+        result = _with_weights([self._solver(report).solve(problem, w0)])[0]
         value = None
         if valid is not None:
             value = self.criterion.mean(valid, multiply(valid.X, result.coef, self.n_threads))
@@ -213,15 +222,25 @@ class Trainer:
         interrupted = path.interrupted or last < best
         return replace(training, Cs=Cs, values=means, path=path, interrupted=interrupted)
 
+    def _solver(self, report: Callable[[Step], None] | None) -> Solver:
+        return make_solver(
+            self.solver, get_loss(self.loss), seed=self.seed, tol=self.tol,
+            max_iter=self.max_iter, callback=report,
+        )  # fmt: skip
+
     def _problem(self, data: RankingData, C: float = 1.0) -> Problem:
-        return make_problem(data, C, normalize=self.normalize, n_threads=self.n_threads)
+        return make_problem(
+            data, C, loss=self.loss, counting=self.counting, preferences=self.preferences,
+            normalize=self.normalize, n_threads=self.n_threads,
+        )  # fmt: skip
 
     def _solutions(self, problem: Problem, Cs: Any, fold: int) -> RegularizationPath:
         callback = self.callback
         report = None if callback is None else (lambda C, step: callback(C, step, fold))
         path = regularization_path(
-            problem, Cs, tol=self.tol, solver=self.solver, max_iter=self.max_iter, callback=report
-        )
+            problem, Cs, tol=self.tol, solver=self.solver, max_iter=self.max_iter, seed=self.seed,
+            callback=report,
+        )  # fmt: skip
         results = _with_weights(path.results)
         return RegularizationPath(path.Cs[: len(results)], path.coefs[: len(results)], results)
 
@@ -265,8 +284,13 @@ class Trainer:
     ) -> LinearModel:
         settings = {
             "C": C,
+            "loss": self.loss,
             "tol": self.tol,
             "solver": self.solver,
+            "counting": self.counting,
+            "pairs": self.preferences.pairs,
+            "rescale": self.preferences.rescale,
+            "delta": None if self.preferences.rescale is None else self.preferences.delta,
             "normalize": self.normalize,
             "max_iter": self.max_iter,
         }
@@ -320,6 +344,7 @@ def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, 
         "status": result.status.name.lower(),
         "objective": result.objective,
         "gradient_norm": result.gradient_norm,
+        "duality_gap": result.gap,
         "iterations": result.n_iter,
         "hessian_products": result.n_products,
         "seconds": round(result.seconds, 3),

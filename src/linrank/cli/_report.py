@@ -57,6 +57,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "message": result.message,
         "objective": result.objective,
         "gradient_norm": result.gradient_norm,
+        "duality_gap": result.gap,
         "iterations": result.n_iter,
         "hessian_products": result.n_products,
         "seconds": result.seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 Matrix = Any  #: a C-contiguous ndarray or a scipy CSR array, float32 or float64
 
 MAX_FEATURES = 2**31 - 1
+
+
+class GivenPairs(NamedTuple):
+    """Preferences between rows: the first of each pair is preferred to the second."""
+
+    rows: NDArray[np.int64]
+    weight: NDArray[np.float64] | None
+    margin: NDArray[np.float64] | None
 
 
 class RankingData:
@@ -49,13 +57,20 @@ class RankingData:
         Weight of each document. A pair weighs query × upper document × lower document.
     query_weight : array of shape (n_docs,), optional
         Weight of each document's query: one value within a query.
+    propensity : array of shape (n_docs,), optional
+        The chance that the document was looked at. A pair is divided by that of its upper
+        document, as in counterfactual learning from clicks.
+    margin : array of shape (n_docs,), optional
+        A pair is asked to be margin_i − margin_j apart instead of 1.
     n_threads : int, optional
         Threads for looking through X once; by default all cores.
 
     Attributes
     ----------
     X, y : arrays, grouped by query
-    weight : float64 array of shape (n_docs,) or None
+    weight, propensity, margin : float64 arrays of shape (n_docs,) or None
+    pairs : GivenPairs or None
+        Where preferences are given one by one instead of by labels (see `from_pairs`).
     query_weight : float64 array of shape (n_queries,) or None
     query_ptr : int64 array of shape (n_queries + 1,)
         Query q owns rows ``query_ptr[q]:query_ptr[q + 1]``.
@@ -89,6 +104,8 @@ class RankingData:
         index_base: int = 1,
         sample_weight: Any = None,
         query_weight: Any = None,
+        propensity: Any = None,
+        margin: Any = None,
         n_threads: int | None = None,
     ) -> None:
         X = check_matrix(X)
@@ -105,11 +122,15 @@ class RankingData:
             raise DataError(f"{what} has {len(comments)} entries but X has {X.shape[0]} rows")
         weight = check_weight(sample_weight, X.shape[0], "sample_weight")
         row_weight = check_weight(query_weight, X.shape[0], "query_weight")
+        propensity = check_propensity(propensity, X.shape[0])
+        margin = check_rows(margin, X.shape[0], "margin")
         if order is not None:
             X, y = take_rows(X, order), y[order]
             comments = None if comments is None else comments.take(order)
             weight = None if weight is None else weight[order]
             row_weight = None if row_weight is None else row_weight[order]
+            propensity = None if propensity is None else propensity[order]
+            margin = None if margin is None else margin[order]
         self.X: Matrix = X
         self.y: NDArray[np.float64] = y
         self.query_ptr: NDArray[np.int64] = query_ptr
@@ -119,6 +140,9 @@ class RankingData:
         self.feature_names = check_feature_names(feature_names, X.shape[1])
         self.index_base = index_base
         self.weight: NDArray[np.float64] | None = weight
+        self.propensity: NDArray[np.float64] | None = propensity
+        self.margin: NDArray[np.float64] | None = margin
+        self.pairs: GivenPairs | None = None
         self.query_weight: NDArray[np.float64] | None = None
         if row_weight is not None:
             self.query_weight = one_per_query(row_weight, query_ptr, query_ids)
@@ -130,9 +154,58 @@ class RankingData:
     def from_parts(cls, **parts: Any) -> RankingData:
         """Assemble data whose parts are known to be valid and grouped; nothing is checked."""
         self = cls.__new__(cls)
-        optional = ("order", "comments", "feature_names", "weight", "query_weight")
+        optional = ("order", "comments", "feature_names", "weight", "query_weight",
+                    "propensity", "margin", "pairs")  # fmt: skip
         self.__dict__.update(dict.fromkeys(optional) | {"index_base": 1} | parts)
         return self
+
+    @classmethod
+    def from_pairs(
+        cls,
+        X: Any,
+        pairs: Any,
+        pair_weight: Any = None,
+        margin: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        n_threads: int | None = None,
+    ) -> RankingData:
+        """Documents with preferences given one by one, without labels.
+
+        Documents that are compared, directly or by way of others, make up a query.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+        pairs : integer array of shape (n_pairs, 2)
+            Rows of X: the first is preferred to the second.
+        pair_weight : array of shape (n_pairs,), optional
+        margin : array of shape (n_pairs,), optional
+            How far apart the two scores should be; 1 where it is not given.
+
+        Examples
+        --------
+        >>> data = RankingData.from_pairs(np.eye(4), [[0, 3], [1, 2]])
+        >>> data.qid.tolist(), data.order.tolist()
+        ([0, 0, 1, 1], [0, 3, 1, 2])
+        """
+        from scipy.sparse import csgraph
+
+        X = check_matrix(X)
+        rows = check_pairs(pairs, X.shape[0])
+        links = sparse.coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), (X.shape[0],) * 2)
+        qid = csgraph.connected_components(links, directed=False)[1]
+        data = cls(X, np.zeros(X.shape[0]), qid, feature_names=feature_names, n_threads=n_threads)
+        here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
+        weight = check_weight(pair_weight, len(rows), "pair_weight", "pairs has")
+        data.pairs = GivenPairs(
+            here[rows], weight, check_rows(margin, len(rows), "margin", "pairs has")
+        )
+        return data
+
+    def replace(self, **parts: Any) -> RankingData:
+        """The same data but for some attributes, which are not checked."""
+        return RankingData.from_parts(**(self.__dict__ | parts))
 
     @property
     def n_docs(self) -> int:
@@ -187,6 +260,8 @@ class RankingData:
             index_base=self.index_base,
             weight=None if self.weight is None else self.weight[rows],
             query_weight=None if self.query_weight is None else self.query_weight[query[starts]],
+            propensity=None if self.propensity is None else self.propensity[rows],
+            margin=None if self.margin is None else self.margin[rows],
             query_keys=query_keys(X, query_ptr),
         )
 
@@ -305,22 +380,67 @@ def check_doc_id(doc: object, row: int) -> str:
     return text
 
 
-def check_weight(weight: Any, n_docs: int, name: str) -> NDArray[np.float64] | None:
-    """Bring weights into a float64 vector, finite and not negative, with something to weigh."""
-    if weight is None:
+def check_rows(
+    values: Any, n: int, name: str, whose: str = "X has"
+) -> NDArray[np.float64] | None:
+    """Bring one finite number per row, if given, into a float64 vector."""
+    if values is None:
         return None
     try:
-        weight = np.ascontiguousarray(weight, dtype=np.float64)
+        values = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} cannot be read as numbers: {error}") from None
-    if weight.shape != (n_docs,):
-        raise DataError(f"{name} has shape {weight.shape} but X has {n_docs} rows: one per row")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if values.shape != (n,):
+        raise DataError(f"{name} has shape {values.shape} but {whose} {n} rows: one per row")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise DataError(f"{name}[{bad[0]}] is {values[bad[0]]}; expected finite numbers")
+    return values
+
+
+def check_weight(
+    weight: Any, n: int, name: str, whose: str = "X has"
+) -> NDArray[np.float64] | None:
+    """Bring weights into a float64 vector, finite and not negative, with something to weigh."""
+    weight = check_rows(weight, n, name, whose)
+    if weight is None:
+        return None
+    bad = np.flatnonzero(weight < 0)
     if len(bad):
         raise DataError(f"{name}[{bad[0]}] is {weight[bad[0]]}; weights must be finite and ≥ 0")
     if not weight.any():
         raise DataError(f"{name} is zero everywhere; at least one row must count")
     return weight
+
+
+def check_propensity(propensity: Any, n: int) -> NDArray[np.float64] | None:
+    """Bring the chances of being looked at into a float64 vector, above 0 and at most 1."""
+    propensity = check_rows(propensity, n, "propensity")
+    bad = [] if propensity is None else np.flatnonzero(~((propensity > 0) & (propensity <= 1)))
+    if propensity is not None and len(bad):
+        raise DataError(
+            f"propensity[{bad[0]}] is {propensity[bad[0]]}; expected a chance above 0 and at most 1"
+        )
+    return propensity
+
+
+def check_pairs(pairs: Any, n_docs: int) -> NDArray[np.int64]:
+    """Bring pairs of row numbers into an int64 array of shape (n_pairs, 2)."""
+    pairs = np.asarray(pairs)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+        raise DataError(f"pairs has shape {pairs.shape}; expected (n_pairs, 2), at least one pair")
+    if pairs.dtype.kind not in "iu":
+        raise DataError(f"pairs holds {pairs.dtype}; expected row numbers of X, as integers")
+    pairs = pairs.astype(np.int64)
+    bad = np.flatnonzero(((pairs < 0) | (pairs >= n_docs)).any(axis=1))
+    if len(bad):
+        raise DataError(
+            f"pairs[{bad[0]}] is {pairs[bad[0]].tolist()}; expected row numbers from 0 to {n_docs - 1}"
+        )
+    same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if len(same):
+        raise DataError(f"pairs[{same[0]}] compares row {pairs[same[0], 0]} with itself")
+    return pairs
 
 
 def one_per_query(

@@ -10,6 +10,7 @@ threaded one by one instead.
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Any
 
@@ -29,16 +30,20 @@ from .._rows import (
     rmatvec_squares,
     row_ranges,
 )
+from .._sort import sort_in_threads
 from .._threads import blas_threads, resolve_threads, run, split
-from ..counting.levels import PairScratch, make_scratch, make_state, plan_pairs
+from ..counting.layout import lay_out
+from ..counting.plan import START
+from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..losses.pairwise import PairwiseLoss, curve_query, linearize_query
+from ..losses.pairwise import PairwiseLoss, curve_query, gaps_query, linearize_query
 
 Vector = NDArray[np.float64]
 
 BLOCK_BYTES = 2**19  #: rows of X handled at a time: about a core's second-level cache
 SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads
+LARGE_QUERY = 2**16  #: documents of a query whose sorting is shared among threads
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
 
 
@@ -52,6 +57,10 @@ class ThreadEngine:
     normalize : {None, "pairs", "queries"}
         Divide by the weight of all pairs, or each query's part by the weight of its pairs.
     n_threads : int, optional
+    counting : str
+        How pairs are summed over: one of `linrank.counting.layout.COUNTINGS`.
+    preferences : Preferences
+        Which pairs there are.
     """
 
     def __init__(
@@ -60,6 +69,9 @@ class ThreadEngine:
         loss: PairwiseLoss,
         normalize: str | None = None,
         n_threads: int | None = None,
+        *,
+        counting: str = "auto",
+        preferences: Preferences = ALL_PAIRS,
     ) -> None:
         X = data.X
         self.data = data
@@ -68,24 +80,40 @@ class ThreadEngine:
         n_threads = resolve_threads(n_threads)
         self.n_threads = n_threads if self.n_entries * X.dtype.itemsize > SMALL_BYTES else 1
         self._X = kernel_matrix(X)
-        self._hinges = loss.hinges
-        query_weight = data.query_weight
-        query_weight = np.ones(data.n_queries) if query_weight is None else query_weight
-        plan, docs, mass = plan_pairs(data.y, data.query_ptr, data.weight, query_weight, n_threads)
+        self._layout = lay_out(data, preferences, counting, loss.exact, n_threads)
+        self.counting = self._layout.counting
+        plan, mass = self._layout.plan, self._layout.mass
         self.n_pairs = int(mass[:, 0].sum())
         self.n_empty_queries = int(np.count_nonzero(mass[:, 0] == 0))
-        self._plan = plan._replace(query_weight=_normalize(query_weight, mass[:, 1], normalize))
-        self._state = make_state(plan, docs, len(loss.hinges.tau))
+        self._plan = plan._replace(query_weight=_normalize(plan.query_weight, mass[:, 1], normalize))
         sizes = np.diff(data.query_ptr)
         row_bytes = max(1, self.n_entries * X.dtype.itemsize // data.n_docs)
         self.largest_query = int(sizes.max())
         self._block_rows = max(1, BLOCK_BYTES // row_bytes)
-        largest = max(int(sizes.max()), self._block_rows)
-        self._fused = int(sizes.max()) * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
+        self._fused = self.largest_query * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
         self._chunks = split(data.query_ptr, self.n_threads)
-        self._scratch = [make_scratch(largest) for _ in self._chunks]
-        self._rows = [(np.empty(largest), np.empty(largest)) for _ in self._chunks]
+        self._scratch = [self._layout.make_scratch(self.largest_query) for _ in self._chunks]
         self._partial = np.zeros((self.n_threads, self.n_features))
+        self._set_loss(loss)
+
+    def with_loss(self, loss: PairwiseLoss) -> ThreadEngine:
+        """The same data and pairs with another loss; the two must not be used at one time."""
+        other = copy.copy(self)
+        other._set_loss(loss)
+        return other
+
+    def _set_loss(self, loss: PairwiseLoss) -> None:
+        self.loss = loss
+        self.__dict__.pop("at_zero", None)
+        # Offsets are the margins themselves, so that none is left where 1 was.
+        self._hinges = loss.hinges(shift=-1.0 if len(self._plan.offset) else 0.0)
+        self._state = self._layout.make_state(len(self._hinges.tau))
+
+    def change_loss(self, loss: PairwiseLoss) -> None:
+        """Take a loss of as many hinges; what is known of the order of scores is kept."""
+        state = self._state
+        self._set_loss(loss)
+        self._state = state
 
     @cached_property
     def at_zero(self) -> tuple[float, float]:
@@ -102,6 +130,21 @@ class ThreadEngine:
         """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
         self._walk(v, linearize=False)
         return self._collect()
+
+    def gaps(self, w: Vector) -> Vector:
+        """``Σ_pairs weight·max(0, τ_m − t)`` for each hinge m, at the last w of `value_grad`.
+
+        Duality gaps are made of these sums.
+        """
+        ptr, scores = self.data.query_ptr, self.scores(w)
+        parts = zip(self._chunks, self._scratch, strict=True)
+        found = np.zeros((len(self._chunks), len(self._hinges.tau)))
+        tasks = [
+            (self._plan, self._state, self._hinges, a, b, scores[ptr[a] : ptr[b]], out, scratch)
+            for ((a, b), scratch), out in zip(parts, found, strict=True)
+        ]
+        run(_walk_gaps, tasks, self.n_threads)
+        return found.sum(axis=0)
 
     def scores(self, w: Vector) -> Vector:
         """``Xw``, in the data's row order."""
@@ -121,7 +164,7 @@ class ThreadEngine:
         with blas_threads(1):  # each of our threads multiplies its own part
             total = np.sum(run(self._hessian_of, tasks, self.n_threads), axis=0)
         if len(queries) < self.data.n_queries:
-            mass = np.add.reduceat(self._curvature(), self.data.query_ptr[:-1])
+            mass = np.add.reduceat(self._state.curvature, self.data.query_ptr[:-1])
             sampled = mass[queries].sum()
             total *= mass.sum() / sampled if sampled > 0 else 1.0
         return total
@@ -131,35 +174,50 @@ class ThreadEngine:
 
         They vanish for a feature that no two partners share, and are small for a rare one.
         """
-        self._run_rows(rmatvec_squares, self._curvature())
+        self._run_rows(rmatvec_squares, self._state.curvature)
         return self._collect()
-
-    def _curvature(self) -> Vector:
-        """Per document, the sum of the second derivatives of its active pairs."""
-        weight, curvature = self._plan.weight, self._state.curvature
-        return weight * curvature if len(weight) else curvature
 
     # The three steps of every sum: scores, pairs, X'u -------------------------------------
 
     def _walk(self, v: Vector, linearize: bool) -> list[float]:
         self._partial[:] = 0.0
         known = self._plan, self._state, self._hinges, linearize
-        parts = list(zip(self._chunks, self._scratch, self._rows, self._partial, strict=False))
         if self._fused:
+            parts = zip(self._chunks, self._scratch, self._buffers, self._partial, strict=False)
             tasks: list[Any] = [
-                (self._X, *known, a, b, self._block_rows, v, scratch, *rows, partial)
-                for (a, b), scratch, rows, partial in parts
+                (self._X, *known, a, b, self._block_rows, v, scratch, *buffers, partial)
+                for (a, b), scratch, buffers, partial in parts
             ]
             return run(_walk_blocks, tasks, self.n_threads)
         scores, ptr = self.scores(v), self.data.query_ptr
+        if linearize:
+            self._sort_large_queries(scores)
         u = np.empty_like(scores)
         tasks = [
             (*known, a, b, scores[ptr[a] : ptr[b]], u[ptr[a] : ptr[b]], scratch)
-            for (a, b), scratch, _, _ in parts
+            for (a, b), scratch in zip(self._chunks, self._scratch, strict=True)
         ]
         losses = run(_walk_scores, tasks, self.n_threads)
+        del scores
         self._run_rows(rmatvec, u)
         return losses
+
+    @cached_property
+    def _buffers(self) -> list[tuple[Vector, Vector]]:
+        """Scores and their derivatives of one block of queries, for each thread."""
+        n = max(self.largest_query, self._block_rows)
+        return [(np.empty(n), np.empty(n)) for _ in self._chunks]
+
+    def _sort_large_queries(self, scores: Vector) -> None:
+        """Sort the documents of queries that are many threads' work; kernels find them sorted."""
+        if self.counting == "tables":
+            for q in np.flatnonzero(np.diff(self.data.query_ptr) > LARGE_QUERY):
+                node, nodes = self._plan.query_nodes[q], self._plan.nodes
+                if node < self._plan.query_nodes[q + 1]:
+                    docs = self._state.docs[nodes[node, START] : nodes[node + 1, START]]
+                    keys = scores[self.data.query_ptr[q] : self.data.query_ptr[q + 1]]
+                    scratch = self._scratch[0]
+                    sort_in_threads(keys, docs, scratch.keys, scratch.docs, self.n_threads)
 
     def _run_rows(self, kernel: Any, u: Vector) -> None:
         ranges = row_ranges(self.data.X, self.n_threads)  # at most as many as there are partials
@@ -187,7 +245,7 @@ class ThreadEngine:
         picks = ((np.arange(n_queries) + 0.5) * len(alive) / n_queries).astype(np.int64)
         return np.sort(by_content[picks])
 
-    def _hessian_of(self, queries: NDArray[np.int64], scratch: PairScratch) -> Vector:
+    def _hessian_of(self, queries: NDArray[np.int64], scratch: Any) -> Vector:
         """The part of some queries in the Hessian, X'(MX), a few thousand rows at a time."""
         sizes = np.diff(self.data.query_ptr)[queries]
         n_rows = min(int(sizes.sum()), SAMPLE_ROWS + int(sizes.max()))
@@ -267,6 +325,8 @@ def _walk_queries(plan, state, hinges, linearize, q0, q1, s, u, scratch):  # typ
     """
     loss = 0.0
     first = plan.query_ptr[q0]
+    if linearize:
+        _take_offsets(plan, q0, q1, s)
     for q in range(q0, q1):
         a, b = plan.query_ptr[q] - first, plan.query_ptr[q + 1] - first
         if plan.query_nodes[q] == plan.query_nodes[q + 1]:
@@ -276,6 +336,26 @@ def _walk_queries(plan, state, hinges, linearize, q0, q1, s, u, scratch):  # typ
         else:
             curve_query(plan, state, hinges, q, s[a:b], u[a:b], scratch)
     return loss
+
+
+@njit(inner=True)
+def _take_offsets(plan, q0, q1, s):  # type: ignore[no-untyped-def]
+    """Subtract the documents' offsets, if there are any, from the scores of some queries."""
+    if len(plan.offset) > 0:
+        first = plan.query_ptr[q0]
+        for i in range(first, plan.query_ptr[q1]):
+            s[i - first] -= plan.offset[i]
+
+
+@njit
+def _walk_gaps(plan, state, hinges, q0, q1, s, gaps, scratch):  # type: ignore[no-untyped-def]
+    """Add the pairs' gaps of the queries q0, …, q1 − 1."""
+    _take_offsets(plan, q0, q1, s)
+    first = plan.query_ptr[q0]
+    for q in range(q0, q1):
+        if plan.query_nodes[q] < plan.query_nodes[q + 1]:
+            a, b = plan.query_ptr[q] - first, plan.query_ptr[q + 1] - first
+            gaps_query(plan, state, hinges, q, s[a:b], gaps, scratch)
 
 
 @njit

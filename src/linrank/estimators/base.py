@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import multiply
 from .._threads import resolve_threads
-from ..data.ranking import RankingData, check_finite, check_matrix, group_by_query
+from ..data.ranking import Matrix, RankingData, check_finite, check_matrix, group_by_query
 from ..errors import DataError
 from ..metrics import ndcg
 
@@ -20,14 +21,12 @@ Vector = NDArray[np.float64]
 DTYPES = [np.float64, np.float32]
 
 
-class LinearRanker(BaseEstimator):
-    """Base of the rankers that score by ``X @ coef_``."""
+class Ranker(BaseEstimator):
+    """Base of all rankers; subclasses implement `fit` and `_scores`."""
 
     # Queries travel with the rows: with metadata routing on, no `set_fit_request` is needed.
-    __metadata_request__fit: ClassVar = {"qid": True, "sample_weight": True, "query_weight": True}
+    __metadata_request__fit: ClassVar = {"qid": True, "sample_weight": True}
     __metadata_request__score: ClassVar = {"qid": True, "sample_weight": True}
-
-    coef_: Vector
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -53,11 +52,7 @@ class LinearRanker(BaseEstimator):
         X = validate_data(
             self, X, reset=False, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False
         )
-        X = check_matrix(X)
-        scores = multiply(X, self.coef_, getattr(self, "n_threads", None))
-        if not np.isfinite(scores).all():
-            check_finite(X, None)
-        return scores
+        return self._scores(check_matrix(X))
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
         """The place of each document in its query: 1 is the best.
@@ -103,10 +98,14 @@ class LinearRanker(BaseEstimator):
             )
         return ndcg(y, self.predict(X), qid, k=10)
 
+    def _scores(self, X: Matrix) -> Vector:
+        """The scores of a checked matrix, which may still hold NaN or infinity."""
+        raise NotImplementedError
+
     def _ranking_data(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any, **more: Any
     ) -> RankingData:
-        """Check the arguments of `fit`."""
+        """Check the arguments of `fit`; `more` are others of `RankingData`."""
         X, y = validate_data(
             self, X, y, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False,
             ensure_min_samples=2, y_numeric=True,
@@ -120,4 +119,26 @@ class LinearRanker(BaseEstimator):
             sample_weight=sample_weight,
             query_weight=query_weight,
             n_threads=resolve_threads(self.n_threads),
+            **more,
         )
+
+
+class LinearRanker(Ranker):
+    """Base of the rankers that score by ``X @ coef_``."""
+
+    __metadata_request__fit: ClassVar = {"query_weight": True}
+
+    coef_: Vector
+
+    def _scores(self, X: Matrix) -> Vector:
+        scores = multiply(X, self.coef_, getattr(self, "n_threads", None))
+        if not np.isfinite(scores).all():
+            check_finite(X, None)
+        return scores
+
+
+def library_matrix(X: Matrix) -> Any:
+    """X as other libraries take it: sparse with the narrow indices that scipy would choose."""
+    if not sparse.issparse(X):
+        return X
+    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)

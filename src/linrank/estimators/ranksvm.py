@@ -5,34 +5,42 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import check_cv
+from sklearn.utils.validation import validate_data
 
 from .._threads import resolve_threads
+from ..counting.preferences import Delta, Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError, NotConvergedWarning
 from ..model import LinearModel
 from ..path import C_GRID
 from ..solvers import Result, Step
 from ..training import Criterion, Fold, Trainer, Training
-from .base import LinearRanker
+from .base import DTYPES, LinearRanker
 from .model_selection import QueryKFold
 
 
 class _BaseRankSVM(LinearRanker):
     """What RankSVMs share, however their C is chosen."""
 
+    __metadata_request__fit: ClassVar = {"propensity": True, "margin": True}
+
     result_: Result
     model_: LinearModel
 
     def _trainer(self, **more: Any) -> Trainer:
         return Trainer(
+            loss=self.loss,
             tol=self.tol,
             solver=self.solver,
+            counting=self.counting,
+            preferences=Preferences(self.pairs, self.rescale, self.delta),
             normalize=self.normalize,
             max_iter=self.max_iter,
+            seed=_as_seed(self.random_state),
             n_threads=resolve_threads(self.n_threads),
             callback=_print_step if self.verbose else None,
             **more,
@@ -53,25 +61,44 @@ class _BaseRankSVM(LinearRanker):
 
 
 class RankSVM(_BaseRankSVM):
-    """Linear RankSVM with the squared hinge loss.
+    """Linear RankSVM: squared hinge, hinge, Huber or logistic loss.
 
     Minimises, over all pairs (i, j) of documents of one query with label i above label j,
 
-        ½‖w‖² + C·Σ_(i,j) max(0, 1 − w'(x_i − x_j))²
+        ½‖w‖² + C·Σ_(i,j) ℓ(w'x_i − w'x_j)      with by default   ℓ(t) = max(0, 1 − t)²
 
     (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3) in O(l·d + l log l) per pass for l
-    documents with d features, whatever the number of pairs.
+    documents with d features, whatever the number of pairs. With all rows in one query and two
+    labels, this optimises the AUC.
 
     Parameters
     ----------
     C : float
         The weight of the loss against the penalty. It multiplies the plain sum over pairs,
         as in the papers, unless `normalize` says otherwise.
+    loss : {"squared_hinge", "hinge", "huber", "logistic", "logistic_exact"}
+        max(0, 1 − t)², max(0, 1 − t), quadratic for 0 < t < 1 and linear below, or
+        log(1 + exp(−t)): to within 0.0029 by quadratic pieces, or exactly over listed pairs.
     tol : float
-        ε of the stopping rule ‖g(w)‖ ≤ ε‖g(0)‖.
-    solver : {"auto", "newton", "tron"}
+        ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖, or for ``smoothing`` and ``cutting-planes``
+        a duality gap of at most ε times the objective.
+    solver : {"auto", "newton", "tron", "smoothing", "cutting-planes", "lbfgs", "sgd-pairs", \
+"sgd-queries"}
         ``newton`` preconditions with a sample of the Hessian and also estimates the distance
-        to the optimum before it stops; ``tron`` is the trust-region Newton method of Lee & Lin.
+        to the optimum before it stops; ``tron`` is the trust-region Newton method of Lee & Lin;
+        ``smoothing`` is for the hinge, with a duality gap as certificate, and so are
+        ``cutting-planes`` (any loss); ``lbfgs`` is scipy's; ``sgd-pairs`` and ``sgd-queries``
+        are stochastic, for a rough answer soon. ``auto``: newton, or smoothing for the hinge.
+    counting : {"auto", "tables", "explicit", "two-level", "direct", "selection-tree", \
+"fenwick", "red-black", "red-black-by-score", "avl", "aa"}
+        How to sum over pairs. All give the same numbers; ``auto`` is the fastest.
+    pairs : {"all", "adjacent"}
+        ``adjacent``: only pairs of neighbouring levels of a query.
+    rescale : {None, "margin", "slack"}
+        Ask a pair to be √δ apart instead of 1, or multiply its loss by δ.
+    delta : {"label", "label-squared", "gain", "dcg"} or callable
+        δ of a pair: y_i − y_j, its square, 2^y_i − 2^y_j, or the DCG lost when the two change
+        places in the ideal ranking; or a function of two arrays of labels.
     normalize : {None, "pairs", "queries"}
         Divide the loss by the number of pairs, or the loss of each query by the number of
         its pairs (numbers are weights where weights are given).
@@ -83,6 +110,8 @@ class RankSVM(_BaseRankSVM):
         Start from the weights of the fit before.
     verbose : bool
         Print a line for each iteration.
+    random_state : int, optional
+        Seed of the stochastic solvers; None is 0.
 
     Attributes
     ----------
@@ -110,25 +139,44 @@ class RankSVM(_BaseRankSVM):
         self,
         C: float = 1.0,
         *,
+        loss: str = "squared_hinge",
         tol: float = 1e-3,
         solver: str = "auto",
+        counting: str = "auto",
+        pairs: str = "all",
+        rescale: str | None = None,
+        delta: str | Delta = "label",
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
         warm_start: bool = False,
         verbose: bool = False,
+        random_state: int | None = None,
     ) -> None:
         self.C = C
+        self.loss = loss
         self.tol = tol
         self.solver = solver
+        self.counting = counting
+        self.pairs = pairs
+        self.rescale = rescale
+        self.delta = delta
         self.normalize = normalize
         self.max_iter = max_iter
         self.n_threads = n_threads
         self.warm_start = warm_start
         self.verbose = verbose
+        self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        propensity: Any = None,
+        margin: Any = None,
     ) -> RankSVM:
         """Learn the weights.
 
@@ -144,8 +192,48 @@ class RankSVM(_BaseRankSVM):
             so weight 0 is removal and weight 2 a second copy.
         query_weight : array of shape (n_docs,), optional
             Weight of each document's query: one value within a query.
+        propensity : array of shape (n_docs,), optional
+            The chance that a document was looked at: a pair is divided by that of its upper
+            document, which makes up for clicks that positions prevented.
+        margin : array of shape (n_docs,), optional
+            A pair is asked to be margin_i − margin_j apart instead of 1.
         """
-        data = self._ranking_data(X, y, qid, sample_weight, query_weight)
+        data = self._ranking_data(
+            X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
+        )
+        return self._fit_data(data)
+
+    def fit_pairs(
+        self, X: Any, pairs: Any, pair_weight: Any = None, margin: Any = None
+    ) -> RankSVM:
+        """Learn the weights from preferences that are given one by one, without labels.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+        pairs : integer array of shape (n_pairs, 2)
+            Rows of X: the first is preferred to the second.
+        pair_weight : array of shape (n_pairs,), optional
+        margin : array of shape (n_pairs,), optional
+            How far apart the two scores should be; 1 where it is not given.
+
+        Examples
+        --------
+        >>> ranker = RankSVM().fit_pairs([[1.0], [3.0], [2.0]], pairs=[[1, 2], [2, 0]])
+        >>> ranker.rank([[1.0], [3.0], [2.0]]).tolist()
+        [3, 1, 2]
+        """
+        X = validate_data(
+            self, X, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
+        )
+        names, n_threads = getattr(self, "feature_names_in_", None), resolve_threads(self.n_threads)
+        data = RankingData.from_pairs(
+            X, pairs, pair_weight, margin, feature_names=names, n_threads=n_threads
+        )
+        self.fitted_with_qid_ = False
+        return self._fit_data(data)
+
+    def _fit_data(self, data: RankingData) -> RankSVM:
         w0 = getattr(self, "coef_", None) if self.warm_start else None
         self._store(self._trainer().train(data, self.C, w0=w0), data)
         return self
@@ -167,7 +255,8 @@ class RankSVMCV(_BaseRankSVM):
         The number of folds, an object with ``split(X, y, groups)`` (groups are the queries),
         or pairs of train and test rows. A number means folds of whole queries; where there
         is only one query, folds of its documents.
-    tol, solver, normalize, max_iter, n_threads, verbose
+    loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, verbose, \
+random_state
         See `RankSVM`.
 
     Attributes
@@ -197,22 +286,34 @@ class RankSVMCV(_BaseRankSVM):
         *,
         metric: str = "ndcg@10",
         cv: Any = 5,
+        loss: str = "squared_hinge",
         tol: float = 1e-3,
         solver: str = "auto",
+        counting: str = "auto",
+        pairs: str = "all",
+        rescale: str | None = None,
+        delta: str | Delta = "label",
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
         verbose: bool = False,
+        random_state: int | None = None,
     ) -> None:
         self.Cs = Cs
         self.metric = metric
         self.cv = cv
+        self.loss = loss
         self.tol = tol
         self.solver = solver
+        self.counting = counting
+        self.pairs = pairs
+        self.rescale = rescale
+        self.delta = delta
         self.normalize = normalize
         self.max_iter = max_iter
         self.n_threads = n_threads
         self.verbose = verbose
+        self.random_state = random_state
 
     def fit(
         self,
@@ -221,18 +322,22 @@ class RankSVMCV(_BaseRankSVM):
         qid: Any = None,
         sample_weight: Any = None,
         query_weight: Any = None,
+        propensity: Any = None,
+        margin: Any = None,
         valid: tuple[Any, Any, Any] | None = None,
     ) -> RankSVMCV:
         """Choose C and learn the weights.
 
         Parameters
         ----------
-        X, y, qid, sample_weight, query_weight
+        X, y, qid, sample_weight, query_weight, propensity, margin
             See `RankSVM.fit`.
         valid : tuple (X, y, qid), optional
             Held-out data to choose by; without it, query folds of the data itself.
         """
-        data = self._ranking_data(X, y, qid, sample_weight, query_weight)
+        data = self._ranking_data(
+            X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
+        )
         trainer = self._trainer(criterion=Criterion(self.metric))
         if valid is not None:
             if len(valid) != 3 or (qid is not None and valid[2] is None):
@@ -264,6 +369,14 @@ class RankSVMCV(_BaseRankSVM):
         query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
         folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))
         return ((np.sort(here[train]), np.sort(here[test])) for train, test in folds)
+
+
+def _as_seed(random_state: int | None) -> int:
+    if random_state is None:
+        return 0
+    if not isinstance(random_state, Integral) or random_state < 0:
+        raise DataError(f"random_state is {random_state!r}; expected a whole number from 0, or None")
+    return int(random_state)
 
 
 def _print_step(C: float, step: Step, fold: int) -> None:

@@ -25,21 +25,40 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import njit
-from ..counting.levels import Wanted, add_pair_sums, mark_active, sort_query
-from ..errors import DataError
+from .._jit import by_type, njit
+from ..counting import tables, trees
+from ..counting.explicit import (
+    ExplicitState,
+    curve_explicit,
+    gaps_explicit,
+    linearize_explicit,
+)
+from ..counting.plan import Wanted
+from ..counting.trees import TreeState
+from ..counting.tables import TableState
+from ..counting.two_level import (
+    TwoLevelState,
+    curve_two_level,
+    gaps_two_level,
+    linearize_two_level,
+)
+from ..errors import choice
 
 
 class Hinges(NamedTuple):
     """The table of a loss in the form that the kernels use.
 
-    ``first`` are the sums that value and gradient need: Σ_m c T, (a + 2cτ) N and (a + cτ)τ T
-    of the weights, and c S of the weighted scores. ``second`` is what a product needs: c S.
+    ``counts`` are the sums of weights that value and gradient need: Σ_m c T, (a + 2cτ) N and
+    (a + cτ)τ T. ``values`` is the one of weighted scores, or of the vector of a product: c S.
+    ``exact`` asks for the logistic function itself, which no table holds.
     """
 
     tau: NDArray[np.float64]
-    first: Wanted
-    second: Wanted
+    a: NDArray[np.float64]
+    c: NDArray[np.float64]
+    counts: Wanted
+    values: Wanted
+    exact: bool
 
 
 class PairwiseLoss:
@@ -52,75 +71,204 @@ class PairwiseLoss:
     [4.0, 1.0, 0.0]
     """
 
-    def __init__(self, name: str, hinges: list[tuple[float, float, float]]) -> None:
+    exact = False
+
+    def __init__(self, name: str, table: list[tuple[float, float, float]]) -> None:
         self.name = name
-        tau, a, c = np.array(hinges, dtype=np.float64).T.copy()
-        scale = np.array([c, a + 2 * c * tau, (a + c * tau) * tau, c])
-        first = Wanted(np.array([0, 0, 0, 1]), scale, np.array([1.0, -1.0, 1.0, 1.0]))
-        second = Wanted(np.zeros(1, np.int64), scale[:1].copy(), np.ones(1))
-        self.hinges = Hinges(tau, first, second)
-        self._table = tau, a, c
+        self.table = np.array(table, dtype=np.float64).reshape(-1, 3)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether ℓ has a derivative everywhere."""
+        return not self.table[:, 1].any()
+
+    def hinges(self, shift: float = 0.0) -> Hinges:
+        """The loss with `shift` added to every τ, for kernels."""
+        tau, a, c = self.table.T.copy()
+        tau += shift
+        counts = Wanted(
+            np.array([c, a + 2 * c * tau, (a + c * tau) * tau]), np.array([1.0, -1.0, 1.0])
+        )
+        return Hinges(tau, a, c, counts, Wanted(c[None].copy(), np.ones(1)), self.exact)
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
         """ℓ(t), for one pair or many."""
-        tau, a, c = self._table
+        tau, a, c = self.table.T
         gap = np.maximum(0.0, tau - np.asarray(t, dtype=np.float64)[..., None])
         return (a * gap + c * gap**2).sum(axis=-1)
+
+
+class ExactLogistic(PairwiseLoss):
+    """``ℓ(t) = log(1 + exp(−t))`` itself, which only pairs that are listed can have."""
+
+    exact = True
+
+    def __init__(self) -> None:
+        super().__init__("logistic_exact", [])
+
+    def __call__(self, t: Any) -> NDArray[np.float64]:
+        """ℓ(t), for one pair or many."""
+        return np.logaddexp(0.0, -np.asarray(t, dtype=np.float64))
+
+
+def _from_steps(name: str, edges: list[float], heights: list[float]) -> PairwiseLoss:
+    """The loss with second derivative ∝ heights[k] for edges[k − 1] < |t| < edges[k].
+
+    Its slope goes from −1 to 0.
+    """
+    scale = 1.0 / (2 * float(np.dot(heights, np.diff([0.0, *edges]))))
+    jumps = -np.diff([*heights, 0.0]) * scale / 2
+    table = [(tau, 0.0, c) for tau, c in zip(edges, jumps, strict=True)]
+    table += [(-tau, 0.0, -c) for tau, c in zip(edges, jumps, strict=True)]
+    return PairwiseLoss(name, table)
 
 
 #: ℓ(t) = max(0, 1 − t)²: L2-loss RankSVM (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3).
 SQUARED_HINGE = PairwiseLoss("squared_hinge", [(1.0, 0.0, 1.0)])
 
-LOSSES = {loss.name: loss for loss in (SQUARED_HINGE,)}
+#: ℓ(t) = max(0, 1 − t): L1-loss RankSVM (Joachims 2002; Lee & Lin 2014, eq. 2).
+HINGE = PairwiseLoss("hinge", [(1.0, 1.0, 0.0)])
+
+#: ℓ(t) = max(0, 1 − t)² − max(0, −t)²: quadratic, then linear (Chapelle & Keerthi 2010, §4.1).
+HUBER = PairwiseLoss("huber", [(1.0, 0.0, 1.0), (0.0, 0.0, -1.0)])
+
+#: ℓ(t) ≈ log(1 + exp(−t)), RankNet's loss, to within `LOGISTIC_ERROR` for every t. Its second
+#: derivative is a step function with three heights on each side, chosen for the least error.
+LOGISTIC = _from_steps(
+    "logistic",
+    [1.4063788, 3.09072961, 5.99650972],
+    [0.22881683, 0.08792983, 0.01035597],
+)
+LOGISTIC_ERROR = 0.0029  #: the largest |ℓ(t) − log(1 + exp(−t))|
+
+LOGISTIC_EXACT = ExactLogistic()
+
+LOSSES = {loss.name: loss for loss in (SQUARED_HINGE, HINGE, HUBER, LOGISTIC, LOGISTIC_EXACT)}
+
+
+def smoothed_hinge(mu: float) -> PairwiseLoss:
+    """``ℓ(t) = (max(0, 1 − t)² − max(0, 1 − μ − t)²) / 2μ``: the hinge with a rounded corner.
+
+    It lies below the hinge, by at most μ/2.
+
+    Examples
+    --------
+    >>> smoothed_hinge(0.5)([1.0, 0.5, 0.0]).tolist()
+    [0.0, 0.25, 0.75]
+    """
+    bend = 0.5 / mu
+    return PairwiseLoss("smoothed_hinge", [(1.0, 0.0, bend), (1.0 - mu, 0.0, -bend)])
 
 
 def get_loss(name: str) -> PairwiseLoss:
     """The loss of that name."""
-    if name not in LOSSES:
-        raise DataError(f"loss is {name!r}; known losses are {', '.join(sorted(LOSSES))}")
+    choice("loss", name, LOSSES)
     return LOSSES[name]
 
 
+# One query -------------------------------------------------------------------------------------
+
+find_active = by_type(1, {TableState: tables.find_active, TreeState: trees.find_active})
+add_pair_sums = by_type(1, {TableState: tables.add_pair_sums, TreeState: trees.add_pair_sums})
+
+
 @njit(inner=True)
-def linearize_query(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
-    """The loss of query q and its gradient in the scores; leaves `state` at these scores."""
-    sort_query(plan, state, q, scores, scratch)
-    mark_active(plan, state, q, scores, hinges.tau, scratch.keys)
+def _linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
+    find_active(plan, state, q, scores, hinges.tau, scratch)
     n, first, query_weight = len(scores), plan.query_ptr[q], plan.query_weight[q]
-    x, sums = scratch.values, scratch.sums
+    weighted = len(plan.weight) > 0
+    x, sums = scratch.values, scratch.sums[:, :n]
     centre = 0.0  # only differences of scores matter: sums of centred scores cancel less
     for i in range(n):
         centre += scores[i] / n
     for i in range(n):
-        x[0, i] = plan.weight[first + i] if len(plan.weight) > 0 else 1.0
-        x[1, i] = x[0, i] * (scores[i] - centre)
-        sums[0, i], sums[1, i], sums[2, i], sums[3, i] = 0.0, 0.0, 0.0, 0.0
-    add_pair_sums(plan, state, q, x, hinges.first, 1.0, scratch.table, sums)
+        x[i] = plan.weight[first + i] if weighted else 1.0
+        sums[0, i], sums[1, i], sums[2, i] = 0.0, 0.0, 0.0
+        gradient[i] = 0.0
+    add_pair_sums(plan, state, q, x, hinges.counts, 1.0, scratch, sums)
+    for i in range(n):
+        x[i] *= scores[i] - centre
+    add_pair_sums(plan, state, q, x, hinges.values, 1.0, scratch, gradient.reshape((1, n)))
     loss = 0.0
     for i in range(n):
-        bend = sums[0, i] * (scores[i] - centre) - sums[3, i]
-        loss += 0.5 * x[0, i] * sums[2, i] + x[1, i] * (sums[1, i] + bend)
-        gradient[i] = query_weight * x[0, i] * (sums[1, i] + 2.0 * bend)
-        state.curvature[first + i] = 2.0 * query_weight * sums[0, i]
+        own = plan.weight[first + i] if weighted else 1.0
+        bend = sums[0, i] * (scores[i] - centre) - gradient[i]
+        loss += 0.5 * own * sums[2, i] + x[i] * (sums[1, i] + bend)
+        gradient[i] = query_weight * own * (sums[1, i] + 2.0 * bend)
+        state.curvature[first + i] = 2.0 * query_weight * own * sums[0, i]
     return query_weight * loss
 
 
 @njit(inner=True)
-def curve_query(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
-    """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
+def _curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
-    x = scratch.values[:1]
+    x = scratch.values
     centre = 0.0  # as above: H does not see what all documents of a query share
     for i in range(n):
         centre += v[i] / n
     for i in range(n):
         value = v[i] - centre
-        x[0, i] = plan.weight[first + i] * value if weighted else value
-        out[i] = state.curvature[first + i] * value
+        x[i] = plan.weight[first + i] * value if weighted else value
+        out[i] = 0.0 if weighted else state.curvature[first + i] * value
     factor = -2.0 * plan.query_weight[q]
-    sums = out.reshape((1, n))
-    add_pair_sums(plan, state, q, x, hinges.second, factor, scratch.table, sums)
+    add_pair_sums(plan, state, q, x, hinges.values, factor, scratch, out.reshape((1, n)))
     if weighted:
         for i in range(n):
-            out[i] *= plan.weight[first + i]
+            own = state.curvature[first + i] * (v[i] - centre)
+            out[i] = plan.weight[first + i] * out[i] + own
+
+
+@njit(inner=True)
+def _gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-untyped-def]
+    n, first = len(scores), plan.query_ptr[q]
+    weighted = len(plan.weight) > 0
+    x, sums = scratch.values, scratch.sums[:2, :n]
+    for i in range(n):
+        x[i] = plan.weight[first + i] if weighted else 1.0
+    centre = np.mean(scores)
+    for m in range(len(hinges.tau)):
+        only = np.zeros((2, len(hinges.tau)))
+        only[:, m] = 1.0
+        sums[:] = 0.0
+        wanted = Wanted(only, np.array([1.0, -1.0]))
+        add_pair_sums(plan, state, q, x, wanted, plan.query_weight[q], scratch, sums)
+        for i in range(n):
+            gaps[m] += x[i] * (0.5 * hinges.tau[m] * sums[0, i] + (scores[i] - centre) * sums[1, i])
+
+
+#: ``linearize_query(plan, state, hinges, q, scores, gradient, scratch)``: the loss of query q, and
+#: its gradient in the scores; leaves `state` at these scores.
+linearize_query = by_type(
+    1,
+    {
+        TableState: _linearize,
+        TreeState: _linearize,
+        TwoLevelState: linearize_two_level,
+        ExplicitState: linearize_explicit,
+    },
+)
+
+#: ``curve_query(plan, state, hinges, q, v, out, scratch)``: ``out = H v`` for query q, H the
+#: Hessian of the loss at the scores last linearised.
+curve_query = by_type(
+    1,
+    {
+        TableState: _curve,
+        TreeState: _curve,
+        TwoLevelState: curve_two_level,
+        ExplicitState: curve_explicit,
+    },
+)
+
+#: ``gaps_query(plan, state, hinges, q, scores, gaps, scratch)``: adds Σ_p weight·max(0, τ_m − t_p)
+#: to ``gaps[m]``, at the scores last linearised.
+gaps_query = by_type(
+    1,
+    {
+        TableState: _gaps,
+        TreeState: _gaps,
+        TwoLevelState: gaps_two_level,
+        ExplicitState: gaps_explicit,
+    },
+)

@@ -36,12 +36,14 @@ class Solver:
 
     Subclasses implement `_minimise`, which moves ``self.point`` downhill and calls `_record`
     after each iteration. `solve` does what is the same for all: it evaluates the start, keeps
-    the history, and turns Ctrl-C into a result with the best weights so far.
+    the history, and turns Ctrl-C into a result with the best weights so far. A method that
+    knows a lower bound on the optimum raises ``self.bound``, and the gap is reported.
 
     Parameters
     ----------
     tol : float
-        ε of the stopping rule ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38).
+        ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38), or what the
+        subclass says.
     max_iter : int
         The largest number of outer iterations.
     callback : callable, optional
@@ -53,6 +55,7 @@ class Solver:
     callback: Callback | None = None
     problem: Problem = field(init=False, repr=False)
     point: Iterate = field(init=False, repr=False)
+    bound: float = field(init=False, repr=False)
     _history: list[Step] = field(init=False, repr=False)
     _started: float = field(init=False, repr=False)
 
@@ -70,11 +73,13 @@ class Solver:
         self._products_before, evaluations_before = problem.n_products, problem.n_evaluations
         start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
         self.point = Iterate(start, np.inf, np.full_like(start, np.inf))
+        self.bound = -np.inf
         self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # until known: Ctrl-C may come first
         try:
             self.value_at_zero, self.slope_at_zero = problem.start()
             self._check_scale()
             self.point = Iterate(start, *problem.value_grad(start))
+            self._prepare()
             self._record()
             status = self._minimise()
         except KeyboardInterrupt:
@@ -89,7 +94,11 @@ class Solver:
             n_evaluations=problem.n_evaluations - evaluations_before,
             seconds=time.perf_counter() - self._started,
             history=self._history,
+            gap=self._gap(),
         )
+
+    def _prepare(self) -> None:
+        """What a method sets up at the start, before the first line of its history."""
 
     def _minimise(self) -> Status:
         raise NotImplementedError
@@ -101,6 +110,7 @@ class Solver:
             self._relative_norm(),
             self.problem.n_products - self._products_before,
             time.perf_counter() - self._started,
+            self._gap(),
         )
         self._history.append(step)
         if self.callback is not None:
@@ -109,6 +119,13 @@ class Solver:
     def _relative_norm(self) -> float:
         size = float(norm(self.point.gradient, check_finite=False))
         return size / self.slope_at_zero if self.slope_at_zero > 0 else 0.0
+
+    def _gap(self) -> float | None:
+        """(f(w) − bound) / |f(w)|, where a bound is known."""
+        if self.bound == -np.inf:
+            return None
+        room = max(0.0, self.point.value - self.bound)
+        return room / max(abs(self.point.value), np.finfo(float).tiny)
 
     def _gradient_is_small(self) -> bool:
         """‖g(w)‖ ≤ ε‖g(0)‖."""

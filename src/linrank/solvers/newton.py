@@ -39,24 +39,43 @@ class Newton(Solver):
     scale of the features, where the first can be met far from the optimum.
     """
 
+    def begin(self, problem: Problem, w: Vector, slope: float) -> None:
+        """Get ready to `advance` from w; `slope` is the norm of the gradient at w = 0."""
+        self.problem, self.slope_at_zero = problem, slope
+        self.point = Iterate(w, *problem.value_grad(w))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._precondition: Preconditioner | None = None
+
     def _minimise(self) -> Status:
-        precondition = None
-        for iteration in range(self.max_iter + 1):
-            if precondition is None:
-                precondition = make_preconditioner(self.problem)
-            decrement = 0.5 * float(self.point.gradient @ precondition(self.point.gradient))
+        for _ in range(self.max_iter):
+            decrement = self._decrement()
             if self._gradient_is_small() and decrement <= GAP * self.tol * self.point.value:
                 return Status.CONVERGED
-            if iteration == self.max_iter:
-                break
-            step, n_products = self._conjugate_gradients(precondition)
-            if not self._line_search(step):
+            if not self.advance():
                 hidden = decrement <= ROUNDING * abs(self.point.value)
                 return Status.PRECISION if hidden else Status.STUCK
             self._record()
-            if n_products > REFRESH:
-                precondition = None
-        return Status.MAX_ITER
+        small = self._gradient_is_small() and (
+            self._decrement() <= GAP * self.tol * self.point.value
+        )
+        return Status.CONVERGED if small else Status.MAX_ITER
+
+    def _decrement(self) -> float:
+        """½ g'P⁻¹g: about how far the objective is from its optimum."""
+        if self._precondition is None:
+            self._precondition = make_preconditioner(self.problem)
+        return 0.5 * float(self.point.gradient @ self._precondition(self.point.gradient))
+
+    def advance(self) -> bool:
+        """Take one Newton step; False where no step lowers the objective."""
+        if self._precondition is None:
+            self._precondition = make_preconditioner(self.problem)
+        step, n_products = self._conjugate_gradients(self._precondition)
+        if n_products > REFRESH:
+            self._precondition = None
+        return self._line_search(step)
 
     def _conjugate_gradients(self, precondition: Preconditioner) -> tuple[Vector, int]:
         """Solve H s = −g until the residual, in the norm of P⁻¹, is a small part of g."""

@@ -15,7 +15,7 @@ class Status(enum.Enum):
 
     CONVERGED = "The stopping rule is met."
     PRECISION = "The objective cannot be lowered further in double precision."
-    STUCK = "No step along the Newton direction lowers the objective: rounding hides the slope."
+    STUCK = "No step lowers the objective: rounding hides the slope."
     MAX_ITER = "The largest number of iterations was reached before the stopping rule was met."
     INTERRUPTED = "Interrupted; these are the best weights so far."
 
@@ -28,6 +28,7 @@ class Step(NamedTuple):
     gradient_norm: float  #: relative to the gradient at w = 0
     products: int  #: Hessian products so far
     seconds: float
+    gap: float | None = None  #: relative duality gap, where the solver knows it
 
 
 @dataclass
@@ -44,6 +45,9 @@ class Result:
         Outer iterations, Hessian products, and evaluations of value and gradient.
     seconds : float
     history : list of Step
+    gap : float, optional
+        From solvers that know a lower bound on the optimum: how far the objective is above
+        that bound, as a part of the objective. The optimum is nearer than this.
     """
 
     coef: NDArray[np.float64]
@@ -55,6 +59,7 @@ class Result:
     n_evaluations: int
     seconds: float
     history: list[Step] = field(repr=False)
+    gap: float | None = None
 
     @property
     def converged(self) -> bool:
@@ -64,8 +69,9 @@ class Result:
     @property
     def message(self) -> str:
         """One sentence on how it ended and where it stands."""
+        gap = "" if self.gap is None else f"relative duality gap {self.gap:.1e}, "
         return (
             f"{self.status.value} {self.n_iter} iterations, {self.n_products} Hessian products, "
-            f"objective {self.objective:.6g}, gradient at {self.gradient_norm:.1e} of its start, "
-            f"{self.seconds:.2f} s."
+            f"objective {self.objective:.6g}, {gap}"
+            f"gradient at {self.gradient_norm:.1e} of its start, {self.seconds:.2f} s."
         )

@@ -1,0 +1,216 @@
+"""Which pairs there are, laid out before any score is known: it depends on the labels only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import njit
+from .._sort import sort_by_key
+from .._threads import run, split
+
+if TYPE_CHECKING:
+    from ..data.ranking import RankingData
+
+START, LEVELS, UNIT, BASE = range(4)  #: columns of `PairPlan.nodes`
+
+
+class PairPlan(NamedTuple):
+    """What is known about the pairs before any score is: it depends on the labels only.
+
+    Query q has the nodes ``query_nodes[q]:query_nodes[q + 1]``: none where it has no pairs.
+    Node m owns the positions ``nodes[m, START]:nodes[m + 1, START]`` of a `PairState`; a
+    document of level v has the digit ``v // nodes[m, UNIT] − nodes[m, BASE]`` in it, one of
+    ``nodes[m, LEVELS]``. ``weight`` is empty when all weights are 1, ``offset`` when no
+    document has one (it is taken from the scores before pairs are compared).
+    """
+
+    query_ptr: NDArray[np.int64]
+    level: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    query_weight: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    query_nodes: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+
+
+class Wanted(NamedTuple):
+    """Combinations of pair sums.
+
+    ``out[r, i] += factor·Σ_t scale[r, t]·(Σ_above x_j + sign[r]·Σ_below x_j)`` over the
+    hinges t.
+    """
+
+    scale: NDArray[np.float64]
+    sign: NDArray[np.float64]
+
+
+class Levels(NamedTuple):
+    """The levels of the documents of each query, and how much there is to compare.
+
+    ``level`` is −1 for documents that are left out; ``mass`` has the number of pairs of each
+    query, and the sum of w_i·w_j over them.
+    """
+
+    level: NDArray[np.int32]
+    n_levels: NDArray[np.int64]
+    mass: NDArray[np.float64]
+
+
+def rank_labels(data: RankingData, query_weight: NDArray[np.float64], n_threads: int) -> Levels:
+    """Number the distinct labels of each query from 0 upward.
+
+    Documents of weight 0 and queries of weight 0 are left out, as if they were not there.
+    """
+    levels = Levels(
+        level=np.empty(data.n_docs, np.int32),
+        n_levels=np.empty(data.n_queries, np.int64),
+        mass=np.empty((data.n_queries, 2)),
+    )
+    weight = np.empty(0) if data.weight is None else data.weight
+    tasks = [
+        (data.y, data.query_ptr, weight, query_weight, a, b, *levels)
+        for a, b in split(data.query_ptr, n_threads)
+    ]
+    run(_rank_labels, tasks, n_threads)
+    return levels
+
+
+def plan_pairs(
+    data: RankingData,
+    query_weight: NDArray[np.float64],
+    levels: Levels,
+    most: int | None,
+    offsets: NDArray[np.float64] | None,
+) -> tuple[PairPlan, NDArray[np.uint32]]:
+    """Lay out the pairs of all queries, with at most that many levels in a node.
+
+    Returns
+    -------
+    plan : PairPlan
+    docs : uint32 array
+        Room for the documents of each node. Those of a query's first node stand there in
+        row order, where the first sort by score begins.
+    """
+    n_levels = levels.n_levels
+    layers, radix = layers_and_radix(n_levels, most)
+    has_pairs = n_levels > 1
+    n_used = np.add.reduceat(levels.level >= 0, data.query_ptr[:-1], dtype=np.int64)
+    spans = [radix**depth for depth in range(1, int(layers.max()) + 1)]
+    n_nodes = sum(
+        int((-(-n_levels // span))[has_pairs & (depth <= layers)].sum())
+        for depth, span in enumerate(spans, 1)
+    )
+    plan = PairPlan(
+        query_ptr=data.query_ptr,
+        level=levels.level,
+        weight=np.empty(0) if data.weight is None else data.weight,
+        query_weight=query_weight,
+        offset=np.empty(0) if offsets is None else offsets,
+        query_nodes=np.empty(data.n_queries + 1, np.int64),
+        nodes=np.empty((n_nodes + 1, 4), np.int64),
+    )
+    docs = np.empty(int((n_used * layers)[has_pairs].sum()), np.uint32)
+    _lay_out_nodes(plan, n_levels, layers, radix, docs)
+    return plan, docs
+
+
+@njit
+def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, mass):  # type: ignore[no-untyped-def]
+    """`rank_labels` for the queries q0, …, q1 − 1."""
+    largest = 0
+    for q in range(q0, q1):
+        largest = max(largest, query_ptr[q + 1] - query_ptr[q])
+    docs = np.empty(largest, np.uint32)
+    tmp_docs = np.empty(2 * largest, np.uint32)
+    tmp_keys = np.empty(2 * largest)
+    for q in range(q0, q1):
+        first = query_ptr[q]
+        labels = y[first : query_ptr[q + 1]]
+        n = 0
+        for i in range(len(labels)):
+            level[first + i] = -1
+            if query_weight[q] > 0.0 and (len(weight) == 0 or weight[first + i] > 0.0):
+                docs[n] = i
+                n += 1
+        sort_by_key(labels, docs[:n], tmp_keys, tmp_docs)
+        k, start, n_pairs, weight_below, weight_here, total = 0, 0, 0.0, 0.0, 0.0, 0.0
+        for p in range(n):
+            if p > 0 and labels[docs[p]] > labels[docs[p - 1]]:
+                k, start = k + 1, p
+                weight_below += weight_here
+                weight_here = 0.0
+            own = 1.0 if len(weight) == 0 else weight[first + docs[p]]
+            level[first + docs[p]] = k
+            n_pairs += start
+            total += own * weight_below
+            weight_here += own
+        n_levels[q] = k + 1
+        mass[q, 0] = n_pairs
+        mass[q, 1] = total
+
+
+def layers_and_radix(
+    k: NDArray[np.int64], most: int | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For k levels: the fewest digits that can number them, and the smallest radix that does.
+
+    Examples
+    --------
+    >>> layers_and_radix(np.array([2, 9, 10, 82]), most=9)
+    (array([1, 1, 2, 3]), array([2, 9, 4, 5]))
+    """
+    layers = np.ones_like(k)
+    if most is None:
+        return layers, np.maximum(k, 2)
+    while (short := most**layers < k).any():
+        layers += short
+    radix = np.full_like(k, 2)
+    while (short := radix**layers < k).any():
+        radix += short
+    return layers, radix
+
+
+@njit
+def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-untyped-def]
+    """Fill the plan's nodes, and put the documents of each query into its first node.
+
+    The node of a document in a further layer follows from its level: the layer's first
+    node plus ``level // span`` (see `sort_query`), so no table of nodes is kept.
+    """
+    node, position = 0, 0
+    plan.nodes[0, START] = 0
+    for q in range(len(n_levels)):
+        plan.query_nodes[q] = node
+        k = n_levels[q]
+        if k < 2:
+            continue
+        layers, radix = n_layers[q], radices[q]
+        level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
+        for layer in range(layers):
+            span = radix ** (layers - layer)
+            unit = span // radix
+            head = node
+            for group in range((k + span - 1) // span):
+                plan.nodes[node, UNIT] = unit
+                plan.nodes[node, BASE] = group * radix
+                plan.nodes[node, LEVELS] = (
+                    (min((group + 1) * span, k) - 1) // unit - group * radix + 1
+                )
+                plan.nodes[node + 1, START] = 0
+                node += 1
+            for i in range(len(level)):
+                if level[i] >= 0:
+                    plan.nodes[head + level[i] // span + 1, START] += 1
+            for m in range(head, node):
+                plan.nodes[m + 1, START] += plan.nodes[m, START]
+        for i in range(len(level)):
+            if level[i] >= 0:
+                docs[position] = i
+                position += 1
+        position = plan.nodes[node, START]
+    plan.query_nodes[len(n_levels)] = node
+
+

@@ -1,0 +1,139 @@
+"""Order-statistic trees: binary search trees that know the sum of every subtree.
+
+    total(y) = total(left child of y) + total(right child of y) + value(y)
+
+with value(y) the sum of x_j over the documents inserted under the key y (Lee & Lin 2014,
+eqs. 25 and 28). Here is what all such trees share: the walk down to a key, rotations, and the
+sums over the keys on one side of another. How a tree stays balanced is told by `red_black`,
+`avl` and `aa`. The kernels take the arrays of a `Tree` one by one: they run once per document,
+and numba counts references to what is taken out of a tuple.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import njit
+
+LEFT, RIGHT, KEY, BALANCE = range(4)  #: columns of `Tree.nodes`
+VALUE, TOTAL = range(2)  #: columns of `Tree.sums`
+NIL, HEAD = range(2)  #: nodes without a key
+MAX_DEPTH = 64  #: these trees are at most 2·log2(n + 1) deep
+
+
+class Tree(NamedTuple):
+    """A tree in arrays, a row per node.
+
+    nodes : left child, right child, key, and what the tree is balanced by.
+    sums : the value of a node, and the total of the subtree below it.
+    path : the nodes from the head down to the latest key.
+
+    Node NIL stands for no child, and its total is 0. Node HEAD is above the root, which is its
+    right child; its key is below all others. What would be its left child is the latest node.
+
+    Examples
+    --------
+    >>> tree = make_tree(5)
+    >>> tree.nodes.shape, tree.sums.shape
+    ((7, 4), (7, 2))
+    """
+
+    nodes: NDArray[np.int32]
+    sums: NDArray[np.float64]
+    path: NDArray[np.int32]
+
+
+def make_tree(n: int) -> Tree:
+    """A tree with room for n keys from 0 upward, to be cleared before use."""
+    nodes = np.zeros((n + 2, 4), np.int32)
+    nodes[HEAD, KEY] = -1
+    return Tree(nodes, sums=np.zeros((n + 2, 2)), path=np.full(MAX_DEPTH + 2, HEAD, np.int32))
+
+
+@njit(inner=True)
+def clear(nodes):  # type: ignore[no-untyped-def]
+    """Forget all keys."""
+    nodes[HEAD, LEFT] = HEAD
+    nodes[HEAD, RIGHT] = NIL
+
+
+@njit(inner=True)
+def add(nodes, sums, path, key, x):  # type: ignore[no-untyped-def]
+    """Add x to the totals on the way down to a key, and to the key's own node if there is one.
+
+    Returns the depth where a node for the key is missing, or 0.
+    """
+    node, depth = nodes[HEAD, RIGHT], 1
+    while node != NIL and nodes[node, KEY] != key:
+        path[depth] = node
+        sums[node, TOTAL] += x
+        node = nodes[node, RIGHT if key > nodes[node, KEY] else LEFT]
+        depth += 1
+    if node != NIL:
+        sums[node, VALUE] += x
+        sums[node, TOTAL] += x
+        depth = 0
+    return depth
+
+
+@njit(inner=True)
+def add_leaf(nodes, sums, path, depth, key, x):  # type: ignore[no-untyped-def]
+    """End the path in a new node."""
+    node = nodes[HEAD, LEFT] + 1
+    nodes[HEAD, LEFT] = node
+    nodes[node, LEFT] = NIL
+    nodes[node, RIGHT] = NIL
+    nodes[node, KEY] = key
+    nodes[node, BALANCE] = 1  # of a leaf: the colour red, the height 1, the level 1
+    sums[node, VALUE] = x
+    sums[node, TOTAL] = x
+    path[depth] = node
+    hang(nodes, path, depth, node)
+
+
+@njit(inner=True)
+def hang(nodes, path, depth, node):  # type: ignore[no-untyped-def]
+    """Put a node below the one before it on the path."""
+    parent = path[depth - 1]
+    nodes[parent, RIGHT if nodes[node, KEY] > nodes[parent, KEY] else LEFT] = node
+
+
+@njit(inner=True)
+def rotate(nodes, sums, node, side):  # type: ignore[no-untyped-def]
+    """Move a node down to that side, its other child up into its place; return the latter."""
+    top = nodes[node, 1 - side]
+    nodes[node, 1 - side] = nodes[top, side]
+    nodes[top, side] = node
+    left, right = nodes[node, LEFT], nodes[node, RIGHT]
+    sums[top, TOTAL] = sums[node, TOTAL]
+    sums[node, TOTAL] = sums[left, TOTAL] + sums[right, TOTAL] + sums[node, VALUE]
+    return top
+
+
+@njit(inner=True)
+def larger(nodes, sums, key):  # type: ignore[no-untyped-def]
+    """Σ of what was added under larger keys: Larger of Lee & Lin (2014), eq. 26."""
+    node, sum_ = nodes[HEAD, RIGHT], 0.0
+    while node != NIL:
+        if nodes[node, KEY] > key:
+            sum_ += sums[node, VALUE] + sums[nodes[node, RIGHT], TOTAL]
+            node = nodes[node, LEFT]
+        else:
+            node = nodes[node, RIGHT]
+    return sum_
+
+
+@njit(inner=True)
+def smaller(nodes, sums, key):  # type: ignore[no-untyped-def]
+    """Σ of what was added under smaller keys."""
+    node, sum_ = nodes[HEAD, RIGHT], 0.0
+    while node != NIL:
+        if nodes[node, KEY] < key:
+            sum_ += sums[node, VALUE] + sums[nodes[node, LEFT], TOTAL]
+            node = nodes[node, RIGHT]
+        else:
+            node = nodes[node, LEFT]
+    return sum_

@@ -1,0 +1,115 @@
+"""Sums over preference pairs by the papers' sweeps with an order-statistic structure.
+
+Algorithm 2 of Lee & Lin 2014 in the form that the losses use: `find_active` sorts a query by
+score and finds how far each document's active partners reach, `add_pair_sums` sweeps through
+it. What is kept while sweeping is one of `linrank.counting.sweep.STRUCTURES`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import njit
+from .._sort import sort_by_key
+from .plan import LEVELS, START, PairPlan
+from .sweep import SweepWork, make_work, sweep
+
+
+class TreeState(NamedTuple):
+    """The documents of each query by increasing score, their levels, and where pairs end.
+
+    high, low : per hinge and position, how many documents have s_j − s_i < τ, and the first
+        with s_i − s_j < τ.
+    """
+
+    docs: NDArray[np.uint32]
+    level: NDArray[np.int32]
+    high: NDArray[np.uint32]
+    low: NDArray[np.uint32]
+    curvature: NDArray[np.float64]
+    structure: int
+
+
+class TreeScratch(NamedTuple):
+    """Buffers of one thread, large enough for its largest query."""
+
+    keys: NDArray[np.float64]
+    docs: NDArray[np.uint32]
+    values: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    ranked: NDArray[np.float64]
+    above: NDArray[np.float64]
+    below: NDArray[np.float64]
+    work: SweepWork
+
+
+def make_state(
+    plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int, structure: int
+) -> TreeState:
+    """A state for the plan; it says nothing until scores have been seen."""
+    shape = (n_hinges, len(docs))
+    return TreeState(
+        docs=docs.copy(),
+        level=np.empty(len(docs), np.int32),
+        high=np.empty(shape, np.uint32),
+        low=np.empty(shape, np.uint32),
+        curvature=np.zeros(len(plan.level)),
+        structure=structure,
+    )
+
+
+def make_scratch(plan: PairPlan, n: int) -> TreeScratch:
+    """Buffers for queries of up to n documents."""
+    return TreeScratch(
+        keys=np.empty(2 * n),
+        docs=np.empty(2 * n, np.uint32),
+        values=np.empty(n),
+        sums=np.empty((3, n)),
+        ranked=np.empty(n),
+        above=np.empty(n),
+        below=np.empty(n),
+        work=make_work(n, int(plan.nodes[:-1, LEVELS].max(initial=2))),
+    )
+
+
+@njit(inner=True)
+def find_active(plan, state, q, scores, taus, scratch):  # type: ignore[no-untyped-def]
+    """Find the active pairs of query q for each hinge τ: s_i − s_j < τ."""
+    node = plan.query_nodes[q]
+    a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
+    docs, ranked, n = state.docs[a:b], scratch.ranked, b - a
+    sort_by_key(scores, docs, scratch.keys, scratch.docs)
+    for p in range(n):
+        ranked[p] = scores[docs[p]]
+        state.level[a + p] = plan.level[plan.query_ptr[q] + docs[p]]
+    for t in range(len(taus)):
+        high, low = 0, 0
+        for p in range(n):
+            while high < n and ranked[high] - ranked[p] < taus[t]:
+                high += 1
+            while low < n and ranked[p] - ranked[low] >= taus[t]:
+                low += 1
+            state.high[t, a + p], state.low[t, a + p] = high, low
+
+
+@njit(inner=True)
+def add_pair_sums(plan, state, q, x, wanted, factor, scratch, out):  # type: ignore[no-untyped-def]
+    """Add the `Wanted` sums of x over the active partners of every document of query q."""
+    node = plan.query_nodes[q]
+    a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
+    docs, ranked, n = state.docs[a:b], scratch.ranked[: b - a], b - a
+    above, below = scratch.above[:n], scratch.below[:n]
+    for p in range(n):
+        ranked[p] = x[docs[p]]
+    for t in range(len(state.high)):
+        sweep(
+            state.structure, state.level[a:b], plan.nodes[node, LEVELS], ranked,
+            state.high[t, a:b], state.low[t, a:b], above, below, scratch.work,
+        )  # fmt: skip
+        for r in range(len(out)):
+            scale, sign = factor * wanted.scale[r, t], wanted.sign[r]
+            for p in range(n):
+                out[r, docs[p]] += scale * (above[p] + sign * below[p])

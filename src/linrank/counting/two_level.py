@@ -1,0 +1,267 @@
+"""Sums over preference pairs through two-level problems.
+
+PRSVM+ (Chapelle & Keerthi 2010, §4.2) writes the pairs of a query as a union of problems with
+two levels each: the documents of level r against those of all lower levels. With the scores
+of both sides sorted, the active partners of a document are a suffix of the lower list or a
+prefix of the upper one, found by two moving pointers: O(l·k) for l documents of k levels.
+
+The same machine serves pairs that differ in more than order: one problem for each two levels
+when δ depends on the levels (§6.2), and one for each two neighbouring levels when only those
+are compared (Lee & Lin 2014, §5). A problem has a weight and a margin of its own, and a
+document may weigh more as the upper one of a pair than as the lower one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import njit
+from .._sort import sort_by_key
+
+MERGED = -1  #: as a lower group: all groups of the query below the upper one
+UPPER, LOWER = range(2)  #: columns of `TwoLevelPlan.nodes`
+
+
+class TwoLevelPlan(NamedTuple):
+    """The two-level problems of all queries.
+
+    Query q has the groups ``query_groups[q]:query_groups[q + 1]``, one per level; group g owns
+    the positions ``group_ptr[g]:group_ptr[g + 1]`` of the state. Problem m compares the group
+    ``nodes[m, UPPER]`` with the group ``nodes[m, LOWER]`` (or `MERGED`); its loss is multiplied
+    by ``factor[m]`` and its margin is 1 + ``shift[m]``. ``upper`` and ``lower`` weigh documents
+    in the two roles.
+    """
+
+    query_ptr: NDArray[np.int64]
+    query_weight: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    query_groups: NDArray[np.int64]
+    group_ptr: NDArray[np.int64]
+    query_nodes: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    factor: NDArray[np.float64]
+    shift: NDArray[np.float64]
+
+
+class TwoLevelState(NamedTuple):
+    """The documents of each group by increasing score, and those scores."""
+
+    docs: NDArray[np.uint32]
+    ranked: NDArray[np.float64]
+    curvature: NDArray[np.float64]
+
+
+class TwoLevelScratch(NamedTuple):
+    """Buffers of one thread, large enough for its largest query."""
+
+    keys: NDArray[np.float64]
+    docs: NDArray[np.uint32]
+    merged: NDArray[np.uint32]
+    merged_keys: NDArray[np.float64]
+    values: NDArray[np.float64]
+    upper_sums: NDArray[np.float64]
+    lower_sums: NDArray[np.float64]
+
+
+def make_state(plan: TwoLevelPlan, docs: NDArray[np.uint32]) -> TwoLevelState:
+    """A state for the plan; it says nothing until scores have been seen."""
+    return TwoLevelState(docs.copy(), np.empty(len(docs)), np.zeros(len(plan.upper)))
+
+
+def make_scratch(n: int) -> TwoLevelScratch:
+    """Buffers for queries of up to n documents."""
+    return TwoLevelScratch(
+        keys=np.empty(2 * n),
+        docs=np.empty(2 * n, np.uint32),
+        merged=np.empty(n, np.uint32),
+        merged_keys=np.empty(n),
+        values=np.empty((3, n)),
+        upper_sums=np.empty((2, n)),
+        lower_sums=np.empty((2, n)),
+    )
+
+
+@njit
+def group_by_level(query_ptr, level, query_groups, group_ptr, docs):  # type: ignore[no-untyped-def]
+    """Fill the positions of each group and its documents, in row order."""
+    for q in range(len(query_ptr) - 1):
+        first, last = query_groups[q], query_groups[q + 1]
+        if first == last:
+            continue
+        rows = level[query_ptr[q] : query_ptr[q + 1]]
+        start = group_ptr[first]
+        for g in range(first, last):
+            group_ptr[g + 1] = 0
+        for i in range(len(rows)):
+            if rows[i] >= 0:
+                group_ptr[first + rows[i] + 1] += 1
+        for g in range(first, last):
+            group_ptr[g + 1] += group_ptr[g]
+        for i in range(len(rows)):
+            if rows[i] >= 0:
+                docs[group_ptr[first + rows[i]]] = i
+                group_ptr[first + rows[i]] += 1
+        for g in range(last, first, -1):  # each group's start has moved to its end
+            group_ptr[g] = group_ptr[g - 1]
+        group_ptr[first] = start
+
+
+@njit(inner=True)
+def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
+    """The loss of query q and its gradient in the scores.
+
+    With W and S the sums of the active partners' weights and weighted scores, the upper and
+    the lower document of a pair get −u_i ((a + 2c(τ − s_i)) W + 2cS) and
+    v_j ((a + 2c(τ + s_j)) W − 2cS), and the loss is
+    Σ_i (τ − s_i) u_i ((a + c(τ − s_i)) W + cS) + Σ_j s_j v_j ((a + c(τ + s_j)) W − cS).
+    """
+    first, query_weight = plan.query_ptr[q], plan.query_weight[q]
+    s = _sort_groups(plan, state, q, scores, scratch)
+    weighted = scratch.values[1:]
+    for i in range(len(scores)):
+        weighted[0, i] = plan.upper[first + i] * s[i]
+        weighted[1, i] = plan.lower[first + i] * s[i]
+        gradient[i] = 0.0
+        state.curvature[first + i] = 0.0
+    upper, lower = plan.upper[first:], plan.lower[first:]
+    W, V = scratch.upper_sums, scratch.lower_sums
+    loss, n_merged = 0.0, 0
+    for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
+        tops, top_keys = _upper_list(plan, state, node)
+        lows, low_keys, n_merged = _lower_list(plan, state, node, scratch, n_merged)
+        factor = query_weight * plan.factor[node]
+        for t in range(len(hinges.tau)):
+            tau, a, c = hinges.tau[t] + plan.shift[node], hinges.a[t], hinges.c[t]
+            _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W[0], V[0])
+            _active_sums(
+                tops, top_keys, lows, low_keys, tau, weighted[0], weighted[1], W[1], V[1]
+            )
+            for p in range(len(tops)):
+                i, gap, own = tops[p], tau - top_keys[p], factor * upper[tops[p]]
+                loss += gap * own * ((a + c * gap) * W[0, p] + c * W[1, p])
+                gradient[i] -= own * ((a + 2 * c * gap) * W[0, p] + 2 * c * W[1, p])
+                state.curvature[first + i] += 2 * c * own * W[0, p]
+            for p in range(len(lows)):
+                j, gap, own = lows[p], tau + low_keys[p], factor * lower[lows[p]]
+                loss += low_keys[p] * own * ((a + c * gap) * V[0, p] - c * V[1, p])
+                gradient[j] += own * ((a + 2 * c * gap) * V[0, p] - 2 * c * V[1, p])
+                state.curvature[first + j] += 2 * c * own * V[0, p]
+    return loss
+
+
+@njit(inner=True)
+def curve_two_level(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
+    """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
+    first, query_weight = plan.query_ptr[q], plan.query_weight[q]
+    upper, lower = plan.upper[first:], plan.lower[first:]
+    weighted = scratch.values[1:]
+    centre = 0.0  # H does not see what all documents of a query share
+    for i in range(len(v)):
+        centre += v[i] / len(v)
+    for i in range(len(v)):
+        weighted[0, i] = upper[i] * (v[i] - centre)
+        weighted[1, i] = lower[i] * (v[i] - centre)
+        out[i] = state.curvature[first + i] * (v[i] - centre)
+    W, V = scratch.upper_sums[1], scratch.lower_sums[1]
+    n_merged = 0
+    for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
+        tops, top_keys = _upper_list(plan, state, node)
+        lows, low_keys, n_merged = _lower_list(plan, state, node, scratch, n_merged)
+        for t in range(len(hinges.tau)):
+            tau = hinges.tau[t] + plan.shift[node]
+            bend = 2.0 * query_weight * plan.factor[node] * hinges.c[t]
+            _active_sums(tops, top_keys, lows, low_keys, tau, weighted[0], weighted[1], W, V)
+            for p in range(len(tops)):
+                out[tops[p]] -= bend * upper[tops[p]] * W[p]
+            for p in range(len(lows)):
+                out[lows[p]] -= bend * lower[lows[p]] * V[p]
+
+
+@njit(inner=True)
+def gaps_two_level(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-untyped-def]
+    """``gaps[m] += Σ_p weight·max(0, τ_m − t_p)`` at the scores last linearised."""
+    first, query_weight = plan.query_ptr[q], plan.query_weight[q]
+    upper, lower = plan.upper[first:], plan.lower[first:]
+    W, V = scratch.upper_sums[0], scratch.lower_sums[0]
+    n_merged = 0
+    for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
+        tops, top_keys = _upper_list(plan, state, node)
+        lows, low_keys, n_merged = _lower_list(plan, state, node, scratch, n_merged)
+        for t in range(len(hinges.tau)):
+            tau, total = hinges.tau[t] + plan.shift[node], 0.0
+            _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W, V)
+            for p in range(len(tops)):
+                total += (tau - top_keys[p]) * upper[tops[p]] * W[p]
+            for p in range(len(lows)):
+                total += low_keys[p] * lower[lows[p]] * V[p]
+            gaps[t] += query_weight * plan.factor[node] * total
+
+
+@njit(inner=True)
+def _sort_groups(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
+    """Sort each group of query q by score; the scores are centred, since sums then cancel less."""
+    s = scratch.values[0]
+    centre = 0.0
+    for i in range(len(scores)):
+        centre += scores[i] / len(scores)
+    for i in range(len(scores)):
+        s[i] = scores[i] - centre
+    for group in range(plan.query_groups[q], plan.query_groups[q + 1]):
+        a, b = plan.group_ptr[group], plan.group_ptr[group + 1]
+        sort_by_key(s, state.docs[a:b], scratch.keys, scratch.docs)
+        for p in range(a, b):
+            state.ranked[p] = s[state.docs[p]]
+    return s
+
+
+@njit(inner=True)
+def _upper_list(plan, state, node):  # type: ignore[no-untyped-def]
+    group = plan.nodes[node, UPPER]
+    a, b = plan.group_ptr[group], plan.group_ptr[group + 1]
+    return state.docs[a:b], state.ranked[a:b]
+
+
+@njit(inner=True)
+def _lower_list(plan, state, node, scratch, n_merged):  # type: ignore[no-untyped-def]
+    """The lower documents of a problem by score; `MERGED` takes in one more group each time."""
+    group = plan.nodes[node, LOWER]
+    if group != MERGED:
+        a, b = plan.group_ptr[group], plan.group_ptr[group + 1]
+        return state.docs[a:b], state.ranked[a:b], 0
+    group = plan.nodes[node, UPPER] - 1
+    a, b = plan.group_ptr[group], plan.group_ptr[group + 1]
+    n, left, new = n_merged + b - a, n_merged - 1, b - 1
+    docs, keys = scratch.merged[:n], scratch.merged_keys[:n]
+    for p in range(n - 1, -1, -1):
+        if left < 0 or (new >= a and state.ranked[new] >= keys[left]):
+            docs[p], keys[p] = state.docs[new], state.ranked[new]
+            new -= 1
+        else:
+            docs[p], keys[p] = docs[left], keys[left]
+            left -= 1
+    return docs, keys, n
+
+
+@njit(inner=True)
+def _active_sums(tops, top_keys, lows, low_keys, tau, x_upper, x_lower, upper_sums, lower_sums):  # type: ignore[no-untyped-def]
+    """Per upper document the sum of x over the lower ones with s_i − s_j < τ, and vice versa."""
+    total = 0.0
+    for p in range(len(lows)):
+        total += x_lower[lows[p]]
+    b = 0
+    for p in range(len(tops)):
+        while b < len(lows) and top_keys[p] - low_keys[b] >= tau:
+            total -= x_lower[lows[b]]
+            b += 1
+        upper_sums[p] = total if b < len(lows) else 0.0
+    total, a = 0.0, 0
+    for p in range(len(lows)):
+        while a < len(tops) and top_keys[a] - low_keys[p] < tau:
+            total += x_upper[tops[a]]
+            a += 1
+        lower_sums[p] = total

@@ -1,0 +1,336 @@
+"""`KernelRankSVM`: RankSVM in the feature space of a kernel."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
+from sklearn.utils import check_random_state
+
+from .._threads import blas_threads, resolve_threads, run
+from ..data.ranking import Matrix, RankingData, check_finite, row_keys
+from ..errors import DataError, NotConvergedWarning
+from ..path import make_problem
+from ..problem import Problem
+from ..solvers import Result, Status, make_solver
+from .base import Ranker, Vector, library_matrix
+from .feature_maps import (
+    FeatureMap,
+    cholesky_map,
+    eigen_map,
+    identity_map,
+    nystroem_map,
+    row_chunks,
+)
+from .ranksvm import _print_step
+
+METHODS = ("auto", "cholesky", "eigen", "newton", "nystroem")
+EXACT_LIMIT = 5000  #: most documents for which "auto" factors the whole kernel matrix
+DEFAULT_MEMORY = 2.0**32  #: bytes allowed where the machine does not say how many it has
+
+
+class KernelRankSVM(Ranker):
+    """RankSVM with a kernel k: f(x) = Σ_i β_i k(x, x_i).
+
+    Minimises, over all pairs (i, j) of documents of one query with label i above label j,
+
+        ½‖f‖² + C·Σ_(i,j) max(0, 1 − (f(x_i) − f(x_j)))²,    ‖f‖² = β'Kβ,
+
+    K the kernel matrix of the documents (Chapelle & Keerthi 2010, §6.3, eq. 10).
+
+    Parameters
+    ----------
+    kernel : str or callable
+        One of scikit-learn's `pairwise_kernels`, a function of two rows, or
+        ``"precomputed"``: X is then K, and at `predict` the kernel between its rows and
+        all documents of the fit.
+    gamma, degree, coef0 : float
+        Parameters of the kernels that have them; ``gamma=None`` is scikit-learn's default,
+        1 / n_features for most.
+    kernel_params : mapping, optional
+        More parameters, as of a function.
+    C : float
+        The weight of the loss against the penalty.
+    method : {"auto", "cholesky", "eigen", "newton", "nystroem"}
+        ``cholesky`` and ``eigen`` take an orthonormal basis of the span of the n documents
+        in feature space, from K = LL' or K = UΛU', and train a linear RankSVM on their
+        coordinates ψ, for which ψ(x_i)'ψ(x_j) = k(x_i, x_j). ``newton`` minimises over β
+        itself. These three reach the same optimum, in O(n³) steps and 2·n² numbers of
+        memory. ``nystroem`` does as ``eigen`` with the span of `n_components` documents
+        drawn at random: O(n·n_components²) steps, and an approximation. ``auto`` is
+        ``cholesky`` for up to 5000 documents (seconds, 0.4 GB) and ``nystroem`` beyond.
+        Documents without any pair count nowhere, as they do not change f.
+    n_components : int
+        The number of documents that ``nystroem`` draws, at most all.
+    max_memory : int, optional
+        Bytes that matrices may take; by default half of the machine's memory.
+    loss : str
+        The pairwise loss; above is that of ``"squared_hinge"``.
+    tol, solver, normalize, max_iter, n_threads, verbose
+        See `linrank.RankSVM`.
+    random_state : int or RandomState, optional
+        Of the draw of ``nystroem``.
+
+    Attributes
+    ----------
+    dual_coef_ : float64 array of shape (n_anchors,)
+        β, of the documents that the basis needs: all, or for ``cholesky`` and ``nystroem``
+        as many as are linearly independent in feature space, or as were drawn.
+    X_fit_ : array or sparse matrix of shape (n_anchors, n_features)
+        Their features; for ``kernel="precomputed"`` their row numbers.
+    n_components_ : int
+        The dimension of the space that was trained in.
+    method_ : str
+        What ``auto`` chose.
+    result_ : Result
+        Status, objective, history, and a sentence on how it went; its `coef` are the
+        weights of the coordinates ψ, or for ``newton`` β.
+    n_pairs_, n_queries_, n_iter_, n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linrank.estimators.kernel import KernelRankSVM
+    >>> X = np.linspace(-1, 1, 21)[:, None]
+    >>> y = np.abs(X[:, 0]) < 0.5  # the middle ranks above both ends: no line can say that
+    >>> KernelRankSVM(gamma=5.0).fit(X, y).score(X, y)
+    1.0
+    """
+
+    __metadata_request__fit: ClassVar = {"query_weight": True}
+
+    dual_coef_: Vector
+    result_: Result
+
+    def __init__(
+        self,
+        kernel: str | Callable[..., float] = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: Mapping[str, Any] | None = None,
+        C: float = 1.0,
+        method: str = "auto",
+        n_components: int = 1000,
+        max_memory: float | None = None,
+        loss: str = "squared_hinge",
+        tol: float = 1e-3,
+        solver: str = "auto",
+        normalize: str | None = None,
+        max_iter: int = 1000,
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.C = C
+        self.method = method
+        self.n_components = n_components
+        self.max_memory = max_memory
+        self.loss = loss
+        self.tol = tol
+        self.solver = solver
+        self.normalize = normalize
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def fit(
+        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+    ) -> KernelRankSVM:
+        """Learn β.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight, query_weight
+            See `linrank.RankSVM.fit`.
+        """
+        kernel = self._kernel()
+        report = (lambda step: _print_step(self.C, step, 0)) if self.verbose else None
+        solver = make_solver(self.solver, tol=self.tol, max_iter=self.max_iter, callback=report)
+        data = self._ranking_data(X, y, qid, sample_weight, query_weight)
+        if self.kernel == "precomputed" and data.n_docs != data.n_features:
+            raise DataError(f"X has shape {data.X.shape}; a precomputed kernel matrix is square")
+        self.n_queries_ = data.n_queries
+        self.n_pairs_ = self._problem(data).engine.n_pairs  # refuses before the long work begins
+        data, places = _with_pairs(data)
+        self.method_ = self._method(data.n_docs)
+        rows = _kernel_rows(data.X)
+        documents = places if self.kernel == "precomputed" else rows
+        with blas_threads(resolve_threads(self.n_threads)):
+            features = self._features(kernel, rows, documents, row_keys(data.X))
+        coordinates = vars(data) | {"X": features.psi, "feature_names": None}
+        problem = self._problem(RankingData.from_parts(**coordinates))
+        if self.method_ == "newton":
+            problem = KernelProblem(problem.engine, self.C)
+        self._store(solver.solve(problem), features, documents)
+        return self
+
+    def _scores(self, X: Matrix) -> Vector:
+        check_finite(X, None)
+        kernel, n_threads = self._kernel(), resolve_threads(self.n_threads)
+        beta, documents = self.dual_coef_, self.X_fit_
+        with blas_threads(1):  # each of our threads multiplies its own rows
+            parts = run(
+                lambda a, b: kernel(_kernel_rows(X[a:b]), documents) @ beta,
+                row_chunks(X.shape[0], len(beta)),
+                n_threads,
+            )
+        return np.concatenate(parts)
+
+    # The steps of fit -----------------------------------------------------------------------
+
+    def _kernel(self) -> Callable[[Any, Any], Vector]:
+        """The function that makes kernel matrices, ``(X, Z) ↦ k(x_i, z_j)``."""
+        more = dict(self.kernel_params or {})
+        if callable(self.kernel):
+            return lambda X, Z: pairwise_kernels(X, Z, metric=self.kernel, **more)
+        if self.kernel == "precomputed":
+            return _columns
+        if self.kernel not in KERNEL_PARAMS:
+            known = ", ".join(sorted(KERNEL_PARAMS))
+            raise DataError(
+                f"kernel is {self.kernel!r}; expected a function, precomputed, or one of {known}"
+            )
+        takes = sorted(KERNEL_PARAMS[self.kernel])
+        if not set(more) <= set(takes):
+            what = ", ".join(takes) or "no parameters"
+            raise DataError(
+                f"kernel_params has {min(set(more) - set(takes))!r}; kernel {self.kernel!r} takes "
+                f"{what}"
+            )
+        own = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        params = {name: own[name] for name in takes if own[name] is not None} | more
+        return lambda X, Z: pairwise_kernels(X, Z, metric=self.kernel, **params)
+
+    def _method(self, n: int) -> str:
+        """The method to use for n documents, whose matrices must fit in the memory allowed."""
+        if self.method not in METHODS:
+            raise DataError(f"method is {self.method!r}; known methods are {', '.join(METHODS)}")
+        m = self.n_components
+        if not isinstance(m, int | np.integer) or m < 1:
+            raise DataError(f"n_components is {m!r}; expected a whole number of at least 1")
+        method = self.method
+        if method == "auto":
+            method = "cholesky" if n <= EXACT_LIMIT else "nystroem"
+        nystroem, m = method == "nystroem", min(m, n)
+        needed = 8 * (n * m + 3 * m * m) if nystroem else 8 * 2 * n * n
+        allowed = _memory() if self.max_memory is None else self.max_memory
+        if needed > allowed:
+            way_out = "a smaller n_components" if nystroem else 'method="nystroem"'
+            raise DataError(
+                f"method {method!r} needs {needed / 1e9:,.3g} GB of memory for {n:,} documents, "
+                f"and max_memory allows {allowed / 1e9:,.3g} GB: use {way_out}, or raise max_memory"
+            )
+        return method
+
+    def _features(
+        self, kernel: Callable[[Any, Any], Vector], rows: Any, documents: Any, keys: Vector
+    ) -> FeatureMap:
+        if self.method_ == "nystroem":
+            drawn = check_random_state(self.random_state).permutation(len(keys))
+            by_content = np.argsort(keys, kind="stable")  # the rows' order does not matter
+            return nystroem_map(kernel, rows, documents, by_content[drawn[: self.n_components]])
+        make = {"cholesky": cholesky_map, "eigen": eigen_map, "newton": identity_map}
+        return make[self.method_](np.ascontiguousarray(kernel(rows, documents)))
+
+    def _problem(self, data: RankingData) -> Problem:
+        n_threads = resolve_threads(self.n_threads)
+        return make_problem(
+            data, self.C, loss=self.loss, normalize=self.normalize, n_threads=n_threads
+        )
+
+    def _store(self, result: Result, features: FeatureMap, documents: Any) -> None:
+        if not result.converged and result.status is not Status.INTERRUPTED:
+            warnings.warn(result.message, NotConvergedWarning, stacklevel=3)
+        self.result_ = result
+        self.dual_coef_ = features.dual(result.coef)
+        self.X_fit_ = documents[features.anchors]
+        self.n_components_ = features.psi.shape[1]
+        self.n_iter_ = max(1, result.n_iter)
+        if result.status is Status.INTERRUPTED:  # all is stored, but the caller wants to stop
+            raise KeyboardInterrupt(result.message)
+
+
+class KernelProblem(Problem):
+    """Minimise ½β'Kβ + C·L(Kβ): RankSVM in the β of Chapelle & Keerthi 2010, eq. 10.
+
+    The engine's matrix is K. With g_L and H_L the derivatives of L in the scores,
+
+        gradient  Kβ + C·K'g_L(Kβ)          Hessian product  Kv + C·K'H_L Kv.
+    """
+
+    def with_C(self, C: float) -> KernelProblem:
+        """The same problem with another C."""
+        return KernelProblem(self.engine, C)
+
+    def value_grad(self, w: Vector) -> tuple[float, Vector]:
+        """The objective and its gradient at β = w."""
+        self.n_evaluations += 1
+        loss, gradient = self.engine.value_grad(w)
+        scores = self.engine.scores(w)
+        return 0.5 * float(w @ scores) + self.C * loss, self.C * gradient + scores
+
+    def hessp(self, v: Vector) -> Vector:
+        """The Hessian times v."""
+        self.n_products += 1
+        return self.C * self.engine.hessp(v) + self.engine.scores(v)
+
+    def hessian(self, n_rows: int | None = None) -> Vector:
+        """The Hessian as a matrix; its loss from about `n_rows` rows if that is given."""
+        return self.C * self.engine.hessian(n_rows) + self.engine.data.X
+
+    def hessian_diagonal(self) -> Vector:
+        """An estimate of the Hessian's diagonal, always above 0."""
+        diagonal = np.diag(self.engine.data.X) + self.C * self.engine.hessian_diagonal()
+        return np.maximum(diagonal, np.finfo(float).eps * diagonal.max())
+
+
+def _with_pairs(data: RankingData) -> tuple[RankingData, NDArray[np.int64]]:
+    """The documents that are in some pair, and the caller's numbers of their rows.
+
+    For others β_i = 0: the loss does not depend on their scores.
+    """
+    alive = np.ones(data.n_docs, bool) if data.weight is None else data.weight > 0
+    starts, sizes = data.query_ptr[:-1], np.diff(data.query_ptr)
+    top = np.maximum.reduceat(np.where(alive, data.y, -np.inf), starts)
+    bottom = np.minimum.reduceat(np.where(alive, data.y, np.inf), starts)
+    ranked = top > bottom
+    if data.query_weight is not None:
+        ranked &= data.query_weight > 0
+    rows = np.flatnonzero(alive & np.repeat(ranked, sizes))
+    places = np.arange(data.n_docs) if data.order is None else data.order
+    return (data, places) if len(rows) == data.n_docs else (data.take(rows), places[rows])
+
+
+def _kernel_rows(X: Matrix) -> Any:
+    return library_matrix(X).astype(np.float64, copy=False)
+
+
+def _columns(X: Any, columns: NDArray[np.int64]) -> Vector:
+    """Columns of a kernel matrix that was computed before."""
+    return (X.toarray() if sparse.issparse(X) else X)[:, columns]
+
+
+def _memory() -> float:
+    """Half of the machine's memory, in bytes."""
+    if not hasattr(os, "sysconf"):
+        return DEFAULT_MEMORY
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
