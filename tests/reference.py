@@ -16,46 +16,74 @@ def preference_pairs(y, qid):
     ]
 
 
+def adjacent_pairs(y, qid):
+    """The pairs with no label of their query between the two."""
+    labels = {q: sorted(set(y[qid == q])) for q in set(qid)}
+    return [
+        (i, j)
+        for i, j in preference_pairs(y, qid)
+        if labels[qid[i]].index(y[i]) - labels[qid[i]].index(y[j]) == 1
+    ]
+
+
+def pair_weights(pairs, weight=None, query_weight=None, propensity=None):
+    """Query × upper document × lower document, over the upper one's propensity."""
+    return np.array(
+        [
+            (1.0 if query_weight is None else query_weight[i])
+            * (1.0 if weight is None else weight[i] * weight[j])
+            / (1.0 if propensity is None else propensity[i])
+            for i, j in pairs
+        ]
+    )
+
+
+def hinge_loss(hinges, t):
+    """Value, slope and bend of Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)²."""
+    gaps = [(tau - t, a, c) for tau, a, c in hinges if tau - t > 0]
+    value = sum(a * gap + c * gap**2 for gap, a, c in gaps)
+    return value, -sum(a + 2 * c * gap for gap, a, c in gaps), sum(2 * c for _, _, c in gaps)
+
+
+def logistic_loss(t):
+    """Value, slope and bend of log(1 + exp(−t))."""
+    chance = 1 / (1 + math.exp(t))
+    return math.log1p(math.exp(-t)), -chance, chance * (1 - chance)
+
+
+def sum_over_pairs(scores, pairs, loss, weights=None, margins=None):
+    """Loss, gradient and Hessian in the scores of Σ_p weight·ℓ(t_p + 1 − margin_p)."""
+    value, gradient = 0.0, np.zeros(len(scores))
+    hessian = np.zeros((len(scores), len(scores)))
+    for p, (i, j) in enumerate(pairs):
+        weight = 1.0 if weights is None else weights[p]
+        margin = 1.0 if margins is None else margins[p]
+        parts = loss(scores[i] - scores[j] + 1.0 - margin)
+        value += weight * parts[0]
+        gradient[[i, j]] += weight * parts[1] * np.array([1, -1])
+        hessian[np.ix_([i, j], [i, j])] += weight * parts[2] * np.array([[1, -1], [-1, 1]])
+    return value, gradient, hessian
+
+
 def pairwise_loss(scores, y, qid, hinges, weight=None, query_weight=None):
-    """Σ over pairs of weight·Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)², t = s_i − s_j."""
-    weight = np.ones(len(y)) if weight is None else weight
-    query_weight = np.ones(len(y)) if query_weight is None else query_weight
-    total = 0.0
-    for i, j in preference_pairs(y, qid):
-        for tau, a, c in hinges:
-            gap = max(0.0, tau - (scores[i] - scores[j]))
-            total += query_weight[i] * weight[i] * weight[j] * (a * gap + c * gap**2)
-    return total
+    """Σ over pairs of weight·ℓ(s_i − s_j)."""
+    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[0]
 
 
 def pairwise_gradient(scores, y, qid, hinges, weight=None, query_weight=None):
     """The derivative of `pairwise_loss` in the scores."""
-    weight = np.ones(len(y)) if weight is None else weight
-    query_weight = np.ones(len(y)) if query_weight is None else query_weight
-    gradient = np.zeros(len(y))
-    for i, j in preference_pairs(y, qid):
-        for tau, a, c in hinges:
-            gap = max(0.0, tau - (scores[i] - scores[j]))
-            slope = query_weight[i] * weight[i] * weight[j] * (a * (gap > 0) + 2 * c * gap)
-            gradient[i] -= slope
-            gradient[j] += slope
-    return gradient
+    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[1]
 
 
 def pairwise_hessian(scores, y, qid, hinges, weight=None, query_weight=None):
     """The (generalised) second derivative of `pairwise_loss` in the scores, as a matrix."""
-    weight = np.ones(len(y)) if weight is None else weight
-    query_weight = np.ones(len(y)) if query_weight is None else query_weight
-    hessian = np.zeros((len(y), len(y)))
-    for i, j in preference_pairs(y, qid):
-        for tau, _, c in hinges:
-            if tau - (scores[i] - scores[j]) > 0:
-                curve = 2 * c * query_weight[i] * weight[i] * weight[j]
-                hessian[i, i] += curve
-                hessian[j, j] += curve
-                hessian[i, j] -= curve
-                hessian[j, i] -= curve
-    return hessian
+    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[2]
+
+
+def _all_pairs(scores, y, qid, hinges, weight, query_weight):
+    pairs = preference_pairs(y, qid)
+    weights = pair_weights(pairs, weight, query_weight)
+    return sum_over_pairs(scores, pairs, lambda t: hinge_loss(hinges, t), weights)
 
 
 def ranksvm_optimum(X, y, qid, C):
@@ -73,6 +101,42 @@ def ranksvm_optimum(X, y, qid, C):
         loss="squared_hinge", dual=False, fit_intercept=False, C=C / 2, tol=1e-12, max_iter=100_000
     )
     return svm.fit(both, labels).coef_[0]
+
+
+def optimum(X, pairs, C, loss, weights=None, margins=None):
+    """Minimise ½‖w‖² + C·Σ_p weight·ℓ on listed pairs with scipy; ℓ smooth (see `hinge_loss`)."""
+    from scipy.optimize import minimize
+
+    differences = np.array([X[i] - X[j] for i, j in pairs])
+    weights = np.ones(len(pairs)) if weights is None else weights
+    shift = np.zeros(len(pairs)) if margins is None else 1.0 - margins
+
+    def value_grad(w):
+        parts = np.array([loss(t) for t in differences @ w + shift])
+        value = 0.5 * w @ w + C * weights @ parts[:, 0]
+        return value, w + C * differences.T @ (weights * parts[:, 1])
+
+    start = np.zeros(X.shape[1])
+    found = minimize(value_grad, start, jac=True, method="BFGS", options={"gtol": 1e-9})
+    return found.x, found.fun
+
+
+def hinge_optimum(X, pairs, C):
+    """The least ½‖w‖² + C·Σ max(0, 1 − w'x̃) by its dual, a bounded quadratic program."""
+    from scipy.optimize import minimize
+
+    differences = np.array([X[i] - X[j] for i, j in pairs])
+
+    def dual(alpha):
+        w = differences.T @ alpha
+        return 0.5 * w @ w - alpha.sum(), differences @ w - 1.0
+
+    found = minimize(
+        dual, np.full(len(pairs), C / 2), jac=True, method="L-BFGS-B",
+        bounds=[(0.0, C)] * len(pairs), options={"maxiter": 100_000, "maxfun": 100_000,
+                                                 "ftol": 1e-15, "gtol": 1e-10},
+    )  # fmt: skip
+    return differences.T @ found.x, -found.fun
 
 
 # Metrics: one query at a time, ties by trying every order.

@@ -10,7 +10,7 @@ import pytest
 import reference
 from linrank import DataError, RankingData, pairwise_accuracy
 from linrank.path import C_GRID, make_problem, regularization_path
-from linrank.solvers import SOLVERS, Status, make_solver
+from linrank.solvers import Status, make_solver
 from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.interpreted
 SOLVABLE = [kind for kind in KINDS if kind not in ("one level", "one document each")]
 
 
-@pytest.fixture(params=sorted(SOLVERS))
+@pytest.fixture(params=["newton", "tron"])
 def solver(request):
-    """The name of a solver."""
+    """The name of a solver with second derivatives; the others have files of their own."""
     return request.param
 
 
@@ -243,7 +243,7 @@ def test_path_is_cut_short_by_an_interrupt():
         ({"tol": 0.0}, "tol is 0.0"),
         ({"tol": 2.0}, "tol is 2.0"),
         ({"max_iter": 0}, "max_iter is 0"),
-        ({"name": "magic"}, "known solvers are auto, newton, tron"),
+        ({"name": "magic"}, "known choices are 'auto', 'newton', 'tron', 'smoothing'"),
     ],
 )
 def test_bad_options_get_a_sentence(options, words):

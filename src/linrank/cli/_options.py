@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-INPUT, CHOICE, SOLVER, OUTPUT = "Input", "Choice of C", "Solver", "Output"  #: panels of the help
+#: Panels of the help.
+INPUT, LOSS, CHOICE, SOLVER, OUTPUT = "Input", "Loss", "Choice of C", "Solver", "Output"
 
 
 class SolverName(StrEnum):
@@ -18,6 +19,60 @@ class SolverName(StrEnum):
     auto = "auto"
     newton = "newton"
     tron = "tron"
+    smoothing = "smoothing"
+    cutting_planes = "cutting-planes"
+    lbfgs = "lbfgs"
+    sgd_pairs = "sgd-pairs"
+    sgd_queries = "sgd-queries"
+
+
+class LossName(StrEnum):
+    """The pairwise losses."""
+
+    squared_hinge = "squared_hinge"
+    hinge = "hinge"
+    huber = "huber"
+    logistic = "logistic"
+    logistic_exact = "logistic_exact"
+
+
+class CountingName(StrEnum):
+    """The ways to sum over pairs."""
+
+    auto = "auto"
+    tables = "tables"
+    explicit = "explicit"
+    two_level = "two-level"
+    direct = "direct"
+    selection_tree = "selection-tree"
+    fenwick = "fenwick"
+    red_black = "red-black"
+    avl = "avl"
+    aa = "aa"
+    red_black_by_score = "red-black-by-score"
+
+
+class PairsName(StrEnum):
+    """Which pairs of levels are compared."""
+
+    all = "all"
+    adjacent = "adjacent"
+
+
+class RescaleName(StrEnum):
+    """What the δ of a pair changes."""
+
+    margin = "margin"
+    slack = "slack"
+
+
+class DeltaName(StrEnum):
+    """What the δ of a pair is."""
+
+    label = "label"
+    label_squared = "label-squared"
+    gain = "gain"
+    dcg = "dcg"
 
 
 class Normalize(StrEnum):
@@ -167,7 +222,56 @@ Solver = Annotated[
     SolverName,
     typer.Option(
         "--solver",
-        help="Preconditioned Newton, or the papers' trust-region Newton (tron).",
+        help="Preconditioned Newton; the papers' trust-region Newton (tron) and cutting planes; "
+        "smoothing for the hinge; L-BFGS; stochastic gradients. auto: newton, or smoothing.",
+        rich_help_panel=SOLVER,
+    ),
+]
+Loss = Annotated[
+    LossName,
+    typer.Option("--loss", help="The loss of a pair of documents.", rich_help_panel=LOSS),
+]
+Counting = Annotated[
+    CountingName,
+    typer.Option(
+        "--counting",
+        help="How to sum over pairs: all give the same numbers, auto is the fastest.",
+        rich_help_panel=SOLVER,
+    ),
+]
+Pairs = Annotated[
+    PairsName,
+    typer.Option(
+        "--pairs",
+        help="Compare all levels of a query, or neighbouring ones only.",
+        rich_help_panel=LOSS,
+    ),
+]
+Rescale = Annotated[
+    RescaleName | None,
+    typer.Option(
+        "--rescale",
+        help="Ask pairs to be √δ apart instead of 1, or multiply their loss (slack) by δ.",
+        rich_help_panel=LOSS,
+        show_default="neither",
+    ),
+]
+Delta = Annotated[
+    DeltaName,
+    typer.Option(
+        "--delta",
+        help="δ of a pair: the difference of the labels, its square, that of the gains 2^label, or "
+        "the DCG lost when the two change places.",
+        rich_help_panel=LOSS,
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        metavar="NUMBER",
+        min=0,
+        help="Seed of the stochastic solvers.",
         rich_help_panel=SOLVER,
     ),
 ]
@@ -176,7 +280,8 @@ Tol = Annotated[
     typer.Option(
         "--tol",
         metavar="NUMBER",
-        help="Stop when the gradient is this part of what it is at w = 0.",
+        help="Stop when the gradient is this part of what it is at w = 0 (smoothing and cutting "
+        "planes: when the duality gap is this part of the objective).",
         rich_help_panel=SOLVER,
     ),
 ]
@@ -186,7 +291,7 @@ MaxIter = Annotated[
         "--max-iter",
         metavar="NUMBER",
         min=1,
-        help="Give up after so many Newton iterations.",
+        help="Give up after so many iterations.",
         rich_help_panel=SOLVER,
     ),
 ]

@@ -22,24 +22,28 @@ if TYPE_CHECKING:
 
 
 def make_trainer(
+    *,
+    loss: options.LossName,
+    pairs: options.PairsName,
+    rescale: options.RescaleName | None,
+    delta: options.DeltaName,
     metric: str,
     flavour: options.Flavour,
-    solver: options.SolverName,
-    tol: float,
-    max_iter: int,
     normalize: options.Normalize | None,
     threads: int | None,
+    **solver: Any,
 ) -> Trainer:
-    """Check the options before anything is read."""
+    """Check the options before anything is read; names of choices are enumerations."""
+    from ..counting.preferences import Preferences
     from ..training import Criterion, Trainer
 
     return Trainer(
-        tol=tol,
-        solver=solver.value,
-        normalize=None if normalize is None else normalize.value,
-        max_iter=max_iter,
+        loss=loss.value,
+        preferences=Preferences(pairs.value, rescale and rescale.value, delta.value),
+        normalize=normalize and normalize.value,
         n_threads=threads,
         criterion=Criterion(metric, flavour.value),
+        **{name: getattr(value, "value", value) for name, value in solver.items()},
     )
 
 

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from . import _options as options
 from ._console import facts, show
 from ._io import read_data
 from ._progress import progress
 from ._report import chosen, data_line, evaluation_table, measure
-from ._training import draw, finish, make_trainer, read_pair, showing
+from ._training import draw, finish, read_pair, showing
 
 METRICS = "ndcg@10,map,pairwise-accuracy"
 #: Small, and with features alike enough that neither the smallest nor the largest C is best.
@@ -45,11 +44,11 @@ def demo(
         from ..data.generate import make_letor_folder
         from ..path import C_GRID
         from ..report.plots import has_matplotlib
+        from ..training import Trainer
 
         train, vali, test = make_letor_folder(folder, **RECIPE)
     model, plot = folder / "model.json", folder / "path.png"
-    trainer = make_trainer("ndcg@10", options.Flavour.standard, options.SolverName.auto, 1e-3,
-                           1000, None, None)  # fmt: skip
+    trainer = Trainer()
     data, held_out = read_pair(train, vali, "auto", False, None)
     assert held_out is not None
     with showing(trainer, C_GRID) as shown:

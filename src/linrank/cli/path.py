@@ -66,9 +66,15 @@ def path(
             show_default=False,
         ),
     ] = None,
+    loss: options.Loss = options.LossName.squared_hinge,
+    pairs: options.Pairs = options.PairsName.all,
+    rescale: options.Rescale = None,
+    delta: options.Delta = options.DeltaName.label,
     solver: options.Solver = options.SolverName.auto,
+    counting: options.Counting = options.CountingName.auto,
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 1000,
+    seed: options.Seed = 0,
     normalize: options.NormalizeOption = None,
     threads: options.Threads = None,
     float32: options.Float32 = False,
@@ -78,7 +84,11 @@ def path(
     """Train with a grid of C and compare on held-out data."""
     check_output(out)
     check_plot(plot)
-    trainer = make_trainer(metric, flavour, solver, tol, max_iter, normalize, threads)
+    trainer = make_trainer(
+        loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
+        normalize=normalize, threads=threads, solver=solver, counting=counting, tol=tol,
+        max_iter=max_iter, seed=seed,
+    )  # fmt: skip
     data, held_out = read_pair(train, valid, index_base.number, float32, threads)
     assert held_out is not None
     with about(train), showing(trainer, grid) as shown:

@@ -41,9 +41,15 @@ def train(
     folds: options.Folds = None,
     metric: options.Metric = "ndcg@10",
     flavour: options.FlavourOption = options.Flavour.standard,
+    loss: options.Loss = options.LossName.squared_hinge,
+    pairs: options.Pairs = options.PairsName.all,
+    rescale: options.Rescale = None,
+    delta: options.Delta = options.DeltaName.label,
     solver: options.Solver = options.SolverName.auto,
+    counting: options.Counting = options.CountingName.auto,
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 1000,
+    seed: options.Seed = 0,
     normalize: options.NormalizeOption = None,
     warm_start: options.WarmStart = None,
     threads: options.Threads = None,
@@ -54,7 +60,11 @@ def train(
     """Learn a model; C is given, or chosen on held-out data."""
     _check_usage(valid, C, folds, warm_start)
     check_output(out)
-    trainer = make_trainer(metric, flavour, solver, tol, max_iter, normalize, threads)
+    trainer = make_trainer(
+        loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
+        normalize=normalize, threads=threads, solver=solver, counting=counting, tol=tol,
+        max_iter=max_iter, seed=seed,
+    )  # fmt: skip
     start = None if warm_start is None else _weights(warm_start)
     data, held_out = read_pair(train, valid, index_base.number, float32, threads)
     with about(train):

@@ -166,8 +166,8 @@ def _explicit(
     if n_pairs > MAX_PAIRS:
         other = "counting='auto'" if preferences.plain else "counting='two-level'"
         raise DataError(
-            f"there are {n_pairs:,} pairs, which would take {n_pairs * PAIR_BYTES / 1e9:.1f} GB when "
-            f"listed one by one, and at most {MAX_PAIRS:,} are: use {other}, which never lists them"
+            f"there are {n_pairs:,} pairs, which would take {n_pairs * PAIR_BYTES / 1e9:.1f} GB "
+            f"listed one by one; at most {MAX_PAIRS:,} are: use {other}, which never lists them"
         )
     query_nodes = np.empty(data.n_queries + 1, np.int64)
     upper, lower = np.empty((2, n_pairs), np.uint32)
@@ -327,8 +327,8 @@ def _problems(
     if n_nodes.sum() > MAX_PAIRS:
         raise DataError(
             f"rescale={preferences.rescale!r} compares every two levels, of which there are "
-            f"{n_nodes.sum():,}; at most {MAX_PAIRS:,} can be handled: use labels with fewer levels, "
-            "or delta='label-squared' with rescale='margin', which any number of levels may have"
+            f"{n_nodes.sum():,}; at most {MAX_PAIRS:,} can be handled: use labels with fewer "
+            "levels, or rescale='margin' with delta='label-squared', for any number of levels"
         )
     query_nodes = np.concatenate([[0], np.cumsum(n_nodes)])
     nodes = np.empty((int(query_nodes[-1]), 2), np.int64)

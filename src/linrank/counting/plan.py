@@ -212,5 +212,3 @@ def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-
                 position += 1
         position = plan.nodes[node, START]
     plan.query_nodes[len(n_levels)] = node
-
-

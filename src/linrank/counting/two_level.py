@@ -80,7 +80,7 @@ def make_scratch(n: int) -> TwoLevelScratch:
         docs=np.empty(2 * n, np.uint32),
         merged=np.empty(n, np.uint32),
         merged_keys=np.empty(n),
-        values=np.empty((3, n)),
+        values=np.empty((2, n)),
         upper_sums=np.empty((2, n)),
         lower_sums=np.empty((2, n)),
     )
@@ -121,11 +121,12 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
     Σ_i (τ − s_i) u_i ((a + c(τ − s_i)) W + cS) + Σ_j s_j v_j ((a + c(τ + s_j)) W − cS).
     """
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
-    s = _sort_groups(plan, state, q, scores, scratch)
-    weighted = scratch.values[1:]
+    _sort_groups(plan, state, q, scores, scratch)
+    centre = np.mean(scores)  # sums of centred scores cancel less
+    weighted = scratch.values
     for i in range(len(scores)):
-        weighted[0, i] = plan.upper[first + i] * s[i]
-        weighted[1, i] = plan.lower[first + i] * s[i]
+        weighted[0, i] = plan.upper[first + i] * (scores[i] - centre)
+        weighted[1, i] = plan.lower[first + i] * (scores[i] - centre)
         gradient[i] = 0.0
         state.curvature[first + i] = 0.0
     upper, lower = plan.upper[first:], plan.lower[first:]
@@ -138,17 +139,17 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
         for t in range(len(hinges.tau)):
             tau, a, c = hinges.tau[t] + plan.shift[node], hinges.a[t], hinges.c[t]
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W[0], V[0])
-            _active_sums(
-                tops, top_keys, lows, low_keys, tau, weighted[0], weighted[1], W[1], V[1]
-            )
+            _active_sums(tops, top_keys, lows, low_keys, tau, weighted[0], weighted[1], W[1], V[1])
             for p in range(len(tops)):
-                i, gap, own = tops[p], tau - top_keys[p], factor * upper[tops[p]]
+                i, own = tops[p], factor * upper[tops[p]]
+                gap = tau - (top_keys[p] - centre)
                 loss += gap * own * ((a + c * gap) * W[0, p] + c * W[1, p])
                 gradient[i] -= own * ((a + 2 * c * gap) * W[0, p] + 2 * c * W[1, p])
                 state.curvature[first + i] += 2 * c * own * W[0, p]
             for p in range(len(lows)):
-                j, gap, own = lows[p], tau + low_keys[p], factor * lower[lows[p]]
-                loss += low_keys[p] * own * ((a + c * gap) * V[0, p] - c * V[1, p])
+                j, own = lows[p], factor * lower[lows[p]]
+                gap = tau + (low_keys[p] - centre)
+                loss += (gap - tau) * own * ((a + c * gap) * V[0, p] - c * V[1, p])
                 gradient[j] += own * ((a + 2 * c * gap) * V[0, p] - 2 * c * V[1, p])
                 state.curvature[first + j] += 2 * c * own * V[0, p]
     return loss
@@ -159,10 +160,8 @@ def curve_two_level(plan, state, hinges, q, v, out, scratch):  # type: ignore[no
     """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     upper, lower = plan.upper[first:], plan.lower[first:]
-    weighted = scratch.values[1:]
-    centre = 0.0  # H does not see what all documents of a query share
-    for i in range(len(v)):
-        centre += v[i] / len(v)
+    weighted = scratch.values
+    centre = np.mean(v)  # H does not see what all documents of a query share
     for i in range(len(v)):
         weighted[0, i] = upper[i] * (v[i] - centre)
         weighted[1, i] = lower[i] * (v[i] - centre)
@@ -188,7 +187,7 @@ def gaps_two_level(plan, state, hinges, q, scores, gaps, scratch):  # type: igno
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     upper, lower = plan.upper[first:], plan.lower[first:]
     W, V = scratch.upper_sums[0], scratch.lower_sums[0]
-    n_merged = 0
+    n_merged, centre = 0, np.mean(scores)
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         tops, top_keys = _upper_list(plan, state, node)
         lows, low_keys, n_merged = _lower_list(plan, state, node, scratch, n_merged)
@@ -196,27 +195,20 @@ def gaps_two_level(plan, state, hinges, q, scores, gaps, scratch):  # type: igno
             tau, total = hinges.tau[t] + plan.shift[node], 0.0
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W, V)
             for p in range(len(tops)):
-                total += (tau - top_keys[p]) * upper[tops[p]] * W[p]
+                total += (tau - (top_keys[p] - centre)) * upper[tops[p]] * W[p]
             for p in range(len(lows)):
-                total += low_keys[p] * lower[lows[p]] * V[p]
+                total += (low_keys[p] - centre) * lower[lows[p]] * V[p]
             gaps[t] += query_weight * plan.factor[node] * total
 
 
 @njit(inner=True)
 def _sort_groups(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
-    """Sort each group of query q by score; the scores are centred, since sums then cancel less."""
-    s = scratch.values[0]
-    centre = 0.0
-    for i in range(len(scores)):
-        centre += scores[i] / len(scores)
-    for i in range(len(scores)):
-        s[i] = scores[i] - centre
+    """Sort each group of query q by score."""
     for group in range(plan.query_groups[q], plan.query_groups[q + 1]):
         a, b = plan.group_ptr[group], plan.group_ptr[group + 1]
-        sort_by_key(s, state.docs[a:b], scratch.keys, scratch.docs)
+        sort_by_key(scores, state.docs[a:b], scratch.keys, scratch.docs)
         for p in range(a, b):
-            state.ranked[p] = s[state.docs[p]]
-    return s
+            state.ranked[p] = scores[state.docs[p]]
 
 
 @njit(inner=True)

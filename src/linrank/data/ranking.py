@@ -380,9 +380,7 @@ def check_doc_id(doc: object, row: int) -> str:
     return text
 
 
-def check_rows(
-    values: Any, n: int, name: str, whose: str = "X has"
-) -> NDArray[np.float64] | None:
+def check_rows(values: Any, n: int, name: str, whose: str = "X has") -> NDArray[np.float64] | None:
     """Bring one finite number per row, if given, into a float64 vector."""
     if values is None:
         return None
@@ -416,8 +414,10 @@ def check_weight(
 def check_propensity(propensity: Any, n: int) -> NDArray[np.float64] | None:
     """Bring the chances of being looked at into a float64 vector, above 0 and at most 1."""
     propensity = check_rows(propensity, n, "propensity")
-    bad = [] if propensity is None else np.flatnonzero(~((propensity > 0) & (propensity <= 1)))
-    if propensity is not None and len(bad):
+    if propensity is None:
+        return None
+    bad = np.flatnonzero(~((propensity > 0) & (propensity <= 1)))
+    if len(bad):
         raise DataError(
             f"propensity[{bad[0]}] is {propensity[bad[0]]}; expected a chance above 0 and at most 1"
         )
@@ -435,7 +435,7 @@ def check_pairs(pairs: Any, n_docs: int) -> NDArray[np.int64]:
     bad = np.flatnonzero(((pairs < 0) | (pairs >= n_docs)).any(axis=1))
     if len(bad):
         raise DataError(
-            f"pairs[{bad[0]}] is {pairs[bad[0]].tolist()}; expected row numbers from 0 to {n_docs - 1}"
+            f"pairs[{bad[0]}] is {pairs[bad[0]].tolist()}; expected rows of X: 0 to {n_docs - 1}"
         )
     same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(same):

@@ -41,6 +41,8 @@ _KINDS = {
     "order": "i",
     "weight": "f",
     "query_weight": "f",
+    "propensity": "f",
+    "margin": "f",
     "comments": "u",
     "comments_ptr": "i",
 }
@@ -77,6 +79,8 @@ def save_store(data: RankingData, path: StrPath) -> None:
     >>> open_store(folder).qid.tolist()
     ['a', 'a']
     """
+    if data.pairs is not None:
+        raise DataError("a store holds labels; data with pairs given one by one cannot be saved")
     with _new_store(path) as folder:
         _fill(folder, data, {})
 
@@ -279,7 +283,7 @@ def _arrays(data: RankingData) -> dict[str, NDArray[Any]]:
         arrays |= {"X_indptr": X.indptr, "X_indices": X.indices, "X_data": X.data}
     else:
         arrays["X"] = data.X
-    for name in ("order", "weight", "query_weight"):
+    for name in ("order", "weight", "query_weight", "propensity", "margin"):
         if getattr(data, name) is not None:
             arrays[name] = getattr(data, name)
     if data.comments is not None:
@@ -353,7 +357,8 @@ def _assemble(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> RankingD
     y, query_ptr, query_ids = (arrays[name] for name in ("y", "query_ptr", "query_ids"))
     _require_pointers("query_ptr", query_ptr, len(query_ids), len(y))
     _require(bool((np.diff(query_ptr) > 0).all()), "query_ptr.npy does not fit: it must ascend")
-    for name, like in [("order", y), ("weight", y), ("query_weight", query_ids)]:
+    for name in ("order", "weight", "query_weight", "propensity", "margin"):
+        like = query_ids if name == "query_weight" else y
         _require(len(arrays.get(name, like)) == len(like), f"{name}.npy has a wrong length")
     _require(len(arrays["query_keys"]) == len(query_ids), "query_keys.npy has a wrong length")
     _require(bool(np.isfinite(y).all()), "y.npy holds labels that are not finite")
@@ -384,6 +389,8 @@ def _assemble(arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> RankingD
         index_base={0: 0, 1: 1}[meta["index_base"]],
         weight=arrays.get("weight"),
         query_weight=arrays.get("query_weight"),
+        propensity=arrays.get("propensity"),
+        margin=arrays.get("margin"),
         query_keys=arrays["query_keys"],
     )
 

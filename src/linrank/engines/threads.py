@@ -85,7 +85,8 @@ class ThreadEngine:
         plan, mass = self._layout.plan, self._layout.mass
         self.n_pairs = int(mass[:, 0].sum())
         self.n_empty_queries = int(np.count_nonzero(mass[:, 0] == 0))
-        self._plan = plan._replace(query_weight=_normalize(plan.query_weight, mass[:, 1], normalize))
+        query_weight = _normalize(plan.query_weight, mass[:, 1], normalize)
+        self._plan = plan._replace(query_weight=query_weight)
         sizes = np.diff(data.query_ptr)
         row_bytes = max(1, self.n_entries * X.dtype.itemsize // data.n_docs)
         self.largest_query = int(sizes.max())

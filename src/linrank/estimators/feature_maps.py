@@ -97,9 +97,10 @@ def nystroem_map(
 
 def identity_map(K: Vector) -> FeatureMap:
     """ψ = K, A = I: no basis, but the β of Newton's method."""
-    probe = _Probe(K)
+    lifted = K.copy()
+    lifted.flat[:: len(K) + 1] += PSD_TOL * _Probe(K).largest
     try:
-        cho_factor(K + PSD_TOL * probe.largest * np.eye(len(K)), overwrite_a=True)
+        cho_factor(lifted.T, overwrite_a=True, check_finite=False)
     except LinAlgError:
         raise DataError(INDEFINITE) from None
     return FeatureMap(K, np.arange(len(K)), lambda w: w)

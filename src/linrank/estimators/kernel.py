@@ -15,12 +15,14 @@ from sklearn.utils import check_random_state
 
 from .._threads import blas_threads, resolve_threads, run
 from ..data.ranking import Matrix, RankingData, check_finite, row_keys
+from ..engines.threads import ThreadEngine
 from ..errors import DataError, NotConvergedWarning
 from ..path import make_problem
 from ..problem import Problem
 from ..solvers import Result, Status, make_solver
 from .base import Ranker, Vector, library_matrix
 from .feature_maps import (
+    RANK_TOL,
     FeatureMap,
     cholesky_map,
     eigen_map,
@@ -270,12 +272,28 @@ class KernelRankSVM(Ranker):
 
 
 class KernelProblem(Problem):
-    """Minimise ½β'Kβ + C·L(Kβ): RankSVM in the β of Chapelle & Keerthi 2010, eq. 10.
+    """Minimise ½β'K̃β + C·L(Kβ): RankSVM in the β of Chapelle & Keerthi 2010, eq. 10.
 
     The engine's matrix is K. With g_L and H_L the derivatives of L in the scores,
 
-        gradient  Kβ + C·K'g_L(Kβ)          Hessian product  Kv + C·K'H_L Kv.
+        gradient  K̃β + C·K'g_L(Kβ)          Hessian product  K̃v + C·K'H_L Kv.
+
+    K̃ is K with the part `RANK_TOL` of its largest entry added to the diagonal: where K is
+    singular but for rounding, β could else grow without end.
+
+    Examples
+    --------
+    >>> from linrank import RankingData, make_problem
+    >>> from linrank.solvers import make_solver
+    >>> K = RankingData([[2.0, 1.0], [1.0, 2.0]], [1, 0])  # of two documents, one pair
+    >>> problem = KernelProblem(make_problem(K).engine, 0.5)
+    >>> make_solver("newton").solve(problem).coef.round(6) + 0.0
+    array([ 0.333333, -0.333333])
     """
+
+    def __init__(self, engine: ThreadEngine, C: float) -> None:
+        super().__init__(engine, C)
+        self._ridge = RANK_TOL * engine.data.X.diagonal().max()
 
     def with_C(self, C: float) -> KernelProblem:
         """The same problem with another C."""
@@ -285,22 +303,24 @@ class KernelProblem(Problem):
         """The objective and its gradient at β = w."""
         self.n_evaluations += 1
         loss, gradient = self.engine.value_grad(w)
-        scores = self.engine.scores(w)
-        return 0.5 * float(w @ scores) + self.C * loss, self.C * gradient + scores
+        penalty = self.engine.scores(w) + self._ridge * w
+        return 0.5 * float(w @ penalty) + self.C * loss, self.C * gradient + penalty
 
     def hessp(self, v: Vector) -> Vector:
         """The Hessian times v."""
         self.n_products += 1
-        return self.C * self.engine.hessp(v) + self.engine.scores(v)
+        return self.C * self.engine.hessp(v) + self.engine.scores(v) + self._ridge * v
 
     def hessian(self, n_rows: int | None = None) -> Vector:
         """The Hessian as a matrix; its loss from about `n_rows` rows if that is given."""
-        return self.C * self.engine.hessian(n_rows) + self.engine.data.X
+        H = self.C * self.engine.hessian(n_rows) + self.engine.data.X
+        H.flat[:: self.n_features + 1] += self._ridge
+        return H
 
     def hessian_diagonal(self) -> Vector:
         """An estimate of the Hessian's diagonal, always above 0."""
-        diagonal = np.diag(self.engine.data.X) + self.C * self.engine.hessian_diagonal()
-        return np.maximum(diagonal, np.finfo(float).eps * diagonal.max())
+        own = self.engine.data.X.diagonal() + self._ridge
+        return own + self.C * self.engine.hessian_diagonal()
 
 
 def _with_pairs(data: RankingData) -> tuple[RankingData, NDArray[np.int64]]:

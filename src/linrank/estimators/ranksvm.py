@@ -203,9 +203,7 @@ class RankSVM(_BaseRankSVM):
         )
         return self._fit_data(data)
 
-    def fit_pairs(
-        self, X: Any, pairs: Any, pair_weight: Any = None, margin: Any = None
-    ) -> RankSVM:
+    def fit_pairs(self, X: Any, pairs: Any, pair_weight: Any = None, margin: Any = None) -> RankSVM:
         """Learn the weights from preferences that are given one by one, without labels.
 
         Parameters
@@ -375,7 +373,7 @@ def _as_seed(random_state: int | None) -> int:
     if random_state is None:
         return 0
     if not isinstance(random_state, Integral) or random_state < 0:
-        raise DataError(f"random_state is {random_state!r}; expected a whole number from 0, or None")
+        raise DataError(f"random_state is {random_state!r}; expected None or a whole number ≥ 0")
     return int(random_state)
 
 

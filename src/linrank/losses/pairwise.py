@@ -34,8 +34,8 @@ from ..counting.explicit import (
     linearize_explicit,
 )
 from ..counting.plan import Wanted
-from ..counting.trees import TreeState
 from ..counting.tables import TableState
+from ..counting.trees import TreeState
 from ..counting.two_level import (
     TwoLevelState,
     curve_two_level,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._threads import resolve_threads
-from ..counting.levels import plan_pairs
+from ..counting.plan import rank_labels
 from ..data.ranking import Matrix, RankingData
 
 _BLOCK_BYTES = 1 << 24  # rows of X looked at together: data may be larger than memory
@@ -64,7 +64,7 @@ def summarize(data: RankingData) -> DataSummary:
     sizes = np.diff(data.query_ptr)
     levels, counts = np.unique(data.y, return_counts=True)
     ones = np.ones(data.n_queries)
-    pairs = plan_pairs(data.y, data.query_ptr, None, ones, resolve_threads())[2][:, 0]
+    pairs = rank_labels(data.replace(weight=None), ones, resolve_threads()).mass[:, 0]
     n_entries, n_constant = _entries_and_constants(data.X)
     return DataSummary(
         n_docs=data.n_docs,

@@ -11,6 +11,7 @@ from .cutting_planes import CuttingPlanes
 from .lbfgs import LBFGS
 from .newton import Newton
 from .result import Result, Status, Step
+from .sgd import PairSGD, QuerySGD
 from .smoothing import Smoothing
 from .tron import Tron
 
@@ -20,9 +21,11 @@ SOLVERS: dict[str, type[Solver]] = {
     "smoothing": Smoothing,
     "cutting-planes": CuttingPlanes,
     "lbfgs": LBFGS,
+    "sgd-pairs": PairSGD,
+    "sgd-queries": QuerySGD,
 }
 SMOOTH_ONLY = (Newton, Tron, LBFGS)
-STOCHASTIC: tuple[type[Solver], ...] = ()
+STOCHASTIC = (PairSGD, QuerySGD)
 
 
 def make_solver(
@@ -41,8 +44,8 @@ def make_solver(
     solver = SOLVERS[name]
     if solver in SMOOTH_ONLY and not loss.smooth:
         raise DataError(
-            f"solver={name!r} needs a loss with a derivative, which loss={loss.name!r} has not: use "
-            "solver='smoothing' (which 'auto' is then) or 'cutting-planes'"
+            f"solver={name!r} needs a loss with a derivative, which loss={loss.name!r} has not: "
+            "use solver='smoothing' (which 'auto' is then) or 'cutting-planes'"
         )
     if solver is Smoothing and loss.name != "hinge":
         raise DataError(
@@ -55,11 +58,13 @@ def make_solver(
 
 
 __all__ = [
+    "LBFGS",
     "SOLVERS",
     "Callback",
     "CuttingPlanes",
-    "LBFGS",
     "Newton",
+    "PairSGD",
+    "QuerySGD",
     "Result",
     "Smoothing",
     "Solver",

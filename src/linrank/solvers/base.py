@@ -121,10 +121,10 @@ class Solver:
         return size / self.slope_at_zero if self.slope_at_zero > 0 else 0.0
 
     def _gap(self) -> float | None:
-        """(f(w) − bound) / |f(w)|, where a bound is known."""
+        """|f(w) − bound| / |f(w)|, where a bound is known; only rounding lifts it above f."""
         if self.bound == -np.inf:
             return None
-        room = max(0.0, self.point.value - self.bound)
+        room = abs(self.point.value - self.bound)
         return room / max(abs(self.point.value), np.finfo(float).tiny)
 
     def _gradient_is_small(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg import norm
 from scipy.optimize import OptimizeResult, minimize
 
 from .base import Iterate, Solver, Vector
@@ -22,6 +23,9 @@ class LBFGS(Solver):
     Stops on ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38). For smooth losses. It needs values
     and gradients only, and shares no step with the Newton methods.
 
+    The first step has the length min(f/‖g‖, ‖g‖): the one brings the tangent down to 0, and
+    the optimum is no farther than the other, because the penalty ½‖w‖² is a part of f.
+
     Examples
     --------
     >>> from linrank import make_ranking
@@ -32,13 +36,19 @@ class LBFGS(Solver):
     """
 
     _trial: Iterate = field(init=False, repr=False)
+    _start: Iterate = field(init=False, repr=False)
+    _unit: float = field(init=False, repr=False)
+    _slope: float = field(init=False, repr=False)
 
     def _minimise(self) -> Status:
         if self._gradient_is_small():
             return Status.CONVERGED
+        self._start = self.point
+        self._slope = float(norm(self.point.gradient))
+        self._unit = min(self.point.value / self._slope, self._slope)
         found = minimize(
             self._evaluate,
-            self.point.w,
+            np.zeros_like(self.point.w),
             jac=True,
             method="L-BFGS-B",
             callback=self._advance,
@@ -56,9 +66,11 @@ class LBFGS(Solver):
             return Status.MAX_ITER
         return Status.PRECISION if self._is_hidden() else Status.STUCK
 
-    def _evaluate(self, w: Vector) -> tuple[float, Vector]:
-        self._trial = Iterate(w.copy(), *self.problem.value_grad(w))
-        return self._trial.value, self._trial.gradient
+    def _evaluate(self, v: Vector) -> tuple[float, Vector]:
+        """The objective for scipy: with units in which the first step and slope are 1."""
+        w = self._start.w + self._unit * v
+        self._trial = Iterate(w, *self.problem.value_grad(w))
+        return self._trial.value / self._unit / self._slope, self._trial.gradient / self._slope
 
     def _advance(self, intermediate_result: OptimizeResult) -> None:
         """Take the point that scipy has accepted: the last that it evaluated."""

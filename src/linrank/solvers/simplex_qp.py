@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpotrs, dpstrf, dtrtrs
 
 Vector = NDArray[np.float64]
+Index = NDArray[np.int64]
 
-TOL = 1e-12  #: violations below this part of the terms they are the sum of are rounding
+TOL = 1e-14  #: violations below this part of the terms they are the sum of are rounding
 DEPENDENT = 1e-13  #: of a vector's squared length: what is left of one that others span
 
 
@@ -36,38 +36,38 @@ def maximise_on_simplex(G: Vector, b: Vector, start: Vector) -> Vector:
     array([0.5, 0.5, 0. ])
     """
     x = start.copy()
-    free = x > 0
+    free = np.flatnonzero(x > 0)
+    lengths = np.sqrt(np.maximum(G.diagonal(), 0.0))  # of the vectors whose products are G
     seen: set[bytes] = set()
     while True:
-        _climb(G, b, x, free)
+        free = _climb(G, b, x, free)
         slope = b - G[:, free] @ x[free]
-        size = np.abs(b) + np.abs(G[:, free]) @ x[free]
+        size = np.abs(b) + lengths * (lengths @ x)
         violation = slope - x @ slope
-        violation[free | (violation <= TOL * (size + x @ size))] = 0.0
+        violation[violation <= TOL * (size + x @ size)] = 0.0
+        violation[free] = 0.0
         if not violation.any() or free.tobytes() in seen:
+            _climb(G, b, x, free)  # once more, against the rounding of the last step
             return x / x.sum()
         seen.add(free.tobytes())
-        free[np.argmax(violation)] = True
+        free = np.sort(np.append(free, np.argmax(violation)))
 
 
-def _climb(G: Vector, b: Vector, x: Vector, free: NDArray[np.bool_]) -> None:
+def _climb(G: Vector, b: Vector, x: Vector, free: Index) -> Index:
     """Move x to the best point with the free entries; those that reach 0 are free no more."""
-    full_steps = 0
-    while full_steps < 2:  # the second takes away the rounding of the first
-        index = np.flatnonzero(free)
-        block = G[np.ix_(index, index)]
-        direction, length = _ascent(block, b[index] - block @ x[index])
+    while True:
+        block = G[free[:, None], free]
+        direction, length = _ascent(block, b[free] - block @ x[free])
         falling = np.flatnonzero(direction < 0)
         with np.errstate(over="ignore"):
-            room = x[index[falling]] / -direction[falling]
-        blocked = len(falling) > 0 and room.min() <= length
-        x[index] += (room.min() if blocked else length) * direction
-        np.maximum(x, 0.0, out=x)  # rounding
-        full_steps += 1
-        if blocked:
-            out = index[falling[np.argmin(room)]]
-            x[out], free[out] = 0.0, False
-            full_steps = 0
+            room = x[free[falling]] / -direction[falling]
+        nearest = int(np.argmin(room)) if len(room) else -1
+        blocked = nearest >= 0 and room[nearest] <= length
+        x[free] = np.maximum(0.0, x[free] + (room[nearest] if blocked else length) * direction)
+        if not blocked:
+            return free
+        x[free[falling[nearest]]] = 0.0
+        free = np.delete(free, falling[nearest])
 
 
 def _ascent(G: Vector, slope: Vector) -> tuple[Vector, float]:
@@ -79,14 +79,13 @@ def _ascent(G: Vector, slope: Vector) -> tuple[Vector, float]:
     """
     squares = G.diagonal()
     origin = int(np.argmin(squares))
-    others = np.flatnonzero(np.arange(len(slope)) != origin)
-    to_origin = G[origin]
-    curve = G - to_origin - to_origin[:, None] + squares[origin]
-    scale = 1.0 / np.sqrt(np.maximum(squares + squares[origin], np.finfo(float).tiny))[others]
-    curve = curve[np.ix_(others, others)] * scale * scale[:, None]
-    step, length = _newton_step(curve, (slope[others] - slope[origin]) * scale)
+    scale = 1.0 / np.sqrt(np.maximum(squares + squares[origin], np.finfo(float).tiny))
+    curve = (G - G[origin] - (G[origin] - squares[origin])[:, None]) * scale * scale[:, None]
+    others = np.delete(np.arange(len(slope)), origin)
+    rise = (slope - slope[origin]) * scale
+    step, length = _newton_step(curve[others[:, None], others], rise[others])
     direction = np.zeros(len(slope))
-    direction[others] = step * scale
+    direction[others] = step * scale[others]
     direction[origin] = -direction.sum()
     return direction, length
 
@@ -101,14 +100,11 @@ def _newton_step(curve: Vector, rise: Vector) -> tuple[Vector, float]:
         return step, 1.0
     factor, order, rank, _ = dpstrf(curve, tol=DEPENDENT, lower=1)
     order -= 1
-    lower = factor[:rank, :rank]
     if rank == len(rise):
-        half = solve_triangular(lower, rise[order], lower=True, check_finite=False)
-        step[order] = solve_triangular(lower, half, lower=True, trans=1, check_finite=False)
+        step[order] = dpotrs(factor, rise[order], lower=1)[0]
         return step, 1.0
     step[order[rank]] = -1.0
     if rank:
-        step[order[:rank]] = solve_triangular(
-            lower, factor[rank, :rank], lower=True, trans=1, check_finite=False
-        )
+        lower = factor[:rank, :rank]
+        step[order[:rank]] = dtrtrs(lower, factor[rank, :rank], lower=1, trans=1)[0]
     return (step if rise @ step >= 0 else -step), np.inf

@@ -1,0 +1,170 @@
+"""Preference pairs drawn at random, each with probability ∝ its weight.
+
+The pairs are a union of blocks: every upper document of a block makes a pair with every lower
+one. A level of a query and the levels below it are such a block, and so is a pair that is listed
+by itself. A draw picks a block by the weight of its pairs, then a document on either side by
+its own weight: three binary searches in running sums, O(log l) for l documents. Without weights
+every pair has the same chance: a query comes up by the number of its pairs, then any of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .explicit import ExplicitPlan
+from .plan import PairPlan
+from .two_level import MERGED, TwoLevelPlan
+
+Vector = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Pairs(NamedTuple):
+    """Drawn pairs: rows of X, and what is taken from s_i − s_j before the loss sees it."""
+
+    upper: Integers
+    lower: Integers
+    shift: Vector
+
+
+class PairSampler:
+    """Draws pairs and queries with probability ∝ the weight of their pairs.
+
+    Parameters
+    ----------
+    plan : PairPlan, TwoLevelPlan or ExplicitPlan
+    docs : uint32 array
+        The documents of a `TwoLevelPlan`, by group.
+
+    Attributes
+    ----------
+    mass : float
+        The weight of all pairs.
+    rows : int64 array
+        The documents that are in some pair, increasing.
+    queries, query_mass : arrays
+        The queries that have pairs, and the weight of the pairs of each.
+    """
+
+    def __init__(self, plan: Any, docs: NDArray[np.uint32]) -> None:
+        blocks: type[_Levels | _Groups | _Listed] = {
+            PairPlan: _Levels, TwoLevelPlan: _Groups, ExplicitPlan: _Listed
+        }[type(plan)]  # fmt: skip
+        self._blocks = blocks(plan, docs)
+        mass, query = self._blocks.mass, self._blocks.query
+        self._offset = plan.offset
+        self._ends = _running(mass)
+        per_query = np.bincount(query, mass, len(plan.query_ptr) - 1).astype(np.float64)
+        self.mass = float(self._ends[-1])
+        self.rows = self._blocks.used()
+        self.queries = np.flatnonzero(per_query > 0)
+        self.query_mass = per_query[self.queries]
+        self._query_ends = _running(self.query_mass)
+
+    def draw_pairs(self, rng: np.random.Generator, n: int) -> Pairs:
+        """That many pairs, with replacement."""
+        block = _pick(self._ends, 0, len(self._ends) - 1, rng.random(n))
+        upper, lower, shift = self._blocks.draw(block, rng)
+        if len(self._offset):
+            shift = shift + self._offset[upper] - self._offset[lower]
+        return Pairs(upper, lower, shift)
+
+    def draw_queries(self, rng: np.random.Generator, n: int) -> tuple[Integers, Vector]:
+        """That many queries, with replacement, and the weight of the pairs of each."""
+        k = _pick(self._query_ends, 0, len(self.queries), rng.random(n))
+        return self.queries[k], self.query_mass[k]
+
+
+def _running(weight: Vector) -> Vector:
+    return np.concatenate([[0.0], np.cumsum(weight)])
+
+
+def _pick(ends: Vector, first: Any, last: Any, chance: Vector) -> Integers:
+    """A place in first, …, last − 1 with probability ∝ its weight, given running sums."""
+    goal = ends[first] + chance * (ends[last] - ends[first])
+    return np.clip(np.searchsorted(ends, goal, side="right") - 1, first, last - 1)
+
+
+class _Blocks:
+    """Blocks between groups of documents: `sides` are the first and last places of both."""
+
+    def __init__(
+        self, row: Integers, upper: Vector, lower: Vector, sides: Integers, query: Integers
+    ) -> None:
+        self.row, self.sides, self.query = row, sides, query
+        self.upper, self.lower = _running(upper), _running(lower)
+        a, b, c, d = sides
+        self.mass = (self.upper[b] - self.upper[a]) * (self.lower[d] - self.lower[c])
+        self.shift = np.zeros(len(query))
+
+    def used(self) -> Integers:
+        return np.sort(self.row)
+
+    def draw(self, block: Integers, rng: np.random.Generator) -> tuple[Integers, Integers, Vector]:
+        a, b, c, d = self.sides[:, block]
+        i = _pick(self.upper, a, b, rng.random(len(block)))
+        j = _pick(self.lower, c, d, rng.random(len(block)))
+        return self.row[i], self.row[j], self.shift[block]
+
+
+class _Levels(_Blocks):
+    """Each level of a query against all levels below it."""
+
+    def __init__(self, plan: PairPlan, docs: NDArray[np.uint32]) -> None:
+        query = np.repeat(np.arange(len(plan.query_ptr) - 1), np.diff(plan.query_ptr))
+        top = np.maximum.reduceat(plan.level, plan.query_ptr[:-1])
+        row = np.flatnonzero((plan.level >= 0) & (top[query] > 0))
+        row = row[np.lexsort((plan.level[row], query[row]))]
+        query, level = query[row], plan.level[row]
+        new_query, new_level = (np.diff(x, prepend=-1) != 0 for x in (query, level))
+        starts = np.flatnonzero(new_query | new_level)
+        first = np.searchsorted(query, query[starts])
+        last = np.append(starts[1:], len(row)).astype(np.int64)
+        above = starts > first  # the lowest level of a query has nothing below it
+        sides = np.array([starts, last, first, starts])[:, above]
+        weight = plan.weight[row] if len(plan.weight) else np.ones(len(row))
+        super().__init__(row, weight, weight, sides, query[starts[above]])
+        self.mass *= plan.query_weight[self.query]
+
+
+class _Groups(_Blocks):
+    """The two-level problems of a plan."""
+
+    def __init__(self, plan: TwoLevelPlan, docs: NDArray[np.uint32]) -> None:
+        owner = np.repeat(plan.query_ptr[:-1], np.diff(plan.query_groups))
+        row = np.repeat(owner, np.diff(plan.group_ptr)) + docs
+        upper, lower = plan.nodes.T
+        query = np.repeat(np.arange(len(plan.query_ptr) - 1), np.diff(plan.query_nodes))
+        merged = lower == MERGED
+        first = np.where(merged, plan.query_groups[query], lower)
+        last = np.where(merged, upper, lower + 1)
+        sides = plan.group_ptr[np.array([upper, upper + 1, first, last])]
+        super().__init__(row, plan.upper[row], plan.lower[row], sides, query)
+        self.mass *= plan.factor * plan.query_weight[query]
+        self.shift = plan.shift
+
+
+class _Listed:
+    """Pairs that are listed: each is a block."""
+
+    def __init__(self, plan: ExplicitPlan, docs: NDArray[np.uint32]) -> None:
+        self.plan = plan
+        self.query = np.repeat(np.arange(len(plan.query_ptr) - 1), np.diff(plan.query_nodes))
+        self.mass = plan.query_weight[self.query]
+        if len(plan.weight):
+            self.mass = self.mass * plan.weight
+
+    def used(self) -> Integers:
+        some = np.flatnonzero(self.mass > 0)
+        used = np.zeros(self.plan.query_ptr[-1], bool)
+        for side in (self.plan.upper, self.plan.lower):
+            used[self.plan.query_ptr[self.query[some]] + side[some]] = True
+        return np.flatnonzero(used)
+
+    def draw(self, pair: Integers, rng: np.random.Generator) -> tuple[Integers, Integers, Vector]:
+        first = self.plan.query_ptr[self.query[pair]]
+        shift = self.plan.shift[pair] if len(self.plan.shift) else np.zeros(len(pair))
+        return first + self.plan.upper[pair], first + self.plan.lower[pair], shift

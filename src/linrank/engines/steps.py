@@ -1,0 +1,183 @@
+"""The kernels of stochastic gradient descent: one step on the rows of a pair or of a query.
+
+The rows of a step are summed into x = Σ u_i x_i. Of a CSR matrix only the features that they have
+are touched, each listed once, so that a step costs O(their entries) for any number of features.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from .._jit import FAST, njit
+from .._rows import CSR, matvec, rmatvec
+from ..counting.explicit import pair_loss
+from ..losses.pairwise import linearize_query
+
+Vector = NDArray[np.float64]
+
+T, TOTAL, SLOPES, WARM_SLOPES = range(4)  #: entries of `Weights.clock`
+
+
+class Weights(NamedTuple):
+    """The iterate w, the lag of its mean behind it times Σt, and what counts the steps.
+
+    ``clock`` has the number of steps t, Σt, and the sum of g'Pg, now and after the first steps.
+    """
+
+    w: Vector
+    lag: Vector
+    clock: Vector
+
+
+class Rule(NamedTuple):
+    """How far a step goes: P, λ, η, the steps of constant η, and the steps per penalty."""
+
+    metric: Vector
+    penalty: float
+    eta: float
+    warm: float
+    period: float
+
+
+class Work(NamedTuple):
+    """Σ u_i x_i over the rows of a step, and, for CSR, which features they have."""
+
+    sums: Vector
+    touched: NDArray[np.uint32]
+    listed: NDArray[np.bool_]
+
+
+# The rows of a step --------------------------------------------------------------------------
+
+
+def _add_rows_dense(X, first, last, u, work, n):  # type: ignore[no-untyped-def]
+    rmatvec(X, first, last, u, work.sums)
+    return X.shape[1]
+
+
+def _add_rows_csr(X, first, last, u, work, n):  # type: ignore[no-untyped-def]
+    sums, touched, listed = work.sums, work.touched, work.listed
+    for i in range(first, last):
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            f = np.uint32(X.indices[e])
+            touched[n] = f
+            n += not listed[f]
+            listed[f] = True
+            sums[f] += u[i - first] * X.data[e]
+    return n
+
+
+def add_rows(X: Any, first: int, last: int, u: Vector, work: Work, n: int) -> int:
+    """``sums += Σ_i u_i x_i`` over a range of rows; returns n plus the new features touched."""
+    return (_add_rows_csr if isinstance(X, CSR) else _add_rows_dense)(X, first, last, u, work, n)
+
+
+@overload(add_rows, jit_options={"fastmath": FAST, "error_model": "numpy"})
+def _overload_add_rows(X, first, last, u, work, n):  # type: ignore[no-untyped-def]
+    return _add_rows_csr if isinstance(X, types.BaseNamedTuple) else _add_rows_dense
+
+
+def feature_at(X: Any, touched: NDArray[np.uint32], m: int) -> int:
+    """The m-th feature that a step touches: of a dense X, feature m."""
+    return int(touched[m]) if isinstance(X, CSR) else m
+
+
+@overload(feature_at)
+def _overload_feature_at(X, touched, m):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.BaseNamedTuple):
+        return lambda X, touched, m: touched[m]
+    return lambda X, touched, m: m
+
+
+@njit
+def add_squares(X, rows, following, squares, counts, work):  # type: ignore[no-untyped-def]
+    """Add the squares of x_i − x_j for the given rows i and j, and count those that are not 0."""
+    sign = np.array([1.0, -1.0])
+    for p in range(len(rows)):
+        n = add_rows(X, rows[p], rows[p] + 1, sign[:1], work, 0)
+        n = add_rows(X, following[p], following[p] + 1, sign[1:], work, n)
+        for m in range(n):
+            f = feature_at(X, work.touched, m)
+            squares[f] += work.sums[f] ** 2
+            counts[f] += work.sums[f] != 0.0
+            work.sums[f] = 0.0
+            work.listed[f] = False
+
+
+# Steps ---------------------------------------------------------------------------------------
+
+
+@njit
+def walk_pairs(X, hinges, upper, lower, shift, weights, rule, work):  # type: ignore[no-untyped-def]
+    """A step for each of the given pairs."""
+    sign = np.array([1.0, -1.0])
+    for k in range(len(upper)):
+        n = add_rows(X, upper[k], upper[k] + 1, sign[:1], work, 0)
+        n = add_rows(X, lower[k], lower[k] + 1, sign[1:], work, n)
+        t, size = _products(X, weights, rule, work, n)
+        loss, slope, _ = pair_loss(hinges, t - shift[k])
+        _step(X, weights, rule, work, n, loss, slope, size)
+
+
+@njit
+def walk_queries(X, plan, state, hinges, queries, mass, weights, rule, work, s, u, scratch):  # type: ignore[no-untyped-def]
+    """A step for each of the given queries, on the mean loss of its pairs."""
+    for k in range(len(queries)):
+        q = queries[k]
+        first, last = plan.query_ptr[q], plan.query_ptr[q + 1]
+        scores, slopes = s[: last - first], u[: last - first]
+        matvec(X, first, last, weights.w, scores)
+        if len(plan.offset) > 0:
+            for i in range(last - first):
+                scores[i] -= plan.offset[first + i]
+        loss = linearize_query(plan, state, hinges, q, scores, slopes, scratch) / mass[k]
+        n = add_rows(X, first, last, slopes, work, 0)
+        _, size = _products(X, weights, rule, work, n)
+        _step(X, weights, rule, work, n, loss, 1.0 / mass[k], size)
+
+
+@njit(fast=True, inner=True)
+def _products(X, weights, rule, work, n):  # type: ignore[no-untyped-def]
+    """``w'x`` and ``x'Px`` for the sum x of a step's rows."""
+    w, metric, sums, touched = weights.w, rule.metric, work.sums, work.touched
+    t, size = 0.0, 0.0
+    for m in range(n):
+        f = feature_at(X, touched, m)
+        t += w[f] * sums[f]
+        size += metric[f] * sums[f] * sums[f]
+    return t, size
+
+
+@njit(fast=True, inner=True)
+def _step(X, weights, rule, work, n, loss, slope, size):  # type: ignore[no-untyped-def]
+    """Move along −slope·Px, x the sum of the step's rows, take the penalty if due, and average."""
+    w, lag, clock = weights
+    metric, sums, touched, total = rule.metric, work.sums, work.touched, clock[TOTAL]
+    steepness = slope * slope * size
+    clock[SLOPES] += steepness
+    if clock[T] < rule.warm or clock[WARM_SLOPES] == 0.0:
+        clock[WARM_SLOPES] = clock[SLOPES]
+    eta = rule.eta
+    if clock[SLOPES] > 0.0:
+        eta *= np.sqrt(clock[WARM_SLOPES] / clock[SLOPES])
+    length = eta if eta * steepness <= loss else loss / steepness
+    for m in range(n):
+        f = feature_at(X, touched, m)
+        change = -length * slope * metric[f] * sums[f]
+        w[f] += change
+        lag[f] -= total * change
+        sums[f] = 0.0
+        work.listed[f] = False
+    clock[T] += 1.0
+    if clock[T] % rule.period == 0.0:
+        strength = eta * rule.period * rule.penalty
+        for f in range(len(w)):
+            kept = w[f] / (1.0 + strength * metric[f])
+            lag[f] += total * (w[f] - kept)
+            w[f] = kept
+    clock[TOTAL] = total + clock[T]

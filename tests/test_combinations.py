@@ -1,0 +1,122 @@
+"""Every loss × counting × solver that is allowed reaches the reference's optimum."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+import reference
+from linrank import DataError, RankingData, RankSVM
+from linrank.counting.layout import COUNTINGS
+from linrank.losses.pairwise import LOSSES, get_loss
+from linrank.path import make_problem
+from linrank.solvers import SOLVERS, Status, make_solver
+from problems import make_problem_arrays
+
+C = 0.1
+PROBLEMS = ("five levels", "pairs of documents")
+#: How near the optimum a solver must come, relative to it, when asked for the tolerance.
+TOLERANCES = {"cutting-planes": (1e-5, 1.1e-5), "smoothing": (1e-7, 1.1e-7)}
+ROUGH = {"sgd-pairs": (1e-4, 2e-2), "sgd-queries": (1e-4, 2e-2)}
+
+
+def is_allowed(loss, counting, solver):
+    if loss == "logistic_exact" and counting not in ("auto", "explicit"):
+        return False
+    if solver in ("newton", "tron", "lbfgs"):
+        return loss != "hinge"
+    return solver != "smoothing" or loss == "hinge"
+
+
+ALL = list(itertools.product(LOSSES, COUNTINGS, SOLVERS))
+ALLOWED = [combination for combination in ALL if is_allowed(*combination)]
+
+
+@cache
+def known_optimum(kind, loss):
+    X, y, qid = make_problem_arrays(kind, n=50, d=3)
+    pairs = reference.preference_pairs(y, qid)
+    if loss == "hinge":
+        return reference.hinge_optimum(X, pairs, C)[1]
+    if loss == "logistic_exact":
+        return reference.optimum(X, pairs, C, reference.logistic_loss)[1]
+    table = get_loss(loss).table
+    return reference.optimum(X, pairs, C, lambda t: reference.hinge_loss(table, t))[1]
+
+
+@pytest.mark.parametrize(("loss", "counting", "solver"), ALLOWED)
+def test_allowed_combinations_reach_the_optimum(loss, counting, solver):
+    tol, near = (TOLERANCES | ROUGH).get(solver, (1e-8, 1e-9))
+    for kind in PROBLEMS:
+        X, y, qid = make_problem_arrays(kind, n=50, d=3)
+        problem = make_problem(RankingData(X, y, qid), C, loss=loss, counting=counting)
+        result = make_solver(solver, problem.engine.loss, tol=tol, max_iter=2000).solve(problem)
+        assert result.converged, result.message
+        best = known_optimum(kind, loss)
+        assert best * (1 - 1e-7) <= result.objective <= best * (1 + near)
+        assert result.objective == pytest.approx(problem.value_grad(result.coef)[0], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "counting", "solver"), [combination for combination in ALL if combination not in ALLOWED]
+)
+def test_others_say_what_works(loss, counting, solver):
+    """The sentence names choices; taking them gives a fit."""
+    X, y, qid = make_problem_arrays("five levels", n=50, d=3)
+    options = {"loss": loss, "counting": counting, "solver": solver}
+    for _ in range(2):  # a loss may not go with the counting, and then not with the solver
+        try:
+            RankSVM(C, max_iter=2000, **options).fit(X, y, qid)
+            break
+        except DataError as error:
+            advice = re.search(r"use (loss|counting|solver)='([^']+)'", str(error))
+            assert advice, error
+            options[advice[1]] = advice[2]
+    else:
+        RankSVM(C, max_iter=2000, **options).fit(X, y, qid)
+    assert options != {"loss": loss, "counting": counting, "solver": solver}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+def test_the_smoothed_hinge_proves_how_near_it_is(C, weighted):
+    X, y, qid = make_problem_arrays("five levels")
+    weight = np.random.default_rng(0).random(len(y)) if weighted else None
+    problem = make_problem(RankingData(X, y, qid, sample_weight=weight), C, loss="hinge")
+    best = make_solver("smoothing", get_loss("hinge"), tol=1e-9).solve(problem).objective
+    result = make_solver("smoothing", get_loss("hinge"), tol=1e-3).solve(problem)
+    assert result.status is Status.CONVERGED
+    assert result.gap <= 1e-3
+    assert "relative duality gap" in result.message
+    for step in result.history[1:]:
+        assert step.objective * (1 - step.gap) <= best * (1 + 1e-12) <= step.objective * (1 + 1e-9)
+
+
+def test_the_smoothed_hinge_with_rescaled_margins():
+    X, y, qid = make_problem_arrays("five levels", n=50, d=3)
+    ranker = RankSVM(C, loss="hinge", rescale="margin", tol=1e-6).fit(X, y, qid)
+    other = RankSVM(C, loss="hinge", rescale="margin", solver="cutting-planes", tol=1e-5)
+    assert ranker.result_.objective == pytest.approx(
+        other.fit(X, y, qid).result_.objective, rel=2e-5
+    )
+
+
+def test_the_smoothed_hinge_keeps_the_best_on_ctrl_c():
+    X, y, qid = make_problem_arrays("all distinct")
+    seen = []
+
+    def interrupt(step):
+        seen.append(step)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    problem = make_problem(RankingData(X, y, qid), loss="hinge")
+    solver = make_solver("smoothing", get_loss("hinge"), tol=1e-9, callback=interrupt)
+    result = solver.solve(problem)
+    assert result.status is Status.INTERRUPTED
+    assert result.objective == seen[-1].objective
+    assert problem.value_grad(result.coef)[0] == pytest.approx(result.objective)

@@ -1,0 +1,370 @@
+"""Every way to sum over pairs gives the same numbers, for every loss and every kind of pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+
+import reference
+from linrank import DataError, RankingData, RankSVM
+from linrank.counting import layout
+from linrank.counting.layout import COUNTINGS
+from linrank.counting.preferences import Preferences, ideal_discounts
+from linrank.engines import threads
+from linrank.engines.threads import ThreadEngine
+from linrank.losses.pairwise import (
+    HINGE,
+    LOGISTIC,
+    LOGISTIC_ERROR,
+    LOGISTIC_EXACT,
+    LOSSES,
+    SQUARED_HINGE,
+    PairwiseLoss,
+    get_loss,
+    smoothed_hinge,
+)
+from problems import KINDS, as_form, make_problem_arrays
+
+pytestmark = pytest.mark.interpreted
+
+MIXED = PairwiseLoss("mixed", [(1.0, 1.0, 0.5), (0.3, 0.0, 0.25), (-0.5, 2.0, 0.0)])
+GENERAL = ("two-level", "explicit")
+
+
+def parts_of(engine, w, v):
+    """Value, gradient, product, Hessian, diagonal and gaps at w."""
+    value, gradient = engine.value_grad(w)
+    return value, gradient, engine.hessp(v), engine.hessian(), engine.gaps(w)
+
+
+def check_against_pairs(engine, X, w, v, pairs, loss, weights=None, margins=None):
+    """Compare the engine with sums over listed pairs."""
+    value, gradient, product, hessian, gaps = parts_of(engine, w, v)
+    if loss.exact:
+        twin = reference.logistic_loss
+    else:
+        twin = lambda t: reference.hinge_loss(loss.table, t)  # noqa: E731
+    slow = reference.sum_over_pairs(X @ w, pairs, twin, weights, margins)
+    scale = 1e-12 * (1 + abs(slow[0]) + np.abs(X.T @ slow[2] @ X).sum())
+    assert value == pytest.approx(slow[0], rel=1e-11, abs=1e-12)
+    np.testing.assert_allclose(gradient, X.T @ slow[1], atol=scale)
+    np.testing.assert_allclose(product, X.T @ slow[2] @ X @ v, atol=10 * scale)
+    np.testing.assert_allclose(hessian, X.T @ slow[2] @ X, atol=10 * scale)
+    for tau, gap in zip(loss.table[:, 0], gaps, strict=True):
+        single = lambda t, tau=tau: reference.hinge_loss([(tau, 1.0, 0.0)], t)  # noqa: E731
+        slow_gap = reference.sum_over_pairs(X @ w, pairs, single, weights, margins)[0]
+        assert gap == pytest.approx(slow_gap, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("counting", COUNTINGS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_counting_equals_the_listed_pairs(counting, kind, weighted):
+    X, y, qid = make_problem_arrays(kind, n=60, tied=True)
+    rng = np.random.default_rng(3)
+    weight = rng.integers(0, 3, 60).astype(float) if weighted else None
+    query_weight = (rng.integers(0, 3, qid.max() + 1) + 0.5)[qid] if weighted else None
+    data = RankingData(X, y, qid, sample_weight=weight, query_weight=query_weight)
+    engine = ThreadEngine(data, MIXED, counting=counting)
+    pairs = reference.preference_pairs(y, qid)
+    weights = reference.pair_weights(pairs, weight, query_weight)
+    for _ in range(2):  # the second time, sorting begins from another order
+        w, v = np.round(2 * rng.standard_normal((2, 4))) / 2
+        check_against_pairs(engine, X, w, v, pairs, MIXED, weights)
+    assert engine.n_pairs == np.count_nonzero(weights)
+
+
+@pytest.mark.parametrize("counting", COUNTINGS)
+def test_a_query_of_many_levels(counting):
+    rng = np.random.default_rng(0)
+    y, X = rng.permutation(700).astype(float), rng.standard_normal((700, 2))
+    engine = ThreadEngine(RankingData(X, y), SQUARED_HINGE, counting=counting)
+    fast = ThreadEngine(RankingData(X, y), SQUARED_HINGE)
+    w = np.array([0.3, -0.7])
+    for one, other in zip(parts_of(engine, w, w), parts_of(fast, w, w), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("counting", "form"),
+    [("tables", "dense32"), ("two-level", "csr64"), ("explicit", "csr64"), ("avl", "csr64")],
+)
+def test_storages_and_threads(counting, form, monkeypatch):
+    X, y, qid = make_problem_arrays("five levels", n=200)
+    X = X.astype(np.float32).astype(np.float64)
+    w, v = np.random.default_rng(0).standard_normal((2, 4))
+    expected = parts_of(ThreadEngine(RankingData(X, y, qid), MIXED), w, v)
+    monkeypatch.setattr(threads, "SMALL_BYTES", 0)
+    monkeypatch.setattr(threads, "BLOCK_BYTES", 1000)
+    engine = ThreadEngine(
+        RankingData(as_form(X, form), y, qid), MIXED, n_threads=3, counting=counting
+    )
+    for fused in (True, False):
+        engine._fused = fused
+        for one, other in zip(parts_of(engine, w, v), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("counting", [name for name in COUNTINGS if name != "auto"])
+@settings(deadline=None, max_examples=25)
+@given(
+    documents=st.lists(
+        st.tuples(st.integers(0, 12), st.integers(-6, 6), st.integers(0, 2)),
+        min_size=1, max_size=30,
+    )
+)  # fmt: skip
+def test_any_labels_and_tied_scores(counting, documents):
+    """Scores in steps of ¼, so that margins are met exactly and ties are everywhere."""
+    y, s, qid = (np.array(column, dtype=float) for column in zip(*documents, strict=True))
+    X = s[:, None] / 4
+    engine = ThreadEngine(RankingData(X, y, qid), MIXED, counting=counting)
+    pairs = reference.preference_pairs(y, qid)
+    check_against_pairs(engine, X, np.ones(1), np.ones(1), pairs, MIXED)
+
+
+# Losses -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", ["five levels", "all distinct"])
+def test_losses_against_numeric_derivatives(name, kind):
+    X, y, qid = make_problem_arrays(kind, n=50, d=3)
+    loss = get_loss(name)
+    engine = ThreadEngine(RankingData(X, y, qid), loss)
+    w = np.array([0.31, -0.22, 0.53])
+    _, gradient = engine.value_grad(w)
+    numeric = approx_fprime(w, lambda w: engine.value_grad(w)[0], 1e-7)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-3)
+    if loss.smooth:
+        engine.value_grad(w)
+        hessian = engine.hessian()
+        numeric = np.array(
+            [approx_fprime(w, lambda w, f=f: engine.value_grad(w)[1][f], 1e-7) for f in range(3)]
+        )
+        np.testing.assert_allclose(hessian, numeric, rtol=1e-3, atol=2e-2)
+
+
+def test_losses_as_functions():
+    t = np.linspace(-3, 3, 61)
+    np.testing.assert_allclose(LOSSES["hinge"](t), np.maximum(0, 1 - t))
+    huber = np.where(t >= 1, 0, np.where(t >= 0, (1 - t) ** 2, 1 - 2 * t))
+    np.testing.assert_allclose(LOSSES["huber"](t), huber, atol=1e-14)
+    np.testing.assert_allclose(LOGISTIC_EXACT(t), np.log1p(np.exp(-t)))
+    assert not HINGE.smooth
+    assert all(loss.smooth for name, loss in LOSSES.items() if name != "hinge")
+
+
+def test_the_logistic_table_is_as_close_as_it_says():
+    t = np.concatenate([np.linspace(-20, 20, 400_001), [-1e6, -1e3, 1e3, 1e6]])
+    error = np.abs(LOGISTIC(t) - np.logaddexp(0, -t))
+    assert 0.95 * LOGISTIC_ERROR < error.max() <= LOGISTIC_ERROR
+
+
+@pytest.mark.parametrize("mu", [1.0, 0.1, 1e-3])
+def test_the_smoothed_hinge_is_below_the_hinge_by_half_its_width(mu):
+    t = np.linspace(-2, 2, 4001)
+    below = np.maximum(0, 1 - t) - smoothed_hinge(mu)(t)
+    assert below.min() >= -1e-9
+    assert below.max() == pytest.approx(mu / 2)
+
+
+def test_the_exact_logistic_loss_over_listed_pairs():
+    X, y, qid = make_problem_arrays("five levels")
+    engine = ThreadEngine(RankingData(X, y, qid), LOGISTIC_EXACT)
+    pairs = reference.preference_pairs(y, qid)
+    w, v = np.random.default_rng(0).standard_normal((2, 4))
+    check_against_pairs(engine, X, w, v, pairs, LOGISTIC_EXACT)
+    table = ThreadEngine(RankingData(X, y, qid), LOGISTIC).value_grad(w)[0]
+    assert abs(engine.value_grad(w)[0] - table) <= LOGISTIC_ERROR * len(pairs)
+    assert np.isfinite(engine.value_grad(1e4 * w)[0])
+
+
+# Which pairs, how far apart, how heavy -------------------------------------------------------------
+
+
+def lost_dcg(y, qid):
+    """1/log2(1 + place) in the ideal ranking, averaged over documents of one label."""
+    discount = np.empty(len(y))
+    for i in range(len(y)):
+        mine = y[qid == qid[i]]
+        better, equal = np.sum(mine > y[i]), np.sum(mine == y[i])
+        discount[i] = np.mean(1 / np.log2(1 + better + np.arange(1, equal + 1)))
+    return discount
+
+
+DELTAS = {
+    "label": lambda y, d, i, j: y[i] - y[j],
+    "label-squared": lambda y, d, i, j: (y[i] - y[j]) ** 2,
+    "gain": lambda y, d, i, j: 2.0 ** y[i] - 2.0 ** y[j],
+    "dcg": lambda y, d, i, j: (2.0 ** y[i] - 2.0 ** y[j]) * (d[i] - d[j]),
+    "mine": lambda y, d, i, j: 1 / (1 + y[j]),
+}
+
+
+@pytest.mark.parametrize("counting", ["auto", *GENERAL])
+@pytest.mark.parametrize("pairs", ["all", "adjacent"])
+@pytest.mark.parametrize("rescale", [None, "margin", "slack"])
+@pytest.mark.parametrize("delta", DELTAS)
+def test_rescaled_and_adjacent_pairs(counting, pairs, rescale, delta):
+    X, y, qid = make_problem_arrays("five levels", n=40)
+    rng = np.random.default_rng(1)
+    weight, propensity = rng.random(40), 0.2 + 0.8 * rng.random(40)
+    named = (lambda upper, lower: 1 / (1 + lower)) if delta == "mine" else delta
+    data = RankingData(X, y, qid, sample_weight=weight, propensity=propensity)
+    engine = ThreadEngine(
+        data, MIXED, counting=counting, preferences=Preferences(pairs, rescale, named)
+    )
+    find = reference.preference_pairs if pairs == "all" else reference.adjacent_pairs
+    listed = find(y, qid)
+    d = lost_dcg(y, qid)
+    deltas = np.array([DELTAS[delta](y, d, i, j) for i, j in listed])
+    weights = reference.pair_weights(listed, weight, propensity=propensity)
+    weights = weights * deltas if rescale == "slack" else weights
+    margins = np.sqrt(deltas) if rescale == "margin" else None
+    w, v = rng.standard_normal((2, 4))
+    check_against_pairs(engine, X, w, v, listed, MIXED, weights, margins)
+    assert engine.n_pairs == len(listed)
+    for normalize in ("pairs", "queries"):
+        other = ThreadEngine(
+            data, MIXED, normalize, counting=counting,
+            preferences=Preferences(pairs, rescale, named),
+        )  # fmt: skip
+        value = other.value_grad(w)[0]
+        of = qid[[i for i, _ in listed]] if normalize == "queries" else np.zeros(len(listed), int)
+        shares = weights / np.bincount(of, weights)[of]
+        twin = lambda t: reference.hinge_loss(MIXED.table, t)  # noqa: E731
+        slow = reference.sum_over_pairs(X @ w, listed, twin, shares, margins)[0]
+        assert value == pytest.approx(slow)
+
+
+@pytest.mark.parametrize("counting", COUNTINGS)
+@pytest.mark.parametrize("how", ["rescale", "margin"])
+def test_separable_margins_are_open_to_every_counting(counting, how):
+    X, y, qid = make_problem_arrays("five levels", n=50, tied=True)
+    own = y if how == "rescale" else np.round(np.random.default_rng(0).standard_normal(50), 1)
+    preferences = Preferences("all", "margin" if how == "rescale" else None, "label-squared")
+    data = RankingData(X, y, qid, margin=None if how == "rescale" else own)
+    engine = ThreadEngine(data, MIXED, counting=counting, preferences=preferences)
+    listed = reference.preference_pairs(y, qid)
+    margins = np.array([own[i] - own[j] for i, j in listed])
+    w, v = np.random.default_rng(1).standard_normal((2, 4))
+    check_against_pairs(engine, X, w, v, listed, MIXED, margins=margins)
+
+
+@pytest.mark.parametrize("counting", COUNTINGS)
+def test_propensity_of_clicks_is_open_to_every_counting(counting):
+    X, y, qid = make_problem_arrays("two levels", n=60)
+    propensity = 0.1 + 0.9 * np.random.default_rng(0).random(60)
+    data = RankingData(X, y, qid, propensity=propensity)
+    engine = ThreadEngine(data, MIXED, counting=counting)
+    listed = reference.preference_pairs(y, qid)
+    weights = reference.pair_weights(listed, propensity=propensity)
+    w, v = np.random.default_rng(1).standard_normal((2, 4))
+    check_against_pairs(engine, X, w, v, listed, MIXED, weights)
+    normalized = ThreadEngine(data, MIXED, "pairs", counting=counting)
+    assert normalized.value_grad(w)[0] == pytest.approx(engine.value_grad(w)[0] / weights.sum())
+
+
+def test_ideal_discounts():
+    _, y, qid = make_problem_arrays("five levels")
+    order = np.argsort(qid, kind="stable")
+    y, qid = y[order], qid[order]
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(qid))])
+    levels = y.astype(np.int32)
+    np.testing.assert_allclose(ideal_discounts(levels, ptr), lost_dcg(y, qid))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_given_pairs(weighted):
+    rng = np.random.default_rng(0)
+    X, pairs = rng.standard_normal((30, 4)), rng.integers(0, 30, (80, 2))
+    pairs = pairs[(pairs[:, 0] != pairs[:, 1]) & (pairs % 3 == pairs[:, :1] % 3).all(axis=1)]
+    weight, margin = (rng.random(len(pairs)), rng.random(len(pairs))) if weighted else (None, None)
+    data = RankingData.from_pairs(X, pairs, weight, margin)
+    assert data.n_queries >= 3  # what is never compared is apart
+    engine = ThreadEngine(data, MIXED)
+    w, v = rng.standard_normal((2, 4))
+    check_against_pairs(engine, X, w, v, pairs, MIXED, weight, margin)
+
+
+def test_fit_pairs_equals_fit_on_the_same_pairs():
+    X, y, qid = make_problem_arrays("five levels")
+    pairs = reference.preference_pairs(y, qid)
+    by_label = RankSVM(tol=1e-8).fit(X, y, qid)
+    by_pair = RankSVM(tol=1e-8).fit_pairs(X, pairs)
+    np.testing.assert_allclose(by_pair.coef_, by_label.coef_, rtol=1e-6)
+    assert by_pair.n_pairs_ == len(pairs)
+    twice = RankSVM(C=0.5, tol=1e-8).fit_pairs(X, pairs, pair_weight=np.full(len(pairs), 2.0))
+    np.testing.assert_allclose(twice.coef_, by_label.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"counting": "magic"}, "known choices are 'auto', 'tables', 'explicit'"),
+        ({"pairs": "some"}, "pairs is 'some'; known choices are 'all', 'adjacent'"),
+        ({"rescale": "both"}, "rescale is 'both'; known choices are None, 'margin', 'slack'"),
+        ({"delta": "rank"}, "delta is 'rank'; known choices are 'label'"),
+        ({"loss": "exp"}, "loss is 'exp'; known choices are 'squared_hinge', 'hinge'"),
+        ({"loss": "logistic_exact", "counting": "avl"}, "use counting='explicit', or loss='log"),
+        ({"pairs": "adjacent", "counting": "tables"}, "use counting='two-level' or 'explicit'"),
+        ({"rescale": "slack", "counting": "aa"}, "rescale='slack' with delta='label' does not"),
+        ({"rescale": "slack", "delta": lambda a, b: a[:1]}, "delta returned shape"),
+        ({"rescale": "slack", "delta": lambda a, b: b - a}, "delta is -1.0 for the labels 1 above"),
+    ],
+)
+def test_what_cannot_be_counted_gets_a_sentence(options, words):
+    X, y, qid = make_problem_arrays("five levels")
+    with pytest.raises(DataError, match=words):
+        RankSVM(**options).fit(X, np.sort(y), np.sort(qid))
+
+
+def test_too_many_pairs_get_a_sentence(monkeypatch):
+    monkeypatch.setattr(layout, "MAX_PAIRS", 100)
+    X, y, qid = make_problem_arrays("five levels")
+    with pytest.raises(DataError, match=r"there are 1,\d\d\d pairs.*use counting='auto'"):
+        RankSVM(counting="explicit").fit(X, y, qid)
+    with pytest.raises(DataError, match="use counting='two-level'"):
+        RankSVM(counting="explicit", rescale="slack", delta="dcg").fit(X, y, qid)
+    X, y, qid = make_problem_arrays("all distinct")
+    with pytest.raises(DataError, match="compares every two levels, of which there are 4,005"):
+        RankSVM(counting="two-level", rescale="slack").fit(X, y, qid)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "more", "words"),
+    [
+        ([[0, 1, 2]], {}, r"pairs has shape \(1, 3\)"),
+        (np.empty((0, 2), int), {}, "at least one pair"),
+        ([[0.0, 1.0]], {}, "pairs holds float64"),
+        ([[0, 9]], {}, r"pairs\[0\] is \[0, 9\]; expected rows of X: 0 to 2"),
+        ([[1, 1]], {}, "compares row 1 with itself"),
+        ([[0, 1]], {"pair_weight": [-1.0]}, r"pair_weight\[0\] is -1"),
+        ([[0, 1]], {"margin": [np.nan]}, r"margin\[0\] is nan"),
+        ([[0, 1]], {"margin": [1.0, 2.0]}, "margin has shape"),
+    ],
+)
+def test_bad_pairs_get_a_sentence(pairs, more, words):
+    with pytest.raises(DataError, match=words):
+        RankSVM().fit_pairs(np.eye(3), pairs, **more)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.5, np.nan])
+def test_bad_propensity_gets_a_sentence(value):
+    with pytest.raises(DataError, match=r"propensity\[1\] is"):
+        RankSVM().fit(np.eye(3), [0, 1, 0], propensity=[1.0, value, 1.0])
+
+
+def test_given_pairs_do_not_mix_with_labels():
+    data = RankingData.from_pairs(np.eye(3), [[0, 1]])
+    with pytest.raises(DataError, match="use counting='explicit'"):
+        ThreadEngine(data, SQUARED_HINGE, counting="avl")
+    with pytest.raises(DataError, match="pairs are given one by one"):
+        ThreadEngine(data, SQUARED_HINGE, preferences=Preferences("adjacent"))
+    with pytest.raises(DataError, match="give one of them"):
+        RankSVM(rescale="margin", delta="label-squared").fit(
+            np.eye(3), [0, 1, 2], margin=[0.0, 1.0, 2.0]
+        )
