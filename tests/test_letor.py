@@ -255,7 +255,7 @@ def test_form_is_chosen_by_memory():
     assert sparser.is_sparse
     assert sparser.X.nnz == 11
     assert sparser.X.indices.dtype == np.int32
-    assert sparser.X.indptr.dtype == np.int64
+    assert sparser.X.indptr.dtype == np.int32
     assert not read("".join(rows).encode(), dtype=np.float32).is_sparse  # there it is a quarter
     assert not read("".join(rows).encode(), form="dense").is_sparse
 

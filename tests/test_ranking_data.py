@@ -78,7 +78,7 @@ def test_sparse_forms(form, qid):
     X = np.array([[0, 1, 0], [2, 0, 3], [0, 0, 0]], dtype=np.float32)
     data = RankingData(sparse.coo_array(X).asformat(form), [0, 1, 2], qid)
     assert data.is_sparse
-    assert (data.X.indptr.dtype, data.X.indices.dtype) == (np.int64, np.int32)
+    assert (data.X.indptr.dtype, data.X.indices.dtype) == (np.int32, np.int32)
     assert data.restore(data.X.toarray()).tolist() == X.tolist()
 
 

@@ -151,11 +151,13 @@ class Twin:
         self.iterates, self.slopes = [], []
 
     def step(self, loss, gradient, eta):
-        self.slopes.append(float(gradient @ (self.metric * gradient)))
         warm = max(1, int(np.ceil(10 * self.differing)))
-        eta *= np.sqrt(sum(self.slopes[:warm]) / sum(self.slopes)) if sum(self.slopes) else 1.0
-        length = min(eta, loss / self.slopes[-1]) if self.slopes[-1] else eta
-        self.w = self.w - length * self.metric * gradient
+        seen = sum(self.slopes)
+        eta *= np.sqrt(sum(self.slopes[:warm]) / seen) if seen else 1.0
+        steepness = float(gradient @ (self.metric * gradient))
+        part = min(1.0, loss / (eta * steepness)) if steepness else 1.0
+        self.slopes.append(part**2 * steepness)
+        self.w = self.w - part * eta * self.metric * gradient
         if (len(self.iterates) + 1) % self.period == 0:
             self.w = self.w / (1 + eta * self.period * self.penalty * self.metric)
         self.iterates.append(self.w)
@@ -179,14 +181,11 @@ class Twin:
         return np.average(self.iterates, axis=0, weights=np.arange(1, len(self.iterates) + 1))
 
 
-def twin_data(form, weighted):
-    """Few documents, so that the twin is quick; so many features that the penalty is lumped."""
+def twin_data(form, weighted, d):
+    """Few documents, so that the twin is quick."""
     rng = np.random.default_rng(3)
-    X = (
-        rng.standard_normal((24, 70))
-        * (rng.random((24, 70)) < 0.2)
-        * 10.0 ** rng.integers(-3, 4, 70)
-    )
+    X = rng.standard_normal((24, d)) * (rng.random((24, d)) < 0.2)
+    X *= 10.0 ** rng.integers(-3, 4, d)
     weights = {}
     if weighted:
         weights = {"sample_weight": rng.integers(0, 3, 24), "query_weight": 1 + np.arange(24) // 8}
@@ -198,8 +197,11 @@ def twin_data(form, weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_steps_are_those_of_the_twin(over, loss, form, weighted):
-    data, loss, C, n = twin_data(form, weighted), get_loss(loss), 0.3, 300
-    steps, state = StochasticPass(ThreadEngine(data, loss), over), SGDState(70, seed=5)
+    # With more than 64 features the penalty comes after every second step only. A pair may then
+    # stay in the hinge's corner, where rounding decides what its derivative is.
+    d, C, n = 40 if loss == "hinge" else 70, 0.3, 300
+    data, loss = twin_data(form, weighted, d), get_loss(loss)
+    steps, state = StochasticPass(ThreadEngine(data, loss), over), SGDState(d, seed=5)
     steps.join(state)
     steps.run(state, C, n // 2)  # two runs are as good as one
     steps.run(state, C, n - n // 2)
@@ -242,7 +244,7 @@ def test_single_precision_is_close(sgd):
 def test_seed_makes_the_bits(sgd):
     problem = make_problem(small_data(), 0.1)
     first, again, other = (
-        sgd(max_iter=3, seed=seed, tol=1e-9).solve(problem).coef for seed in (1, 1, 2)
+        sgd(max_iter=20, seed=seed, tol=1e-9).solve(problem).coef for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other).all()
@@ -338,7 +340,7 @@ def test_wild_features_do_not_diverge(sgd):
 def test_last_iterate_is_near_the_optimum_too(sgd):
     problem = make_problem(make_ranking(100, 10, 10, random_state=0), 0.1)
     mean, last = (
-        sgd(max_iter=30, tol=1e-9, average=average).solve(problem) for average in (1 > 0, 1 < 0)
+        sgd(max_iter=30, tol=1e-9, average=average).solve(problem) for average in (True, False)
     )
     assert optimum(problem) < mean.objective < last.objective < 1.1 * mean.objective
 
@@ -410,7 +412,7 @@ def test_a_stream_gets_close_to_one_fit_of_all(over):
         state = stream_pass(state, data.take(rows), SQUARED_HINGE, C, over, seed=1)
     problem = make_problem(data, C)
     assert state.mass == problem.engine.n_pairs
-    assert state.n_steps == (10_000 if over == "pairs" else 1000)
+    assert state.n_steps == StochasticPass(problem.engine, over).n_steps
     assert problem.value_grad(state.coef)[0] <= optimum(problem) * 1.02
 
 

@@ -58,10 +58,13 @@ def _matvec_dense(X, first, last, v, out):  # type: ignore[no-untyped-def]
 
 @njit(fast=True)
 def _matvec_csr(X, first, last, v, out):  # type: ignore[no-untyped-def]
+    # Unsigned indices need no test for being negative, which would cost more than the product.
     for i in range(first, last):
         total = 0.0
-        for e in range(X.indptr[i], X.indptr[i + 1]):
-            total += X.data[e] * v[X.indices[e]]
+        a, b = X.indptr[i], X.indptr[i + 1]
+        values, features = X.data[a:b], X.indices[a:b]
+        for e in range(len(values)):
+            total += values[e] * v[np.uint32(features[e])]
         out[i - first] = total
 
 
@@ -83,8 +86,10 @@ def _rmatvec_dense(X, first, last, u, out):  # type: ignore[no-untyped-def]
 @njit(fast=True)
 def _rmatvec_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
     for i in range(first, last):
-        for e in range(X.indptr[i], X.indptr[i + 1]):
-            out[X.indices[e]] += u[i - first] * X.data[e]
+        a, b, factor = X.indptr[i], X.indptr[i + 1], u[i - first]
+        values, features = X.data[a:b], X.indices[a:b]
+        for e in range(len(values)):
+            out[np.uint32(features[e])] += factor * values[e]
 
 
 def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
@@ -117,8 +122,10 @@ def _rmatvec_squares_dense(X, first, last, u, out):  # type: ignore[no-untyped-d
 @njit(fast=True)
 def _rmatvec_squares_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
     for i in range(first, last):
-        for e in range(X.indptr[i], X.indptr[i + 1]):
-            out[X.indices[e]] += u[i - first] * X.data[e] * X.data[e]
+        a, b, factor = X.indptr[i], X.indptr[i + 1], u[i - first]
+        values, features = X.data[a:b], X.indices[a:b]
+        for e in range(len(values)):
+            out[np.uint32(features[e])] += factor * values[e] * values[e]
 
 
 @njit

@@ -75,7 +75,8 @@ def split(ptr: NDArray[np.int64], n_chunks: int) -> list[tuple[int, int]]:
     >>> split(np.array([0, 10, 11, 12, 22]), 2)
     [(0, 2), (2, 4)]
     """
-    goals = ptr[0] + (ptr[-1] - ptr[0]) * np.arange(1, n_chunks) / n_chunks
+    goals = ptr[0] + (int(ptr[-1]) - int(ptr[0])) * np.arange(1, n_chunks) // n_chunks
+    goals = goals.astype(ptr.dtype)  # else the search would copy all of the pointers
     cuts = np.searchsorted(ptr, goals)
     edges = [0, *(int(cut) for cut in cuts), len(ptr) - 1]
     return [(a, b) for a, b in pairwise(edges) if a < b]

@@ -122,7 +122,7 @@ class _Levels(_Blocks):
         new_query, new_level = (np.diff(x, prepend=-1) != 0 for x in (query, level))
         starts = np.flatnonzero(new_query | new_level)
         first = np.searchsorted(query, query[starts])
-        last = np.append(starts[1:], len(row)).astype(np.int64)
+        last = np.append(starts, len(row))[1:]
         above = starts > first  # the lowest level of a query has nothing below it
         sides = np.array([starts, last, first, starts])[:, above]
         weight = plan.weight[row] if len(plan.weight) else np.ones(len(row))

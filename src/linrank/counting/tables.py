@@ -65,10 +65,10 @@ class TableScratch(NamedTuple):
 
 
 def make_state(plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int) -> TableState:
-    """A state for the plan; it says nothing until scores have been seen."""
+    """A state for the plan; it says nothing until scores have been seen. It sorts `docs`."""
     shape = (n_hinges, len(docs))
     return TableState(
-        docs=docs.copy(),
+        docs=docs,
         digit=np.empty(len(docs), np.uint8),
         above=np.empty(shape, np.uint32),
         below=np.empty(shape, np.uint32),

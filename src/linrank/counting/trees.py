@@ -49,10 +49,10 @@ class TreeScratch(NamedTuple):
 def make_state(
     plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int, structure: int
 ) -> TreeState:
-    """A state for the plan; it says nothing until scores have been seen."""
+    """A state for the plan; it says nothing until scores have been seen. It sorts `docs`."""
     shape = (n_hinges, len(docs))
     return TreeState(
-        docs=docs.copy(),
+        docs=docs,
         level=np.empty(len(docs), np.int32),
         high=np.empty(shape, np.uint32),
         low=np.empty(shape, np.uint32),

@@ -69,8 +69,8 @@ class TwoLevelScratch(NamedTuple):
 
 
 def make_state(plan: TwoLevelPlan, docs: NDArray[np.uint32]) -> TwoLevelState:
-    """A state for the plan; it says nothing until scores have been seen."""
-    return TwoLevelState(docs.copy(), np.empty(len(docs)), np.zeros(len(plan.upper)))
+    """A state for the plan; it says nothing until scores have been seen. It sorts `docs`."""
+    return TwoLevelState(docs, np.empty(len(docs)), np.zeros(len(plan.upper)))
 
 
 def make_scratch(n: int) -> TwoLevelScratch:

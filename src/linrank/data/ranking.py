@@ -10,6 +10,7 @@ from scipy import sparse
 
 from .._rows import multiply
 from ..errors import DataError
+from ._csr import row_pointers
 from .text import TextColumn
 
 if TYPE_CHECKING:
@@ -306,7 +307,7 @@ def check_matrix(X: Any) -> Matrix:
 
 def fix_index_types(X: Matrix) -> Matrix:
     """Give a CSR matrix the index types of the kernels; scipy picks them by size."""
-    X.indptr = X.indptr.astype(np.int64, copy=False)
+    X.indptr = row_pointers(X.indptr)
     X.indices = X.indices.astype(np.int32, copy=False)
     return X
 

@@ -158,17 +158,17 @@ def _step(X, weights, rule, work, n, loss, slope, size):  # type: ignore[no-unty
     """Move along −slope·Px, x the sum of the step's rows, take the penalty if due, and average."""
     w, lag, clock = weights
     metric, sums, touched, total = rule.metric, work.sums, work.touched, clock[TOTAL]
-    steepness = slope * slope * size
-    clock[SLOPES] += steepness
-    if clock[T] < rule.warm or clock[WARM_SLOPES] == 0.0:
-        clock[WARM_SLOPES] = clock[SLOPES]
     eta = rule.eta
     if clock[SLOPES] > 0.0:
         eta *= np.sqrt(clock[WARM_SLOPES] / clock[SLOPES])
-    length = eta if eta * steepness <= loss else loss / steepness
+    steepness = slope * slope * size
+    part = 1.0 if eta * steepness <= loss else loss / (eta * steepness)
+    clock[SLOPES] += part * part * steepness
+    if clock[T] < rule.warm or clock[WARM_SLOPES] == 0.0:
+        clock[WARM_SLOPES] = clock[SLOPES]
     for m in range(n):
         f = feature_at(X, touched, m)
-        change = -length * slope * metric[f] * sums[f]
+        change = -part * eta * slope * metric[f] * sums[f]
         w[f] += change
         lag[f] -= total * change
         sums[f] = 0.0

@@ -145,8 +145,8 @@ class StochasticPass:
         rows, engine = self.sampler.rows, self.engine
         query = np.searchsorted(engine.data.query_ptr, rows, side="right")
         starts = np.flatnonzero(np.diff(query, prepend=-1))
-        following = np.append(rows[1:], 0)
-        following[np.append(starts[1:], len(rows)) - 1] = rows[starts]  # each query is a circle
+        following = np.append(rows, 0)[1:]
+        following[np.append(starts, len(rows))[1:] - 1] = rows[starts]  # each query is a circle
         add_squares(engine._X, rows, following, state.squares, state.counts, self._work)
         if not np.isfinite(state.squares).all():
             feature = int(np.flatnonzero(~np.isfinite(state.squares))[0])

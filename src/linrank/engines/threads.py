@@ -100,6 +100,7 @@ class ThreadEngine:
     def with_loss(self, loss: PairwiseLoss) -> ThreadEngine:
         """The same data and pairs with another loss; the two must not be used at one time."""
         other = copy.copy(self)
+        other._layout = self._layout._replace(docs=self._layout.docs.copy())
         other._set_loss(loss)
         return other
 
@@ -199,7 +200,7 @@ class ThreadEngine:
             for (a, b), scratch in zip(self._chunks, self._scratch, strict=True)
         ]
         losses = run(_walk_scores, tasks, self.n_threads)
-        del scores
+        del scores, tasks
         self._run_rows(rmatvec, u)
         return losses
 

@@ -97,13 +97,26 @@ def nystroem_map(
 
 def identity_map(K: Vector) -> FeatureMap:
     """ψ = K, A = I: no basis, but the β of Newton's method."""
-    lifted = K.copy()
-    lifted.flat[:: len(K) + 1] += PSD_TOL * _Probe(K).largest
-    try:
-        cho_factor(lifted.T, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        raise DataError(INDEFINITE) from None
     return FeatureMap(K, np.arange(len(K)), lambda w: w)
+
+
+def smallest_lift(K: Vector) -> float:
+    """What to add to the diagonal of K to have it positive definite, in spite of rounding.
+
+    Tried are 1e-12, 1e-11, …, 1e-6 of its largest entry.
+    """
+    largest = _Probe(K).largest
+    part = RANK_TOL
+    while part <= PSD_TOL:
+        lifted = K.copy()
+        lifted.flat[:: len(K) + 1] += part * largest
+        try:
+            cho_factor(lifted.T, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            part *= 10.0
+        else:
+            return part * largest
+    raise DataError(INDEFINITE)
 
 
 class _Probe:

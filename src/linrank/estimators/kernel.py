@@ -22,13 +22,13 @@ from ..problem import Problem
 from ..solvers import Result, Status, make_solver
 from .base import Ranker, Vector, library_matrix
 from .feature_maps import (
-    RANK_TOL,
     FeatureMap,
     cholesky_map,
     eigen_map,
     identity_map,
     nystroem_map,
     row_chunks,
+    smallest_lift,
 )
 from .ranksvm import _print_step
 
@@ -63,11 +63,12 @@ class KernelRankSVM(Ranker):
         ``cholesky`` and ``eigen`` take an orthonormal basis of the span of the n documents
         in feature space, from K = LL' or K = UΛU', and train a linear RankSVM on their
         coordinates ψ, for which ψ(x_i)'ψ(x_j) = k(x_i, x_j). ``newton`` minimises over β
-        itself. These three reach the same optimum, in O(n³) steps and 2·n² numbers of
-        memory. ``nystroem`` does as ``eigen`` with the span of `n_components` documents
-        drawn at random: O(n·n_components²) steps, and an approximation. ``auto`` is
-        ``cholesky`` for up to 5000 documents (seconds, 0.4 GB) and ``nystroem`` beyond.
-        Documents without any pair count nowhere, as they do not change f.
+        itself; it is the slowest, and checks the others. These three reach the same optimum,
+        in O(n³) steps and 2·n² numbers of memory. ``nystroem`` does as ``eigen`` with the
+        span of `n_components` documents drawn at random: O(n·n_components²) steps, and an
+        approximation. ``auto`` is ``cholesky`` for up to 5000 documents (some ten seconds on
+        one core, 0.4 GB) and ``nystroem`` beyond. Documents that are in no pair do not change
+        f and are left out of n.
     n_components : int
         The number of documents that ``nystroem`` draws, at most all.
     max_memory : int, optional
@@ -178,10 +179,10 @@ class KernelRankSVM(Ranker):
         documents = places if self.kernel == "precomputed" else rows
         with blas_threads(resolve_threads(self.n_threads)):
             features = self._features(kernel, rows, documents, row_keys(data.X))
-        coordinates = vars(data) | {"X": features.psi, "feature_names": None}
-        problem = self._problem(RankingData.from_parts(**coordinates))
-        if self.method_ == "newton":
-            problem = KernelProblem(problem.engine, self.C)
+            coordinates = vars(data) | {"X": features.psi, "feature_names": None}
+            problem = self._problem(RankingData.from_parts(**coordinates))
+            if self.method_ == "newton":
+                problem = KernelProblem(problem.engine, self.C)
         self._store(solver.solve(problem), features, documents)
         return self
 
@@ -235,6 +236,8 @@ class KernelRankSVM(Ranker):
         nystroem, m = method == "nystroem", min(m, n)
         needed = 8 * (n * m + 3 * m * m) if nystroem else 8 * 2 * n * n
         allowed = _memory() if self.max_memory is None else self.max_memory
+        if not isinstance(allowed, float | int | np.number) or not allowed > 0:
+            raise DataError(f"max_memory is {allowed!r}; expected a number of bytes above 0")
         if needed > allowed:
             way_out = "a smaller n_components" if nystroem else 'method="nystroem"'
             raise DataError(
@@ -278,8 +281,8 @@ class KernelProblem(Problem):
 
         gradient  K̃β + C·K'g_L(Kβ)          Hessian product  K̃v + C·K'H_L Kv.
 
-    K̃ is K with the part `RANK_TOL` of its largest entry added to the diagonal: where K is
-    singular but for rounding, β could else grow without end.
+    K̃ is K with `lift` added to its diagonal, by default as little as makes it positive
+    definite: where K is singular but for rounding, β could else grow without end.
 
     Examples
     --------
@@ -291,35 +294,35 @@ class KernelProblem(Problem):
     array([ 0.333333, -0.333333])
     """
 
-    def __init__(self, engine: ThreadEngine, C: float) -> None:
+    def __init__(self, engine: ThreadEngine, C: float, lift: float | None = None) -> None:
         super().__init__(engine, C)
-        self._ridge = RANK_TOL * engine.data.X.diagonal().max()
+        self.lift = smallest_lift(engine.data.X) if lift is None else lift
 
     def with_C(self, C: float) -> KernelProblem:
         """The same problem with another C."""
-        return KernelProblem(self.engine, C)
+        return KernelProblem(self.engine, C, self.lift)
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective and its gradient at β = w."""
         self.n_evaluations += 1
         loss, gradient = self.engine.value_grad(w)
-        penalty = self.engine.scores(w) + self._ridge * w
+        penalty = self.engine.scores(w) + self.lift * w
         return 0.5 * float(w @ penalty) + self.C * loss, self.C * gradient + penalty
 
     def hessp(self, v: Vector) -> Vector:
         """The Hessian times v."""
         self.n_products += 1
-        return self.C * self.engine.hessp(v) + self.engine.scores(v) + self._ridge * v
+        return self.C * self.engine.hessp(v) + self.engine.scores(v) + self.lift * v
 
     def hessian(self, n_rows: int | None = None) -> Vector:
         """The Hessian as a matrix; its loss from about `n_rows` rows if that is given."""
         H = self.C * self.engine.hessian(n_rows) + self.engine.data.X
-        H.flat[:: self.n_features + 1] += self._ridge
+        H.flat[:: self.n_features + 1] += self.lift
         return H
 
     def hessian_diagonal(self) -> Vector:
         """An estimate of the Hessian's diagonal, always above 0."""
-        own = self.engine.data.X.diagonal() + self._ridge
+        own = self.engine.data.X.diagonal() + self.lift
         return own + self.C * self.engine.hessian_diagonal()
 
 

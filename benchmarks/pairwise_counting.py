@@ -1,0 +1,212 @@
+"""How fast each way of counting is, with few levels and with many."""
+
+from __future__ import annotations
+
+import tracemalloc
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from linrank import RankingData, make_ranking
+from linrank._threads import run
+from linrank.counting.layout import COUNTINGS
+from linrank.errors import DataError
+from linrank.path import make_problem
+from linrank.problem import Problem
+from linrank.solvers import Status, make_solver
+
+from .foundation import interleaved, read_rows
+from .pairwise_tools import (
+    Options,
+    Section,
+    draw,
+    line_style,
+    median_seconds,
+    show_seconds,
+    stop_after,
+)
+
+WAYS = [name for name in COUNTINGS if name != "auto"]
+NEAR = 1e-3  #: of the optimum
+RULE = 1e-3  #: ε of TRON's default stopping rule
+END = 1e-4  #: ε at which the curves end
+
+
+def warm_up(counting: str) -> None:
+    """Compile what a way of counting needs for dense data."""
+    problem = make_problem(make_ranking(3, 10, 3, n_levels=3, random_state=0), counting=counting)
+    problem.value_grad(np.zeros(3))
+    problem.hessp(np.ones(3))
+
+
+# Figure 4 of Lee & Lin -------------------------------------------------------------------------
+
+
+def bench_counting(options: Options) -> Section:
+    """Time against objective of TRON for every way of counting (Lee & Lin 2014, fig. 4)."""
+    section = Section(
+        "counting",
+        "Ways of counting in TRON (Lee & Lin 2014, figure 4)",
+        "Squared hinge, C = 1, from w = 0. Seconds are those of the solver; laying out the pairs "
+        "comes before. Memory is what the pairs take beyond X, y and the queries",
+        ["data", "counting", f"to (f − f*)/f* ≤ {NEAR:g}", f"to ‖g‖ ≤ {RULE:g}‖g₀‖",
+         "× tables", "Hessian product", "× tables", "memory per row", "note"],
+    )  # fmt: skip
+    curves: dict[str, dict[str, Any]] = {}
+    for name, data in _shapes(options.quick).items():
+        curves[name] = _compare(section, name, data, options)
+    panels = [lambda axes, name=name: _draw_curves(axes, name, curves[name]) for name in curves]
+    draw(options.out / "pairwise_counting.svg", panels, width=5.5)
+    return section
+
+
+def _shapes(quick: bool) -> dict[str, RankingData]:
+    few = (20, (20, 40), 12) if quick else (1000, (80, 160), 136)
+    many = (5, 60, 8) if quick else (100, 740, 46)
+    shapes = {
+        "few": make_ranking(*few, n_levels=5, random_state=0),
+        "many": make_ranking(*many, n_levels=None, random_state=0),
+    }
+    return {
+        f"{name} levels: {data.n_docs:,} × {data.n_features}, {data.n_queries:,} queries": data
+        for name, data in shapes.items()
+    }
+
+
+def _compare(section: Section, name: str, data: RankingData, options: Options) -> dict[str, Any]:
+    warm_up("tables")
+    problem = make_problem(data, 1.0, n_threads=options.threads)
+    best = make_solver("newton", tol=1e-9).solve(problem).objective
+    found = {}
+    for counting in WAYS:
+        warm_up(counting)
+        try:
+            found[counting] = _run_tron(data, counting, best, options)
+        except DataError as error:
+            section.add(name, counting, *["—"] * 6, str(error), data=name, counting=counting)
+            continue
+        _report(section, name, counting, found)
+    return found
+
+
+def _run_tron(data: RankingData, counting: str, best: float, options: Options) -> dict[str, Any]:
+    tracemalloc.start()
+    problem = make_problem(data, 1.0, counting=counting, n_threads=options.threads)
+    problem.start()
+    memory, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    cap = stop_after(2 if options.quick else 20)
+    result = make_solver("tron", tol=END, callback=cap).solve(problem)
+    steps = [(s.seconds, s.objective / best - 1, s.gradient_norm) for s in result.history]
+    v = np.ones(data.n_features)
+    return {
+        "seconds_near": next((t for t, distance, _ in steps if distance <= NEAR), None),
+        "seconds_rule": next((t for t, _, slope in steps if slope <= RULE), None),
+        "distance_rule": next((gap for _, gap, slope in steps if slope <= RULE), None),
+        "seconds_product": median_seconds(lambda: problem.hessp(v), least=3),
+        "bytes_per_row": memory / data.n_docs,
+        "n_products": result.n_products,
+        "capped": result.status is Status.INTERRUPTED,
+        "steps": steps,
+    }
+
+
+def _report(section: Section, name: str, counting: str, found: dict[str, Any]) -> None:
+    own, tables = found[counting], found["tables"]
+    seconds, product = own["seconds_rule"], own["seconds_product"]
+    section.add(
+        name,
+        counting,
+        show_seconds(own["seconds_near"]),
+        show_seconds(seconds),
+        "—" if seconds is None else f"{seconds / tables['seconds_rule']:.2f}",
+        show_seconds(product),
+        f"{product / tables['seconds_product']:.2f}",
+        f"{own['bytes_per_row']:.0f} bytes",
+        f"stopped after {own['steps'][-1][0]:.0f} s" if own["capped"] else "",
+        data=name, counting=counting, **own,
+    )  # fmt: skip
+
+
+def _draw_curves(axes: Any, name: str, found: dict[str, Any]) -> None:
+    for k, (counting, own) in enumerate(found.items()):
+        seconds, distance, _ = np.array(own["steps"]).T
+        axes.loglog(seconds, np.maximum(distance, 1e-12), label=counting, **line_style(k))
+    lines = [own["distance_rule"] for own in found.values() if own["distance_rule"] is not None]
+    if lines:
+        axes.axhline(max(lines[0], 1e-12), color="#666666", linewidth=0.8, linestyle=":")
+    axes.set_title(name)
+    axes.set_xlabel("seconds (dotted: where TRON's default rule stops)")
+    axes.set_ylabel("(f − f*) / f*")
+    axes.legend(fontsize=7)
+
+
+# Hessian products with many levels -------------------------------------------------------------
+
+
+def bench_levels(options: Options) -> Section:
+    """A Hessian product with as many levels as documents, in bare reads of X."""
+    shape = (10, 60, 8) if options.quick else (1000, 740, 46)
+    data = make_ranking(*shape, n_levels=None, random_state=0)
+    section = Section(
+        "levels",
+        "A Hessian product where all labels differ, in bare reads of X",
+        f"{data.n_docs:,} × {data.n_features} dense float64, {data.n_queries:,} queries, as many "
+        "levels as documents, squared hinge at w = 0; tables is what auto chooses",
+        ["counting", "Hessian product", "reads of X", "value and gradient", "note"],
+    )
+    for counting in WAYS:
+        _time_products(section, data, counting, options)
+    tables = section.numbers[0]
+    section.aim("a product of at most 4 reads", f"{tables['reads']:.2f} reads", tables["reads"] <= 4)
+    measured = [own for own in section.numbers if "reads" in own]
+    draw(options.out / "pairwise_levels.svg", [lambda axes: _draw_bars(axes, measured)], width=6.0)
+    return section
+
+
+def _time_products(section: Section, data: RankingData, counting: str, options: Options) -> None:
+    warm_up(counting)
+    try:
+        problem = make_problem(data, 1.0, counting=counting, n_threads=options.threads)
+    except DataError as error:
+        section.add(counting, "—", "—", "—", str(error), counting=counting)
+        return
+    w = np.zeros(data.n_features)
+    evaluation = median_seconds(lambda: problem.value_grad(w))
+    read, product = _read_and_product(problem, data, options)
+    section.add(
+        counting, show_seconds(product), f"{product / read:.2f}", show_seconds(evaluation), "",
+        counting=counting, reads=product / read, seconds_product=product,
+        seconds_evaluation=evaluation, seconds_read=read,
+    )  # fmt: skip
+
+
+def _read_and_product(
+    problem: Problem, data: RankingData, options: Options
+) -> tuple[float, float]:
+    """Median seconds of a bare read and of a Hessian product, taken in turns."""
+    edges = np.linspace(0, data.n_docs, options.threads + 1).astype(int)
+    ranges = [(data.X, int(a), int(b)) for a, b in pairwise(edges)]
+    v = np.ones(data.n_features)
+    repeats = int(np.clip(5.0 / median_seconds(lambda: problem.hessp(v), most=1), 1, 25))
+    seconds = interleaved(
+        {
+            "read": lambda: run(read_rows, ranges, options.threads),
+            "product": lambda: problem.hessp(v),
+        },
+        repeats,
+    )
+    return seconds["read"], seconds["product"]
+
+
+def _draw_bars(axes: Any, measured: list[dict[str, Any]]) -> None:
+    names = [own["counting"] for own in measured]
+    reads = [own["reads"] for own in measured]
+    bars = axes.barh(names, reads, color=line_style(0)["color"])
+    axes.bar_label(bars, fmt="%.1f", padding=3)
+    axes.axvline(4, color="#666666", linewidth=0.8, linestyle=":")
+    axes.set_xscale("log")
+    axes.invert_yaxis()
+    axes.set_title("A Hessian product where all labels differ")
+    axes.set_xlabel("bare reads of X (dotted: the goal)")

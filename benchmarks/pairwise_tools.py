@@ -1,0 +1,191 @@
+"""What the sections of `benchmarks.pairwise` share: records, clocks, processes, plots."""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from linrank.report.plots import COLOURS
+from linrank.solvers import Step
+
+STYLE = {
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.0,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.hashsalt": "linrank",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure: the threads of linrank, small sizes or the real ones, and where to write."""
+
+    threads: int
+    quick: bool
+    out: Path
+
+
+@dataclass
+class Section:
+    """One table with what was measured, what was aimed at, and every number behind it.
+
+    Attributes
+    ----------
+    rows : list of list of str
+        The cells of the table, in the order of `columns`.
+    numbers : list of dict
+        What each row, or each curve of the plot, was made from.
+    goals : list of dict
+        ``goal``, ``measured`` and ``met`` of each figure that was aimed at.
+    """
+
+    name: str
+    title: str
+    about: str
+    columns: list[str]
+    machine: str = ""
+    quick: bool = False
+    rows: list[list[str]] = field(default_factory=list)
+    numbers: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    goals: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, *cells: str, **numbers: Any) -> None:
+        """Take down one row, and show it at once."""
+        assert len(cells) == len(self.columns)
+        self.rows.append(list(cells))
+        self.numbers.append(numbers)
+        print(" | ".join(cells), flush=True)
+
+    def aim(self, goal: str, measured: str, met: bool) -> None:
+        """Take down what was aimed at, and whether it was reached."""
+        self.goals.append({"goal": goal, "measured": measured, "met": bool(met)})
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self)
+
+
+def markdown(section: dict[str, Any]) -> str:
+    """A section as a heading, a table, its notes and its goals."""
+    quick = " (tiny data, to try the program: the numbers mean nothing)" if section["quick"] else ""
+    lines = [f"## {section['title']}{quick}", "", f"{section['about']}.", ""]
+    lines += [f"{section['machine']}.", "", _row(section["columns"])]
+    lines += [_row(["---"] * len(section["columns"]))]
+    lines += [_row(row) for row in section["rows"]]
+    lines += ["", *(f"- {note}" for note in section["notes"])]
+    for aim in section["goals"]:
+        verdict = "met" if aim["met"] else "**not met**"
+        lines.append(f"- Goal: {aim['goal']}. Measured: {aim['measured']}, {verdict}.")
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+# Clocks ----------------------------------------------------------------------------------------
+
+
+def median_seconds(
+    function: Callable[[], object], budget: float = 1.0, least: int = 1, most: int = 15
+) -> float:
+    """The median time of a function, over as many calls as fit in the budget."""
+    times: list[float] = []
+    while len(times) < least or (len(times) < most and sum(times) < budget):
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def stop_after(seconds: float) -> Callable[[Step], None]:
+    """A callback that ends a solver after some time, as Ctrl-C would."""
+
+    def callback(step: Step) -> None:
+        if step.seconds > seconds:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def show_seconds(seconds: float | None, otherwise: str = "—") -> str:
+    """Seconds with three digits; milliseconds where there are few."""
+    if seconds is None:
+        return otherwise
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+# Processes -------------------------------------------------------------------------------------
+
+
+def from_process(
+    function: Callable[..., Iterator[Any]], *arguments: Any, cap: float
+) -> Iterator[Any]:
+    """What a generator yields in a process of its own, until one item takes over `cap` seconds.
+
+    Tools that cannot be interrupted are measured like this, and so is memory. The process
+    has to start too, which the cap includes.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_all, args=(sender, function, arguments), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        while receiver.poll(cap):
+            more, item = receiver.recv()
+            if not more:
+                break
+            yield item
+    except EOFError:
+        raise RuntimeError(f"the process of {function.__name__} broke off; see above") from None
+    finally:
+        process.kill()
+        process.join()
+
+
+def _send_all(sender: Any, function: Callable[..., Iterator[Any]], arguments: Any) -> None:
+    for item in function(*arguments):
+        sender.send((True, item))
+    sender.send((False, None))
+
+
+# Plots -----------------------------------------------------------------------------------------
+
+
+def line_style(k: int) -> dict[str, Any]:
+    """A look for the k-th of many lines: colours first, then dashes."""
+    dashes = ("-", "--", ":")
+    return {
+        "color": COLOURS[k % len(COLOURS)],
+        "linestyle": dashes[k // len(COLOURS) % len(dashes)],
+        "linewidth": 1.4,
+        "marker": "o",
+        "markersize": 3.0,
+    }
+
+
+def draw(path: Path, draws: list[Callable[[Any], None]], width: float = 4.6) -> None:
+    """Write a plot with one panel for each function, which is given its axes."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width * len(draws), 3.8), layout="constrained")
+        for axes, function in zip(figure.subplots(1, len(draws), squeeze=False)[0], draws):
+            axes.grid(True)
+            function(axes)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, format="svg", metadata={"Date": None})
