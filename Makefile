@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
 CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench bench-pairwise lint clean
 
 demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
 	$(BIN)/linrank demo --dir demo
@@ -22,6 +22,9 @@ lint: .venv/test.stamp
 
 bench: .venv/test.stamp  ## the figures of the README, side by side in one run
 	$(CACHE) $(BIN)/python -m benchmarks.foundation
+
+bench-pairwise: .venv/bench.stamp  ## ways of counting, and other tools on the same problems
+	$(CACHE) $(BIN)/python -m benchmarks.pairwise
 
 clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache
@@ -39,3 +42,7 @@ clean:  ## forget what was built, and every compiled kernel
 .venv/test.stamp: pyproject.toml | .venv/made.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
 	touch $@ .venv/demo.stamp
+
+.venv/bench.stamp: pyproject.toml | .venv/made.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[bench]'
+	touch $@ .venv/test.stamp .venv/demo.stamp

@@ -19,7 +19,8 @@ from linrank._threads import resolve_threads
 from .foundation import RESULTS, machine
 from .pairwise_auc import bench_auc
 from .pairwise_counting import bench_counting, bench_levels
-from .pairwise_rivals import bench_hinge, bench_survival
+from .pairwise_hinge import bench_hinge
+from .pairwise_survival import bench_survival
 from .pairwise_tools import Options, Section, markdown
 
 SECTIONS = {
@@ -44,7 +45,8 @@ def keep(section: Section, out: Path) -> None:
     file = out / "pairwise.json"
     sections: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     sections[section.name] = section.as_dict()
-    file.write_text(json.dumps(sections, indent=1))
+    plain = json.dumps(sections, indent=1, allow_nan=False, default=lambda value: value.item())
+    file.write_text(plain)
     texts = [markdown(sections[name]) for name in SECTIONS if name in sections]
     (out / "pairwise.md").write_text("\n".join(texts))
 

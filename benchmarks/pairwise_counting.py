@@ -31,6 +31,7 @@ WAYS = [name for name in COUNTINGS if name != "auto"]
 NEAR = 1e-3  #: of the optimum
 RULE = 1e-3  #: ε of TRON's default stopping rule
 END = 1e-4  #: ε at which the curves end
+READS = 4  #: of X that a Hessian product may cost when all labels differ
 
 
 def warm_up(counting: str) -> None:
@@ -159,7 +160,9 @@ def bench_levels(options: Options) -> Section:
     for counting in WAYS:
         _time_products(section, data, counting, options)
     tables = section.numbers[0]
-    section.aim("a product of at most 4 reads", f"{tables['reads']:.2f} reads", tables["reads"] <= 4)
+    section.aim(
+        "a product of at most 4 reads", f"{tables['reads']:.2f} reads", tables["reads"] <= 4
+    )
     measured = [own for own in section.numbers if "reads" in own]
     draw(options.out / "pairwise_levels.svg", [lambda axes: _draw_bars(axes, measured)], width=6.0)
     return section
@@ -182,9 +185,7 @@ def _time_products(section: Section, data: RankingData, counting: str, options: 
     )  # fmt: skip
 
 
-def _read_and_product(
-    problem: Problem, data: RankingData, options: Options
-) -> tuple[float, float]:
+def _read_and_product(problem: Problem, data: RankingData, options: Options) -> tuple[float, float]:
     """Median seconds of a bare read and of a Hessian product, taken in turns."""
     edges = np.linspace(0, data.n_docs, options.threads + 1).astype(int)
     ranges = [(data.X, int(a), int(b)) for a, b in pairwise(edges)]
@@ -205,7 +206,7 @@ def _draw_bars(axes: Any, measured: list[dict[str, Any]]) -> None:
     reads = [own["reads"] for own in measured]
     bars = axes.barh(names, reads, color=line_style(0)["color"])
     axes.bar_label(bars, fmt="%.1f", padding=3)
-    axes.axvline(4, color="#666666", linewidth=0.8, linestyle=":")
+    axes.axvline(READS, color="#666666", linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     axes.invert_yaxis()
     axes.set_title("A Hessian product where all labels differ")

@@ -184,7 +184,8 @@ def draw(path: Path, draws: list[Callable[[Any], None]], width: float = 4.6) -> 
     """Write a plot with one panel for each function, which is given its axes."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width * len(draws), 3.8), layout="constrained")
-        for axes, function in zip(figure.subplots(1, len(draws), squeeze=False)[0], draws):
+        panels = figure.subplots(1, len(draws), squeeze=False)[0]
+        for axes, function in zip(panels, draws, strict=True):
             axes.grid(True)
             function(axes)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -246,7 +246,7 @@ def test_unfinished_training_warns(arrays):
 
 
 def test_unknown_loss_lists_the_known(arrays):
-    with pytest.raises(DataError, match="loss is 'cubic'; known losses are squared, absolute"):
+    with pytest.raises(DataError, match="loss is 'cubic'; known choices are 'squared', 'absolute'"):
         LinearSVRRanker(loss="cubic").fit(*arrays)
 
 

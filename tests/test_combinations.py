@@ -120,3 +120,12 @@ def test_the_smoothed_hinge_keeps_the_best_on_ctrl_c():
     assert result.status is Status.INTERRUPTED
     assert result.objective == seen[-1].objective
     assert problem.value_grad(result.coef)[0] == pytest.approx(result.objective)
+
+
+@pytest.mark.parametrize("C", [1e-12, 1e-8, 1e6])
+def test_the_smoothed_hinge_at_extreme_C(C):
+    """At a tiny C, w = 0 is within the tolerance, but it ranks nothing."""
+    X, y, qid = make_problem_arrays("five levels")
+    ranker = RankSVM(C, loss="hinge").fit(X, y, qid)
+    assert ranker.result_.converged
+    assert ranker.coef_.any()

@@ -323,7 +323,7 @@ def test_unfinished_training_warns(arrays):
         ({"C": "1"}, "C is '1'"),
         ({"tol": "x"}, "tol is 'x'"),
         ({"tol": -1}, "tol is -1"),
-        ({"solver": "magic"}, "known solvers"),
+        ({"solver": "magic"}, "known choices"),
         ({"normalize": "all"}, "normalize is 'all'"),
         ({"n_threads": 0}, "n_threads is 0"),
     ],

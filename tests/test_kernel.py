@@ -64,17 +64,17 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.parametrize("method", EXACT)
 @pytest.mark.parametrize("C", [0.01, 1.0])
 def test_reaches_the_optimum_of_an_independent_minimiser(arrays, method, C):
-    """½β'Kβ + C·Σ over explicit pairs, by L-BFGS in α with β = K^-½α."""
+    """½‖w‖² + C·Σ over explicit pairs, by scipy's BFGS on ψ = UΛ^½."""
     X, y, qid = arrays
     K = rbf_kernel(X, gamma=0.3)
     values, vectors = np.linalg.eigh(K)
     psi = vectors * np.sqrt(np.maximum(values, 0))
-    squared_hinge = [(1.0, 0.0, 1.0)]
+    pairs = np.array(reference.preference_pairs(y, qid))
+    differ = psi[pairs[:, 0]] - psi[pairs[:, 1]]
 
     def objective(w):
-        loss = reference.pairwise_loss(psi @ w, y, qid, squared_hinge)
-        slope = reference.pairwise_gradient(psi @ w, y, qid, squared_hinge)
-        return 0.5 * w @ w + C * loss, w + C * psi.T @ slope
+        gap = np.maximum(0.0, 1.0 - differ @ w)
+        return 0.5 * w @ w + C * gap @ gap, w - 2 * C * differ.T @ gap
 
     twin = minimize(objective, np.zeros(80), jac=True, options={"gtol": 1e-7, "maxiter": 2000})
     ranker = fit(arrays, gamma=0.3, C=C, method=method)
@@ -82,7 +82,7 @@ def test_reaches_the_optimum_of_an_independent_minimiser(arrays, method, C):
     assert ranker.result_.objective == pytest.approx(twin.fun, rel=1e-8)
     found = differences(ranker.predict(X), qid)
     np.testing.assert_allclose(found, differences(psi @ twin.x, qid), atol=1e-5)
-    assert ranker.n_pairs_ == len(reference.preference_pairs(y, qid))
+    assert ranker.n_pairs_ == len(pairs)
 
 
 @pytest.mark.parametrize("method", [*EXACT, "nystroem"])
@@ -305,6 +305,22 @@ def test_weights_and_normalization_are_those_of_ranksvm(arrays, normalize):
     )
 
 
+@pytest.mark.parametrize(
+    ("loss", "solver"),
+    [("hinge", "auto"), ("huber", "auto"), ("logistic", "tron"), ("squared_hinge", "lbfgs")],
+)
+def test_losses_and_solvers_are_those_of_ranksvm(arrays, loss, solver):
+    X, y, qid = arrays
+    options = {"loss": loss, "solver": solver, "tol": 1e-6, "max_iter": 10_000}
+    linear = RankSVM(0.1, **options).fit(X, y, qid)
+    for method in ("cholesky", "eigen"):
+        ranker = KernelRankSVM("linear", C=0.1, method=method, **options).fit(X, y, qid)
+        assert ranker.result_.objective == pytest.approx(linear.result_.objective, rel=2e-6)
+    if loss == "hinge" or solver == "lbfgs":
+        with pytest.raises(DataError, match="method='newton' works with solver='newton' or 'tron'"):
+            KernelRankSVM("linear", method="newton", **options).fit(X, y, qid)
+
+
 def test_scores_are_computed_in_chunks_and_threads(arrays, monkeypatch):
     X, _, _ = arrays
     ranker = fit(arrays)
@@ -358,10 +374,10 @@ def test_unfinished_training_warns_and_ctrl_c_keeps_what_there_is(arrays, monkey
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"kernel": "magic"}, "kernel is 'magic'; expected .* precomputed, .* linear, .* rbf"),
-        ({"method": "magic"}, "known methods are auto, cholesky, eigen, newton, nystroem"),
-        ({"loss": "magic"}, "loss is 'magic'; known losses are .*squared_hinge"),
-        ({"solver": "magic"}, "known solvers are"),
+        ({"kernel": "magic"}, "kernel is 'magic'; known .* 'precomputed', .* 'rbf', .* function"),
+        ({"method": "magic"}, "known choices are 'auto', 'cholesky', 'eigen', 'newton', 'nystr"),
+        ({"loss": "magic"}, "loss is 'magic'; known choices are 'squared_hinge'"),
+        ({"solver": "magic"}, "solver is 'magic'; known choices are 'auto'"),
         ({"kernel_params": {"gama": 1.0}}, "kernel_params has 'gama'; kernel 'rbf' takes gamma"),
         ({"kernel": "linear", "kernel_params": {"gamma": 1}}, "'linear' takes no parameters"),
         ({"n_components": 0}, "n_components is 0; expected a whole number"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "RankSVM": "estimators.ranksvm",
     "RankSVMCV": "estimators.ranksvm",
+    "KernelRankSVM": "estimators.kernel",
     "QueryKFold": "estimators.model_selection",
     "LinearModel": "model",
     "RankingData": "data.ranking",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from .data.ranking import RankingData
     from .data.store import convert, load, open_store, save_store
     from .errors import DataError, FileFormatError, LinrankError, NotConvergedWarning
+    from .estimators.kernel import KernelRankSVM
     from .estimators.model_selection import QueryKFold
     from .estimators.ranksvm import RankSVM, RankSVMCV
     from .metrics import (

@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVR
 from sklearn.utils.metadata_routing import UNUSED
 
 from ..data.ranking import RankingData
-from ..errors import DataError, NotConvergedWarning
+from ..errors import NotConvergedWarning, choice
 from ..estimators.base import LinearRanker, library_matrix
 from ..model import LinearModel
 from .base import pointwise_data
@@ -97,8 +97,7 @@ class LinearSVRRanker(LinearRanker):
         sample_weight : array of shape (n_docs,), optional
             Multiplies each document's loss: 0 is removal, 2 a second copy.
         """
-        if self.loss not in LOSSES:
-            raise DataError(f"loss is {self.loss!r}; known losses are {', '.join(LOSSES)}")
+        choice("loss", self.loss, LOSSES)
         data = pointwise_data(self, X, y, qid, sample_weight)
         self.n_iter_, self.coef_ = self._solve(data)
         if self.n_iter_ >= self.max_iter:

@@ -75,10 +75,10 @@ def reading(path: str | os.PathLike[str]) -> Iterator[Callable[[float], None]]:
 
 
 class TrainingProgress:
-    """Shows each iteration: where in the grid, the objective, and how far the gradient is.
+    """Shows each iteration: where in the grid, the objective, and how far it is to the end.
 
-    The bar is logarithmic: it goes from ‖g‖ = ‖g(0)‖ to ‖g‖ = tol·‖g(0)‖. With a grid it
-    counts its C instead.
+    The bar is logarithmic: it goes from ‖g‖ = ‖g(0)‖ to ‖g‖ = tol·‖g(0)‖, or down to a duality
+    gap of tol. With a grid it counts its C instead.
     """
 
     def __init__(self, update: Update, tol: float, Cs: Sequence[float], n_folds: int = 0) -> None:
@@ -92,9 +92,12 @@ class TrainingProgress:
         """Show a step."""
         text = f"iteration {step.iteration}, objective {step.objective:.6g}"
         if len(self._Cs) == 1:
-            nearness = math.log(max(step.gradient_norm, 1e-300)) / math.log(self._tol)
+            what, left = "gradient", step.gradient_norm
+            if step.gap is not None:
+                what, left = "duality gap", step.gap
+            nearness = math.log(max(left, 1e-300)) / math.log(self._tol)
             self._nearest = max(self._nearest, min(nearness, 1.0))
-            text += f", gradient {step.gradient_norm:.1e} (to {self._tol:g})"
+            text += f", {what} {left:.1e} (to {self._tol:g})"
             self._update(completed=self._nearest, total=1.0, text=text)
             return
         k = self._Cs.index(C)

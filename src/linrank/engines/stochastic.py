@@ -18,7 +18,7 @@ of pairs and the scale of every feature happen to fit. Here
   η = 1 is a step that a mean pair can bear, and features may have any scale.
 - no step goes beyond where the tangent of the drawn loss is 0, below which no loss gets: the
   truncated model of Asi & Duchi 2019, with which no step length can diverge.
-- η_t = η·√(G_s / G_t), G_t the sum of g'Pg over t steps, constant for the first s = 10 r: long
+- η_t = η·√(G_s / G_t), G_t the sum of g'Pg over t steps, constant for the first s = 30 r: long
   steps as long as the losses' gradients vanish, 1/√t when they do not (Duchi et al. 2011).
 - the weights are the mean of all iterates, w_t weighing t (Lacoste-Julien et al. 2012).
 
@@ -42,7 +42,7 @@ from .threads import ThreadEngine
 Vector = NDArray[np.float64]
 
 OVER = ("pairs", "queries")
-WARM = 10  #: η is constant for this many steps per feature that differs
+WARM = 30  #: η is constant for this many steps per feature that differs
 PENALTY_SHARE = 64  #: features that a step may touch for the penalty, on average
 CHUNK = 2**16  #: documents between two looks at Ctrl-C
 
@@ -229,8 +229,8 @@ def stream_pass(
     >>> data, state = make_ranking(random_state=0), None
     >>> for rows in np.split(np.arange(data.n_docs), 4):
     ...     state = stream_pass(state, data.take(rows), SQUARED_HINGE, C=0.01)
-    >>> state.n_steps
-    2000
+    >>> state.n_steps  # as many as there are documents in queries with pairs
+    1960
     """
     if not isinstance(C, float | int | np.number) or not np.isfinite(C) or C <= 0:
         raise DataError(f"C is {C!r}; expected a finite number above 0")

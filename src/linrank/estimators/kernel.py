@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
-from sklearn.utils import check_random_state
 
 from .._threads import blas_threads, resolve_threads, run
 from ..data.ranking import Matrix, RankingData, check_finite, row_keys
 from ..engines.threads import ThreadEngine
-from ..errors import DataError, NotConvergedWarning
+from ..errors import DataError, NotConvergedWarning, choice
+from ..losses.pairwise import get_loss
 from ..path import make_problem
 from ..problem import Problem
-from ..solvers import Result, Status, make_solver
+from ..solvers import Newton, Result, Solver, Status, Tron, make_solver
 from .base import Ranker, Vector, library_matrix
 from .feature_maps import (
     FeatureMap,
@@ -30,7 +30,7 @@ from .feature_maps import (
     row_chunks,
     smallest_lift,
 )
-from .ranksvm import _print_step
+from .ranksvm import _as_seed, _print_step
 
 METHODS = ("auto", "cholesky", "eigen", "newton", "nystroem")
 EXACT_LIMIT = 5000  #: most documents for which "auto" factors the whole kernel matrix
@@ -73,12 +73,10 @@ class KernelRankSVM(Ranker):
         The number of documents that ``nystroem`` draws, at most all.
     max_memory : int, optional
         Bytes that matrices may take; by default half of the machine's memory.
-    loss : str
-        The pairwise loss; above is that of ``"squared_hinge"``.
-    tol, solver, normalize, max_iter, n_threads, verbose
-        See `linrank.RankSVM`.
-    random_state : int or RandomState, optional
-        Of the draw of ``nystroem``.
+    loss, tol, solver, normalize, max_iter, n_threads, verbose
+        See `linrank.RankSVM`; above is the loss ``"squared_hinge"``.
+    random_state : int, optional
+        Seed of the draw of ``nystroem`` and of the stochastic solvers; None is 0.
 
     Attributes
     ----------
@@ -129,7 +127,7 @@ class KernelRankSVM(Ranker):
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
-        random_state: Any = None,
+        random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
@@ -165,9 +163,7 @@ class KernelRankSVM(Ranker):
         X, y, qid, sample_weight, query_weight
             See `linrank.RankSVM.fit`.
         """
-        kernel = self._kernel()
-        report = (lambda step: _print_step(self.C, step, 0)) if self.verbose else None
-        solver = make_solver(self.solver, tol=self.tol, max_iter=self.max_iter, callback=report)
+        kernel, solver = self._kernel(), self._solver()
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         if self.kernel == "precomputed" and data.n_docs != data.n_features:
             raise DataError(f"X has shape {data.X.shape}; a precomputed kernel matrix is square")
@@ -207,11 +203,7 @@ class KernelRankSVM(Ranker):
             return lambda X, Z: pairwise_kernels(X, Z, metric=self.kernel, **more)
         if self.kernel == "precomputed":
             return _columns
-        if self.kernel not in KERNEL_PARAMS:
-            known = ", ".join(sorted(KERNEL_PARAMS))
-            raise DataError(
-                f"kernel is {self.kernel!r}; expected a function, precomputed, or one of {known}"
-            )
+        choice("kernel", self.kernel, ["precomputed", *KERNEL_PARAMS], "or a function")
         takes = sorted(KERNEL_PARAMS[self.kernel])
         if not set(more) <= set(takes):
             what = ", ".join(takes) or "no parameters"
@@ -223,10 +215,27 @@ class KernelRankSVM(Ranker):
         params = {name: own[name] for name in takes if own[name] is not None} | more
         return lambda X, Z: pairwise_kernels(X, Z, metric=self.kernel, **params)
 
+    def _solver(self) -> Solver:
+        choice("method", self.method, METHODS)
+        loss = get_loss(self.loss)
+        report = (lambda step: _print_step(self.C, step, 0)) if self.verbose else None
+        solver = make_solver(
+            self.solver,
+            loss,
+            seed=_as_seed(self.random_state),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            callback=report,
+        )
+        if self.method == "newton" and not isinstance(solver, Newton | Tron):
+            raise DataError(
+                f"method='newton' works with solver='newton' or 'tron' and a smooth loss, not with "
+                f"solver={self.solver!r} and loss={self.loss!r}: use method='cholesky'"
+            )
+        return solver
+
     def _method(self, n: int) -> str:
         """The method to use for n documents, whose matrices must fit in the memory allowed."""
-        if self.method not in METHODS:
-            raise DataError(f"method is {self.method!r}; known methods are {', '.join(METHODS)}")
         m = self.n_components
         if not isinstance(m, int | np.integer) or m < 1:
             raise DataError(f"n_components is {m!r}; expected a whole number of at least 1")
@@ -250,7 +259,7 @@ class KernelRankSVM(Ranker):
         self, kernel: Callable[[Any, Any], Vector], rows: Any, documents: Any, keys: Vector
     ) -> FeatureMap:
         if self.method_ == "nystroem":
-            drawn = check_random_state(self.random_state).permutation(len(keys))
+            drawn = np.random.default_rng(_as_seed(self.random_state)).permutation(len(keys))
             by_content = np.argsort(keys, kind="stable")  # the rows' order does not matter
             return nystroem_map(kernel, rows, documents, by_content[drawn[: self.n_components]])
         make = {"cholesky": cholesky_map, "eigen": eigen_map, "newton": identity_map}

@@ -381,5 +381,6 @@ def _print_step(C: float, step: Step, fold: int) -> None:
     print(
         (f"fold {fold:<3d}" if fold else "")
         + f"C {C:<12.6g}iteration {step.iteration:<4d} objective {step.objective:<14.8g} "
-        f"gradient {step.gradient_norm:<9.2e} products {step.products:<5d} {step.seconds:.2f} s"
+        + (f"gap {step.gap:<9.2e} " if step.gap is not None else "")
+        + f"gradient {step.gradient_norm:<9.2e} products {step.products:<5d} {step.seconds:.2f} s"
     )

@@ -55,7 +55,7 @@ class CuttingPlanes(Solver):
     (True, True)
     """
 
-    damped: bool = False
+    damped: bool = True
     _model: PlaneModel = field(init=False, repr=False)
 
     def _prepare(self) -> None:

@@ -38,19 +38,24 @@ class Smoothing(Solver):
     def _minimise(self) -> Status:
         mu = WIDTH
         newton = self._smoothed(mu)
+        corner, rest = self._certify(newton)
         for _ in range(self.max_iter):
-            corner, rest = self._certify(newton)
-            gap = self._gap()
-            assert gap is not None
-            if gap <= self.tol:
+            if self._is_done():
                 return Status.CONVERGED
             if rest <= corner:
                 mu *= SHRINK
                 self._narrow(newton, mu)
             if not newton.advance():
                 return Status.STUCK
+            corner, rest = self._certify(newton)
             self._record()
-        return Status.MAX_ITER
+        return Status.CONVERGED if self._is_done() else Status.MAX_ITER
+
+    def _is_done(self) -> bool:
+        """Whether the gap is small; w = 0, which ranks nothing, is left even if it is."""
+        gap = self._gap()
+        moved = self.slope_at_zero == 0 or bool(self.point.w.any())
+        return gap is not None and gap <= self.tol and moved
 
     def _smoothed(self, mu: float) -> Newton:
         """Newton's method at the start of the smoothed problem."""
@@ -77,6 +82,7 @@ class Smoothing(Solver):
         rest = 0.5 * float(here.gradient @ here.gradient)
         value = ridge + C * G1
         self.bound = max(self.bound, value - corner - rest)
-        if value <= self.point.value:
+        leaves_zero = not self.point.w.any() and value <= (1 + self.tol) * self.point.value
+        if value <= self.point.value or leaves_zero:
             self.point = Iterate(here.w, value, here.gradient)
         return corner, rest

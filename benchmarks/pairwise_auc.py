@@ -1,0 +1,144 @@
+"""One query with two labels: RankSVM as a maker of the AUC, up to a million sparse rows."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from linrank import RankSVM
+from linrank.engines.threads import LARGE_QUERY
+
+from .pairwise_tools import Options, Section, draw, from_process, line_style, show_seconds
+
+PER_ROW = 50  #: non-zeros
+FEATURES = 50_000
+BYTES_GOAL = 100
+
+
+def bench_auc(options: Options) -> Section:
+    """Time and memory of a fit against the number of rows."""
+    sizes = (1_000, 3_000) if options.quick else (10_000, 30_000, 100_000, 300_000, 1_000_000)
+    section = Section(
+        "auc",
+        "The AUC of one query with two labels: time and memory of a fit",
+        f"l × {FEATURES:,} CSR float64 with {PER_ROW} non-zeros per row, half of the labels 1; "
+        'RankSVM(C=1, normalize="pairs", tol=1e-3), each l in a process of its own after a fit '
+        "that compiles. A pass is a Hessian product or a value with its gradient. Memory is the "
+        "process's peak during the fit above what it held before, with the data",
+        ["l", "fit", "passes", "time per pass", "per pass and l log₂ l", "memory beyond the data",
+         "per row"],
+    )  # fmt: skip
+    for n in sizes:
+        for own in from_process(run_fit, n, options.threads, cap=600.0):
+            section.add(
+                f"{n:,}", show_seconds(own["seconds"]), str(own["passes"]),
+                show_seconds(own["pass_seconds"]),
+                f"{own['pass_seconds'] / (n * np.log2(n)) * 1e9:.2f} ns",
+                f"{own['bytes'] / 1e6:.1f} MB", f"{own['bytes'] / n:.0f} bytes",
+                **own,
+            )  # fmt: skip
+    _conclude(section)
+    draw(
+        options.out / "pairwise_auc.svg",
+        [
+            lambda axes: _draw_line(axes, section.numbers, "seconds", "fit"),
+            lambda axes: _draw_line(axes, section.numbers, "pass_seconds", "one pass"),
+        ],
+    )
+    return section
+
+
+def _conclude(section: Section) -> None:
+    for key, what in (("seconds", "a fit"), ("pass_seconds", "a pass")):
+        power, _ = _power_law(section.numbers, key)
+        section.notes.append(f"The time of {what} grows as (l log l)^{power:.2f}.")
+    last = section.numbers[-1]
+    beyond = last["bytes"] / last["n"]
+    section.aim(
+        f"at most {BYTES_GOAL} bytes per row beyond the data at l = {last['n']:,}",
+        f"{beyond:.0f} bytes",
+        beyond <= BYTES_GOAL,
+    )
+
+
+def _power_law(numbers: list[dict[str, Any]], key: str) -> tuple[float, float]:
+    """The slope and the offset of the line through log time against log (l log l)."""
+    n = np.array([own["n"] for own in numbers], float)
+    slope, offset = np.polyfit(np.log(n * np.log2(n)), np.log([own[key] for own in numbers]), 1)
+    return float(slope), float(offset)
+
+
+# In a process of its own -----------------------------------------------------------------------
+
+
+def make_clicks(n: int, n_features: int, per_row: int) -> tuple[sparse.csr_array, Any]:
+    """CSR rows with one non-zero in each of `per_row` bands of features, and two labels.
+
+    Little more is ever held than what is returned, so that the peak of a later fit shows.
+    """
+    rng = np.random.default_rng(0)
+    band = n_features // per_row
+    columns = rng.integers(0, band, (n, per_row), dtype=np.int32)
+    columns += band * np.arange(per_row, dtype=np.int32)
+    starts = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    values = rng.standard_normal(n * per_row)
+    X = sparse.csr_array((values, columns.ravel(), starts), shape=(n, n_features))
+    utility = X @ rng.standard_normal(n_features)
+    utility += np.sqrt(per_row) * rng.standard_normal(n)
+    return X, (utility > np.median(utility)).astype(float)
+
+
+def run_fit(n: int, threads: int) -> Iterator[dict[str, Any]]:
+    """Fit n rows, and tell the time and the peak of memory."""
+    ranker = RankSVM(C=1.0, normalize="pairs", tol=1e-3, n_threads=threads)
+    ranker.fit(*make_clicks(LARGE_QUERY + 1, 60, 3))  # the kernels of small and of large queries
+    ranker.fit(*make_clicks(1_000, 60, 3))
+    X, y = make_clicks(n, FEATURES, PER_ROW)
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # or the fit could use what was freed, unnoticed
+    before = _memory("VmRSS")
+    started = time.perf_counter()
+    ranker.fit(X, y)
+    seconds = time.perf_counter() - started
+    result = ranker.result_
+    passes = result.n_products + result.n_evaluations
+    yield {
+        "n": n,
+        "seconds": seconds,
+        "passes": passes,
+        "pass_seconds": result.seconds / passes,
+        "bytes": _memory("VmHWM") - before,
+        "threads": threads,
+        "pairwise_accuracy": ranker.score(X, y),
+    }
+
+
+def _memory(what: str) -> int:
+    """Bytes of this process now (VmRSS) or at its peak (VmHWM).
+
+    Not ru_maxrss: a new process takes that over from the one that started it.
+    """
+    with open("/proc/self/status") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return int(lines[what].split()[0]) * 1024
+
+
+def _draw_line(axes: Any, numbers: list[dict[str, Any]], key: str, title: str) -> None:
+    n = np.array([own["n"] for own in numbers], float)
+    work = n * np.log2(n)
+    slope, offset = _power_law(numbers, key)
+    style = line_style(0) | {"linestyle": ""}
+    axes.loglog(work, [own[key] for own in numbers], label="measured", **style)
+    line = np.exp(offset) * work**slope
+    label = f"∝ (l log l)$^{{{slope:.2f}}}$"
+    axes.loglog(work, line, label=label, color="#666666", linewidth=0.8)
+    axes.set_title(f"One query, two labels: {title}")
+    axes.set_xlabel("l log₂ l")
+    axes.set_ylabel("seconds")
+    axes.legend()
