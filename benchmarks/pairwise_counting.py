@@ -50,7 +50,8 @@ def bench_counting(options: Options) -> Section:
         "counting",
         "Ways of counting in TRON (Lee & Lin 2014, figure 4)",
         "Squared hinge, C = 1, from w = 0. Seconds are those of the solver; laying out the pairs "
-        "comes before. Memory is what the pairs take beyond X, y and the queries",
+        "comes before. Products are those at the solution, taken in turns. Memory is what the "
+        "pairs take beyond X, y and the queries",
         ["data", "counting", f"to (f − f*)/f* ≤ {NEAR:g}", f"to ‖g‖ ≤ {RULE:g}‖g₀‖",
          "× tables", "Hessian product", "× tables", "memory per row", "note"],
     )  # fmt: skip
@@ -79,34 +80,48 @@ def _compare(section: Section, name: str, data: RankingData, options: Options) -
     warm_up("tables")
     problem = make_problem(data, 1.0, n_threads=options.threads)
     best = make_solver("newton", tol=1e-9).solve(problem).objective
-    found = {}
+    found, problems, refused = {}, {}, {}
     for counting in WAYS:
         warm_up(counting)
         try:
-            found[counting] = _run_tron(data, counting, best, options)
+            problems[counting], memory = _make_problem(data, counting, options.threads)
         except DataError as error:
-            section.add(name, counting, *["—"] * 6, str(error), data=name, counting=counting)
+            refused[counting] = str(error)
             continue
+        found[counting] = _run_tron(problems[counting], best, options)
+        found[counting]["bytes_per_row"] = memory / data.n_docs
+    v = np.ones(data.n_features)
+    products = {name: lambda p=problem: p.hessp(v) for name, problem in problems.items()}
+    for counting, seconds in interleaved(products, 3 if options.quick else 9).items():
+        found[counting]["seconds_product"] = seconds
         _report(section, name, counting, found)
+    for counting, sentence in refused.items():
+        section.add(name, counting, *["—"] * 6, sentence, data=name, counting=counting)
     return found
 
 
-def _run_tron(data: RankingData, counting: str, best: float, options: Options) -> dict[str, Any]:
+def _make_problem(data: RankingData, counting: str, threads: int) -> tuple[Problem, int]:
+    """The problem, and the bytes that it takes beyond the data."""
     tracemalloc.start()
-    problem = make_problem(data, 1.0, counting=counting, n_threads=options.threads)
+    problem = make_problem(data, 1.0, counting=counting, n_threads=threads)
     problem.start()
     memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+    return problem, memory
+
+
+def _run_tron(problem: Problem, best: float, options: Options) -> dict[str, Any]:
+    """Times of TRON to where it should get; the middle one of three runs unless they are long."""
     cap = stop_after(2 if options.quick else 20)
-    result = make_solver("tron", tol=END, callback=cap).solve(problem)
+    results = [make_solver("tron", tol=END, callback=cap).solve(problem)]
+    while results[0].seconds < 2 and len(results) < 3:
+        results.append(make_solver("tron", tol=END, callback=cap).solve(problem))
+    result = sorted(results, key=lambda result: result.seconds)[len(results) // 2]
     steps = [(s.seconds, s.objective / best - 1, s.gradient_norm) for s in result.history]
-    v = np.ones(data.n_features)
     return {
         "seconds_near": next((t for t, distance, _ in steps if distance <= NEAR), None),
         "seconds_rule": next((t for t, _, slope in steps if slope <= RULE), None),
         "distance_rule": next((gap for _, gap, slope in steps if slope <= RULE), None),
-        "seconds_product": median_seconds(lambda: problem.hessp(v), least=3),
-        "bytes_per_row": memory / data.n_docs,
         "n_products": result.n_products,
         "capped": result.status is Status.INTERRUPTED,
         "steps": steps,
@@ -150,32 +165,34 @@ def bench_levels(options: Options) -> Section:
     """A Hessian product with as many levels as documents, in bare reads of X."""
     shape = (10, 60, 8) if options.quick else (1000, 740, 46)
     data = make_ranking(*shape, n_levels=None, random_state=0)
+    problem = make_problem(data, 1.0, n_threads=options.threads)
+    chosen, w = problem.engine.counting, make_solver("auto").solve(problem).coef
     section = Section(
         "levels",
         "A Hessian product where all labels differ, in bare reads of X",
         f"{data.n_docs:,} × {data.n_features} dense float64, {data.n_queries:,} queries, as many "
-        "levels as documents, squared hinge at w = 0; tables is what auto chooses",
+        f"levels as documents, squared hinge, C = 1, at the solution; auto chooses {chosen}",
         ["counting", "Hessian product", "reads of X", "value and gradient", "note"],
     )
     for counting in WAYS:
-        _time_products(section, data, counting, options)
-    tables = section.numbers[0]
-    section.aim(
-        "a product of at most 4 reads", f"{tables['reads']:.2f} reads", tables["reads"] <= 4
-    )
+        _time_products(section, data, counting, w, options)
+    reads = next(own["reads"] for own in section.numbers if own["counting"] == chosen)
+    goal = f"a product of auto, which is {chosen}, of at most {READS} reads"
+    section.aim(goal, f"{reads:.2f} reads", reads <= READS)
     measured = [own for own in section.numbers if "reads" in own]
     draw(options.out / "pairwise_levels.svg", [lambda axes: _draw_bars(axes, measured)], width=6.0)
     return section
 
 
-def _time_products(section: Section, data: RankingData, counting: str, options: Options) -> None:
+def _time_products(
+    section: Section, data: RankingData, counting: str, w: Any, options: Options
+) -> None:
     warm_up(counting)
     try:
         problem = make_problem(data, 1.0, counting=counting, n_threads=options.threads)
     except DataError as error:
         section.add(counting, "—", "—", "—", str(error), counting=counting)
         return
-    w = np.zeros(data.n_features)
     evaluation = median_seconds(lambda: problem.value_grad(w))
     read, product = _read_and_product(problem, data, options)
     section.add(

@@ -119,8 +119,8 @@ def test_json_of_train(letor, here):
         "train", "valid", "C", "held_out", "grid", "solver", "interrupted", "model"
     }  # fmt: skip
     assert set(found["solver"]) == {
-        "status", "converged", "message", "objective", "gradient_norm", "iterations",
-        "hessian_products", "seconds",
+        "status", "converged", "message", "objective", "gradient_norm", "duality_gap",
+        "iterations", "hessian_products", "seconds",
     }  # fmt: skip
     assert found["solver"]["status"] == "converged"
     assert found["model"] == "model.json"
@@ -133,10 +133,42 @@ def test_options_reach_the_solver(letor, here):
     )  # fmt: skip
     settings = LinearModel.load("model.json").settings
     assert settings == {
-        "C": 1.0, "tol": 1e-8, "solver": "tron", "normalize": "pairs", "max_iter": 77
+        "C": 1.0, "loss": "squared_hinge", "tol": 1e-8, "solver": "tron", "counting": "auto",
+        "pairs": "all", "rescale": None, "delta": None, "normalize": "pairs", "max_iter": 77,
     }  # fmt: skip
     assert found["train"]["dtype"] == "float32"
     assert found["solver"]["gradient_norm"] <= 1e-8
+
+
+def test_losses_and_pairs_reach_the_solver(letor, here):
+    found = run_json(
+        "train", letor / "train.txt", "--loss", "hinge", "--pairs", "adjacent", "--rescale", "slack",
+        "--delta", "dcg", "--counting", "explicit", "--solver", "cutting-planes", "--tol", "1e-2",
+    )  # fmt: skip
+    assert found["solver"]["duality_gap"] <= 1e-2
+    settings = LinearModel.load("model.json").settings
+    names = ("loss", "pairs", "rescale", "delta", "counting", "solver")
+    assert [settings[name] for name in names] == [
+        "hinge", "adjacent", "slack", "dcg", "explicit", "cutting-planes"
+    ]  # fmt: skip
+    assert "relative duality gap" in run("train", letor / "train.txt", "--loss", "hinge").stdout
+    seeds = [
+        run_json("train", letor / "train.txt", "--solver", "sgd-pairs", "--seed", seed)["solver"]
+        for seed in ("1", "2")
+    ]
+    assert seeds[0]["objective"] != seeds[1]["objective"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--loss", "hinge", "--solver", "tron"), "use solver='smoothing'"),
+        (("--loss", "logistic_exact", "--counting", "avl"), "use counting='explicit'"),
+        (("--pairs", "adjacent", "--counting", "tables"), "use counting='two-level'"),
+    ],
+)
+def test_what_does_not_go_together_gets_a_sentence(letor, here, options, words):
+    assert words in error_of("train", letor / "train.txt", *options)
 
 
 def test_warm_start(letor, here):

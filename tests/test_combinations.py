@@ -62,7 +62,8 @@ def test_allowed_combinations_reach_the_optimum(loss, counting, solver):
 
 
 @pytest.mark.parametrize(
-    ("loss", "counting", "solver"), [combination for combination in ALL if combination not in ALLOWED]
+    ("loss", "counting", "solver"),
+    [combination for combination in ALL if combination not in ALLOWED],
 )
 def test_others_say_what_works(loss, counting, solver):
     """The sentence names choices; taking them gives a fit."""

@@ -26,6 +26,7 @@ from linrank import (
     ndcg,
     pairwise_accuracy,
 )
+from linrank.path import make_problem
 from linrank.training import query_folds
 from problems import as_form, make_problem_arrays
 
@@ -354,3 +355,37 @@ def test_more_features_at_predict_than_at_fit(arrays):
     X, y, qid = arrays
     with pytest.raises(ValueError, match="X has 5 features, but RankSVM is expecting 4"):
         RankSVM().fit(X, y, qid).predict(np.ones((2, 5)))
+
+
+@pytest.mark.parametrize("solver", ["auto", "sgd-pairs", "sgd-queries"])
+def test_partial_fit_heads_for_the_fit_of_all_batches(solver):
+    batches = [make_ranking(random_state=0, n_queries=400).take(np.arange(a, a + 800))
+               for a in range(0, 8000, 800)]  # fmt: skip
+    ranker = RankSVM(C=1e-3, solver=solver, random_state=1)
+    for batch in batches:
+        ranker.partial_fit(batch.X, batch.y, qid=batch.qid)
+    whole = make_ranking(random_state=0, n_queries=400)
+    exact = RankSVM(C=1e-3, tol=1e-6).fit(whole.X, whole.y, qid=whole.qid)
+    problem = make_problem(whole, 1e-3)
+    assert problem.value_grad(ranker.coef_)[0] < 1.1 * exact.result_.objective
+    again = RankSVM(C=1e-3, solver=solver, random_state=1)
+    for batch in batches:
+        again.partial_fit(batch.X, batch.y, qid=batch.qid)
+    np.testing.assert_array_equal(again.coef_, ranker.coef_)
+    np.testing.assert_array_equal(ranker.model_.coef, ranker.coef_)
+    other = RankSVM(C=1e-3, solver=solver, random_state=2).fit(whole.X, whole.y, qid=whole.qid)
+    other.partial_fit(batches[0].X, batches[0].y, qid=batches[0].qid)
+    first = RankSVM(C=1e-3, solver=solver, random_state=2)
+    first.partial_fit(batches[0].X, batches[0].y, qid=batches[0].qid)
+    np.testing.assert_array_equal(other.coef_, first.coef_)  # fit begins anew
+
+
+def test_partial_fit_refuses_what_it_cannot_do():
+    batch = make_ranking(random_state=0)
+    with pytest.raises(DataError, match="use solver='sgd-pairs' or 'sgd-queries'"):
+        RankSVM(solver="newton").partial_fit(batch.X, batch.y, qid=batch.qid)
+    with pytest.raises(DataError, match="normalize needs all of the data"):
+        RankSVM(normalize="pairs").partial_fit(batch.X, batch.y, qid=batch.qid)
+    ranker = RankSVM().partial_fit(batch.X, batch.y, qid=batch.qid)
+    with pytest.raises(ValueError, match="features"):
+        ranker.partial_fit(batch.X[:, 1:], batch.y, qid=batch.qid)

@@ -129,17 +129,22 @@ def _rmatvec_squares_csr(X, first, last, u, out):  # type: ignore[no-untyped-def
 
 
 @njit
-def _copy_columns_dense(X, first, last, start, out):  # type: ignore[no-untyped-def]
-    for f in range(X.shape[1]):  # read from the cache in strides, write to memory in order
+def _copy_columns_dense(X, first, last, chosen, out):  # type: ignore[no-untyped-def]
+    features, _ = chosen
+    for k in range(len(features)):  # read from the cache in strides, write to memory in order
+        f = features[k]
         for i in range(first, last):
-            out[f, start + i - first] = X[i, f]
+            out[k, i - first] = X[i, f]
 
 
 @njit
-def _copy_columns_csr(X, first, last, start, out):  # type: ignore[no-untyped-def]
+def _copy_columns_csr(X, first, last, chosen, out):  # type: ignore[no-untyped-def]
+    _, place = chosen
     for i in range(first, last):
         for e in range(X.indptr[i], X.indptr[i + 1]):
-            out[X.indices[e], start + i - first] = X.data[e]
+            k = place[X.indices[e]]
+            if k >= 0:
+                out[k, i - first] = X.data[e]
 
 
 def advance(
@@ -182,7 +187,8 @@ rmatvec_squares = _by_storage(
 copy_columns = _by_storage(
     _copy_columns_dense,
     _copy_columns_csr,
-    "``out[f, start + i] = x_{first + i, f}``: rows into columns; `out` is zero before.",
+    "``out[k, i] = x_{first + i, features[k]}``: rows into columns; `out` is zero before. What is "
+    "chosen are the features, and for each feature of X its place among them, or −1.",
 )
 
 

@@ -279,10 +279,18 @@ class Trainer:
             interrupted=result.status is Status.INTERRUPTED,
         )
 
-    def _model(
-        self, data: RankingData, result: Result, C: float, value: float | None, n_pairs: int
-    ) -> LinearModel:
-        settings = {
+    def streamed(self, data: RankingData, coef: Vector, C: float, n_steps: int) -> LinearModel:
+        """The model of weights that were learnt batch by batch, of which `data` is the last."""
+        return LinearModel(
+            coef,
+            feature_names=data.feature_names,
+            index_base=data.index_base,
+            settings=self._settings(C),
+            training={"status": "streamed", "steps": n_steps},
+        )
+
+    def _settings(self, C: float) -> dict[str, Any]:
+        return {
             "C": C,
             "loss": self.loss,
             "tol": self.tol,
@@ -294,6 +302,10 @@ class Trainer:
             "normalize": self.normalize,
             "max_iter": self.max_iter,
         }
+
+    def _model(
+        self, data: RankingData, result: Result, C: float, value: float | None, n_pairs: int
+    ) -> LinearModel:
         training = training_summary(result, n_pairs, data.n_queries)
         if value is not None:
             training["held_out"] = {
@@ -305,7 +317,7 @@ class Trainer:
             result.coef,
             feature_names=data.feature_names,
             index_base=data.index_base,
-            settings=settings,
+            settings=self._settings(C),
             training=training,
         )
 

@@ -47,6 +47,20 @@ class PairSampler:
         The documents that are in some pair, increasing.
     queries, query_mass : arrays
         The queries that have pairs, and the weight of the pairs of each.
+
+    Examples
+    --------
+    >>> from linrank import RankingData
+    >>> from linrank.counting.layout import lay_out
+    >>> from linrank.counting.preferences import ALL_PAIRS
+    >>> data = RankingData(np.eye(5), y=[0, 1, 2, 1, 0], qid=[1, 1, 1, 2, 2])
+    >>> layout = lay_out(data, ALL_PAIRS, "auto", exact=False, n_threads=1)
+    >>> sampler = PairSampler(layout.plan, layout.docs)
+    >>> pairs = sampler.draw_pairs(np.random.default_rng(0), 1000)
+    >>> sorted(set(zip(pairs.upper.tolist(), pairs.lower.tolist())))
+    [(1, 0), (2, 0), (2, 1), (3, 4)]
+    >>> sampler.query_mass.tolist()
+    [3.0, 1.0]
     """
 
     def __init__(self, plan: Any, docs: NDArray[np.uint32]) -> None:
@@ -56,13 +70,13 @@ class PairSampler:
         self._blocks = blocks(plan, docs)
         mass, query = self._blocks.mass, self._blocks.query
         self._offset = plan.offset
-        self._ends = _running(mass)
+        self._ends = np.concatenate([[0.0], np.cumsum(mass)])
         per_query = np.bincount(query, mass, len(plan.query_ptr) - 1).astype(np.float64)
         self.mass = float(self._ends[-1])
         self.rows = self._blocks.used()
         self.queries = np.flatnonzero(per_query > 0)
         self.query_mass = per_query[self.queries]
-        self._query_ends = _running(self.query_mass)
+        self._query_ends = np.concatenate([[0.0], np.cumsum(self.query_mass)])
 
     def draw_pairs(self, rng: np.random.Generator, n: int) -> Pairs:
         """That many pairs, with replacement."""
@@ -78,26 +92,38 @@ class PairSampler:
         return self.queries[k], self.query_mass[k]
 
 
-def _running(weight: Vector) -> Vector:
-    return np.concatenate([[0.0], np.cumsum(weight)])
+def _running(weight: Vector | None) -> Vector | None:
+    return None if weight is None else np.concatenate([[0.0], np.cumsum(weight)])
 
 
-def _pick(ends: Vector, first: Any, last: Any, chance: Vector) -> Integers:
-    """A place in first, …, last − 1 with probability ∝ its weight, given running sums."""
-    goal = ends[first] + chance * (ends[last] - ends[first])
-    return np.clip(np.searchsorted(ends, goal, side="right") - 1, first, last - 1)
+def _between(ends: Vector | None, first: Any, last: Any) -> Vector:
+    """The weight of the places first, …, last − 1, given running sums; None: each weighs 1."""
+    return last - first if ends is None else ends[last] - ends[first]
+
+
+def _pick(ends: Vector | None, first: Any, last: Any, chance: Vector) -> Integers:
+    """One of the places first, …, last − 1, with probability ∝ its weight."""
+    goal = chance * _between(ends, first, last)
+    if ends is None:
+        return np.minimum(first + goal.astype(np.int64), last - 1)
+    return np.clip(np.searchsorted(ends, ends[first] + goal, side="right") - 1, first, last - 1)
 
 
 class _Blocks:
     """Blocks between groups of documents: `sides` are the first and last places of both."""
 
     def __init__(
-        self, row: Integers, upper: Vector, lower: Vector, sides: Integers, query: Integers
+        self,
+        row: Integers,
+        upper: Vector | None,
+        lower: Vector | None,
+        sides: Integers,
+        query: Integers,
     ) -> None:
         self.row, self.sides, self.query = row, sides, query
         self.upper, self.lower = _running(upper), _running(lower)
         a, b, c, d = sides
-        self.mass = (self.upper[b] - self.upper[a]) * (self.lower[d] - self.lower[c])
+        self.mass = 1.0 * _between(self.upper, a, b) * _between(self.lower, c, d)
         self.shift = np.zeros(len(query))
 
     def used(self) -> Integers:
@@ -125,7 +151,7 @@ class _Levels(_Blocks):
         last = np.append(starts, len(row))[1:]
         above = starts > first  # the lowest level of a query has nothing below it
         sides = np.array([starts, last, first, starts])[:, above]
-        weight = plan.weight[row] if len(plan.weight) else np.ones(len(row))
+        weight = plan.weight[row] if len(plan.weight) else None
         super().__init__(row, weight, weight, sides, query[starts[above]])
         self.mass *= plan.query_weight[self.query]
 

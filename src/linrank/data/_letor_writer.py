@@ -32,7 +32,7 @@ class LetorWriter:
         comments = _checked_comments(data.comments)
         self.rows = Rows(
             y=data.y,
-            indptr=X.indptr if data.is_sparse else nothing,
+            indptr=X.indptr if data.is_sparse else nothing.astype(np.int32),
             indices=X.indices if data.is_sparse else nothing.astype(np.int32),
             data=X.data if data.is_sparse else X.reshape(-1),
             qids=qids.buffer,

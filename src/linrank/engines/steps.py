@@ -14,7 +14,8 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from .._jit import FAST, njit
-from .._rows import CSR, matvec, rmatvec
+from .._prefetch import prefetch_row
+from .._rows import AHEAD, CSR, matvec, rmatvec
 from ..counting.explicit import pair_loss
 from ..losses.pairwise import linearize_query
 
@@ -94,6 +95,17 @@ def _overload_feature_at(X, touched, m):  # type: ignore[no-untyped-def]
     return lambda X, touched, m: m
 
 
+def ask_for(X: Any, i: int) -> None:
+    """Have row i of a dense X brought into the cache: drawn rows are never there."""
+
+
+@overload(ask_for)
+def _overload_ask_for(X, i):  # type: ignore[no-untyped-def]
+    if isinstance(X, types.BaseNamedTuple):
+        return lambda X, i: None
+    return lambda X, i: prefetch_row(X, i)
+
+
 @njit
 def add_squares(X, rows, following, squares, counts, work):  # type: ignore[no-untyped-def]
     """Add the squares of x_i − x_j for the given rows i and j, and count those that are not 0."""
@@ -117,6 +129,9 @@ def walk_pairs(X, hinges, upper, lower, shift, weights, rule, work):  # type: ig
     """A step for each of the given pairs."""
     sign = np.array([1.0, -1.0])
     for k in range(len(upper)):
+        if k + AHEAD < len(upper):
+            ask_for(X, upper[k + AHEAD])
+            ask_for(X, lower[k + AHEAD])
         n = add_rows(X, upper[k], upper[k] + 1, sign[:1], work, 0)
         n = add_rows(X, lower[k], lower[k] + 1, sign[1:], work, n)
         t, size = _products(X, weights, rule, work, n)

@@ -23,11 +23,13 @@ of pairs and the scale of every feature happen to fit. Here
 - the weights are the mean of all iterates, w_t weighing t (Lacoste-Julien et al. 2012).
 
 A step touches the features of its rows only, O(their entries). The mean is kept as w plus a lag
-that is moved against w, and the penalty, which touches all d features, is taken once for
-every 1 + d/64 steps.
+that is moved against w, and the penalty, which touches all d features, is taken for many steps
+at once where d is large.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +45,8 @@ Vector = NDArray[np.float64]
 
 OVER = ("pairs", "queries")
 WARM = 30  #: η is constant for this many steps per feature that differs
-PENALTY_SHARE = 64  #: features that a step may touch for the penalty, on average
+PENALTY_SHARE = 64  #: features that may be touched for the penalty per document of a step
+PENALTIES = 4  #: how often the penalty is taken in an epoch, at least
 CHUNK = 2**16  #: documents between two looks at Ctrl-C
 
 
@@ -147,13 +150,16 @@ class StochasticPass:
         starts = np.flatnonzero(np.diff(query, prepend=-1))
         following = np.append(rows, 0)[1:]
         following[np.append(starts, len(rows))[1:] - 1] = rows[starts]  # each query is a circle
-        add_squares(engine._X, rows, following, state.squares, state.counts, self._work)
-        if not np.isfinite(state.squares).all():
-            feature = int(np.flatnonzero(~np.isfinite(state.squares))[0])
+        squares, counts = np.zeros((2, engine.n_features))
+        add_squares(engine._X, rows, following, squares, counts, self._work)
+        if not np.isfinite(squares).all():
+            feature = int(np.flatnonzero(~np.isfinite(squares))[0])
             raise DataError(
                 f"feature {feature} of X is so large that its square is not finite: bring the "
                 "features nearer to 1"
             )
+        state.squares += squares
+        state.counts += counts
         state.n_differences += len(rows)
         state.mass += self.sampler.mass
 
@@ -178,7 +184,8 @@ class StochasticPass:
         # The mean over a query's pairs bends less than one of them, by a factor between 1 and the
         # number of directions that its documents have: √ of that is between the two.
         eta = np.sqrt(min(self.docs_per_step, differing))
-        period = 1 + len(scale) // PENALTY_SHARE
+        period = 1 + int(len(scale) / (PENALTY_SHARE * self.docs_per_step))
+        period = max(1, min(period, self.n_steps // PENALTIES))
         return Rule(metric, penalty, float(eta), WARM * differing, float(period))
 
     def _run_pairs(self, state: SGDState, rule: Rule, n: int) -> None:
@@ -202,6 +209,7 @@ def stream_pass(
     C: float,
     over: str = "pairs",
     seed: int = 0,
+    **options: Any,
 ) -> SGDState:
     """One epoch on the next batch of a stream; ``state.coef`` are then the weights.
 
@@ -221,6 +229,8 @@ def stream_pass(
     over : {"pairs", "queries"}
     seed : int
         For the first batch; later ones go on with the state's own random numbers.
+    **options
+        Of `ThreadEngine`: `counting`, `preferences`.
 
     Examples
     --------
@@ -239,7 +249,7 @@ def stream_pass(
         raise DataError(
             f"X has {data.n_features} features, but the batches before had {len(state.w)}"
         )
-    steps = StochasticPass(ThreadEngine(data, loss, n_threads=1), over)
+    steps = StochasticPass(ThreadEngine(data, loss, n_threads=1, **options), over)
     steps.join(state)
     steps.run(state, C, steps.n_steps)
     return state

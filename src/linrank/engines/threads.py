@@ -152,17 +152,26 @@ class ThreadEngine:
         """``Xw``, in the data's row order."""
         return multiply(self.data.X, w, self.n_threads)
 
-    def hessian(self, n_rows: int | None = None) -> Vector:
+    def hessian(
+        self, n_rows: int | None = None, features: NDArray[np.int64] | None = None
+    ) -> Vector:
         """The Hessian as a matrix, exact or estimated from queries with about `n_rows` rows.
+
+        With `features`, of these only.
 
         The sampled queries lie evenly in the order of `RankingData.query_keys`, so the
         sample depends neither on the order of the rows nor on the names of the queries.
         The estimate is scaled by the curvature that the sample holds of the whole.
         """
         queries = self._sample(n_rows)
+        features = np.arange(self.n_features) if features is None else features
+        place = np.full(self.n_features, -1)
+        place[features] = np.arange(len(features))
         starts = np.concatenate([[0], np.cumsum(np.diff(self.data.query_ptr)[queries])])
         parts = split(starts, len(self._scratch))  # at most as many parts
-        tasks = [(queries[a:b], self._scratch[k]) for k, (a, b) in enumerate(parts)]
+        tasks = [
+            (queries[a:b], (features, place), self._scratch[k]) for k, (a, b) in enumerate(parts)
+        ]
         with blas_threads(1):  # each of our threads multiplies its own part
             total = np.sum(run(self._hessian_of, tasks, self.n_threads), axis=0)
         if len(queries) < self.data.n_queries:
@@ -247,20 +256,21 @@ class ThreadEngine:
         picks = ((np.arange(n_queries) + 0.5) * len(alive) / n_queries).astype(np.int64)
         return np.sort(by_content[picks])
 
-    def _hessian_of(self, queries: NDArray[np.int64], scratch: Any) -> Vector:
+    def _hessian_of(self, queries: NDArray[np.int64], chosen: Any, scratch: Any) -> Vector:
         """The part of some queries in the Hessian, X'(MX), a few thousand rows at a time."""
         sizes = np.diff(self.data.query_ptr)[queries]
         n_rows = min(int(sizes.sum()), SAMPLE_ROWS + int(sizes.max()))
-        XT, MXT = np.empty((2, self.n_features, n_rows))
-        total = np.zeros((self.n_features, self.n_features))
+        XT, MXT = np.empty((2, len(chosen[0]), n_rows))
+        total = np.zeros((len(chosen[0]), len(chosen[0])))
         first = 0
         while first < len(queries):
             starts = np.concatenate([[0], np.cumsum(sizes[first:])])
             n = max(1, int(np.searchsorted(starts, n_rows, side="right")) - 1)
             part = queries[first : first + n]
             _curve_columns(
-                self._X, self._plan, self._state, self._hinges, part, starts, XT, MXT, scratch
-            )
+                self._X, self._plan, self._state, self._hinges, part, starts, chosen, XT, MXT,
+                scratch,
+            )  # fmt: skip
             total += XT[:, : starts[n]] @ MXT[:, : starts[n]].T
             first += n
         return total
@@ -361,13 +371,13 @@ def _walk_gaps(plan, state, hinges, q0, q1, s, gaps, scratch):  # type: ignore[n
 
 
 @njit
-def _curve_columns(X, plan, state, hinges, queries, starts, XT, MXT, scratch):  # type: ignore[no-untyped-def]
-    """Copy the rows of some queries, transposed, and apply M to every feature."""
+def _curve_columns(X, plan, state, hinges, queries, starts, chosen, XT, MXT, scratch):  # type: ignore[no-untyped-def]
+    """Copy the chosen features of some queries, transposed, and apply M to each."""
     for r in range(len(queries)):
         q = queries[r]
         first, last = plan.query_ptr[q], plan.query_ptr[q + 1]
         a, b = starts[r], starts[r] + last - first
         XT[:, a:b] = 0.0
-        copy_columns(X, first, last, a, XT)
+        copy_columns(X, first, last, chosen, XT[:, a:b])
         for f in range(XT.shape[0]):
             curve_query(plan, state, hinges, q, XT[f, a:b], MXT[f, a:b], scratch)

@@ -103,12 +103,13 @@ class Ranker(BaseEstimator):
         raise NotImplementedError
 
     def _ranking_data(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any, **more: Any
-    ) -> RankingData:
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any,
+        reset: bool = True, **more: Any,
+    ) -> RankingData:  # fmt: skip
         """Check the arguments of `fit`; `more` are others of `RankingData`."""
         X, y = validate_data(
-            self, X, y, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False,
-            ensure_min_samples=2, y_numeric=True,
+            self, X, y, reset=reset, dtype=DTYPES, order="C", accept_sparse="csr",
+            ensure_all_finite=False, ensure_min_samples=2, y_numeric=True,
         )  # fmt: skip
         self.fitted_with_qid_ = qid is not None
         return RankingData(

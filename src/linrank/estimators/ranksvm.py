@@ -14,13 +14,17 @@ from sklearn.utils.validation import validate_data
 from .._threads import resolve_threads
 from ..counting.preferences import Delta, Preferences
 from ..data.ranking import RankingData
+from ..engines.stochastic import stream_pass
 from ..errors import DataError, NotConvergedWarning
+from ..losses.pairwise import get_loss
 from ..model import LinearModel
 from ..path import C_GRID
 from ..solvers import Result, Step
 from ..training import Criterion, Fold, Trainer, Training
 from .base import DTYPES, LinearRanker
 from .model_selection import QueryKFold
+
+STREAMS = {"auto": "pairs", "sgd-pairs": "pairs", "sgd-queries": "queries"}  #: what is drawn
 
 
 class _BaseRankSVM(LinearRanker):
@@ -231,7 +235,41 @@ class RankSVM(_BaseRankSVM):
         self.fitted_with_qid_ = False
         return self._fit_data(data)
 
+    def partial_fit(
+        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+    ) -> RankSVM:
+        """Learn from one more batch of a stream, by stochastic gradients.
+
+        The weights head for those that one `fit` of all batches would find. `solver` must be
+        ``sgd-pairs`` (which ``auto`` is here) or ``sgd-queries``, and queries must not be split
+        between batches. `fit` and `fit_pairs` begin anew.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight, query_weight
+            See `fit`.
+        """
+        if self.solver not in STREAMS:
+            raise DataError(
+                f"partial_fit learns by stochastic gradients, but solver is {self.solver!r}: use "
+                "solver='sgd-pairs' or 'sgd-queries'"
+            )
+        if self.normalize is not None:
+            raise DataError("normalize needs all of the data, which partial_fit has not: use None")
+        trainer, first = self._trainer(), not hasattr(self, "_stream")
+        data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
+        stream = None if first else self._stream
+        self._stream = stream_pass(
+            stream, data, get_loss(self.loss), self.C, STREAMS[self.solver], trainer.seed,
+            counting=self.counting, preferences=trainer.preferences,
+        )  # fmt: skip
+        self.coef_ = self._stream.coef
+        self.model_ = trainer.streamed(data, self.coef_, self.C, self._stream.n_steps)
+        self.n_iter_ = self._stream.n_steps
+        return self
+
     def _fit_data(self, data: RankingData) -> RankSVM:
+        self.__dict__.pop("_stream", None)
         w0 = getattr(self, "coef_", None) if self.warm_start else None
         self._store(self._trainer().train(data, self.C, w0=w0), data)
         return self

@@ -62,9 +62,12 @@ class _SGD(Solver):
 class PairSGD(_SGD):
     """``w ← w − η (λw + ℓ'(w'(x_i − x_j))(x_i − x_j))`` for a pair (i, j) drawn at random.
 
-    Chapelle & Keerthi 2010, algorithm 2, with pairs drawn as by Sculley 2009; the step lengths
-    and the averaging are those of `linrank.engines.stochastic`. An epoch, which counts as an
-    iteration, is as many steps as there are documents, and one evaluation of the objective.
+    Chapelle & Keerthi 2010, algorithm 2; the step lengths and the averaging are those of
+    `linrank.engines.stochastic`. Pairs are drawn by their weight: without weights all have the
+    same chance, and with ``normalize="queries"`` all queries have (Sculley 2009).
+
+    An epoch, which counts as an iteration, is as many steps as there are documents, and one
+    evaluation of the objective.
 
     There is no estimate of the distance to the optimum. The solver stops, and says that it
     converged, when ‖g(w)‖ ≤ ε‖g(0)‖ (for smooth losses) or when the objectives of the last

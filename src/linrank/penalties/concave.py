@@ -1,0 +1,175 @@
+"""Penalties that are concave in |w|: they punish large weights less, so they keep fewer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .base import Penalty, Vector, check_parameter, keep_better
+
+
+@dataclass(frozen=True, eq=False)
+class MCP(Penalty):
+    """``g(u) = u − u²/2κ`` up to κ = γλ, then κ/2: the minimax concave penalty (Zhang 2010).
+
+    λ = 1/C, as in Laporte et al. 2014, table II: g'(u) = max(1 − u/γλ, 0).
+
+    Parameters
+    ----------
+    gamma : float
+        γ; 2 in the paper.
+    strength : float
+        λ.
+    """
+
+    gamma: float = 2.0
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_parameter("gamma", self.gamma, 0.0)
+
+    def at(self, C: float) -> MCP:
+        """With λ = 1/C."""
+        return replace(self, strength=1.0 / C)
+
+    @property
+    def knot(self) -> float:
+        """κ = γλ, where the penalty becomes constant."""
+        return self.gamma * self.strength
+
+    def curve(self, u: Vector) -> Vector:
+        """U − u²/2κ, or κ/2."""
+        inside = np.minimum(u, self.knot)
+        return inside - inside**2 / (2.0 * self.knot)
+
+    def slope(self, u: Vector) -> Vector:
+        """max(1 − u/κ, 0)."""
+        return np.maximum(1.0 - u / self.knot, 0.0)
+
+    def shrink(self, u: Vector, t: Vector) -> Vector:
+        """U beyond κ, else (u − t)₊ / (1 − t/κ), or where t ≥ κ the better of 0 and u."""
+        t = np.broadcast_to(t, u.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inner = np.minimum(np.maximum(u - t, 0.0) / (1.0 - t / self.knot), self.knot)
+        v = np.where((u > self.knot) | (t >= self.knot), u, inner)
+        return keep_better(v, u, t, self.curve(v))
+
+
+@dataclass(frozen=True, eq=False)
+class SCAD(Penalty):
+    """``g'(u) = 1`` up to λ, falling to 0 at aλ: smoothly clipped absolute deviation.
+
+    (Fan & Li 2001.) λ = 1/C.
+
+    Parameters
+    ----------
+    a : float
+        Above 2; 3.7 in Fan & Li.
+    strength : float
+        λ.
+    """
+
+    a: float = 3.7
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_parameter("a", self.a, 2.0)
+
+    def at(self, C: float) -> SCAD:
+        """With λ = 1/C."""
+        return replace(self, strength=1.0 / C)
+
+    def curve(self, u: Vector) -> Vector:
+        """u, then a parabola, then ½(a + 1)λ."""
+        lam, end = self.strength, self.a * self.strength
+        middle = (2 * end * u - u**2 - lam**2) / (2 * (self.a - 1) * lam)
+        return np.where(u <= lam, u, np.where(u <= end, middle, 0.5 * (self.a + 1) * lam))
+
+    def slope(self, u: Vector) -> Vector:
+        """1, then (aλ − u)₊ / ((a − 1)λ)."""
+        return np.clip((self.a * self.strength - u) / ((self.a - 1) * self.strength), 0.0, 1.0)
+
+    def shrink(self, u: Vector, t: Vector) -> Vector:
+        """The best of 0 and the minimum of each of the three parts."""
+        lam, end = self.strength, self.a * self.strength
+        t = np.broadcast_to(t, u.shape)
+        bend = t / ((self.a - 1) * lam)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            middle = np.clip((u - bend * end) / (1.0 - bend), lam, end)
+        parts = [np.clip(u - t, 0.0, lam), np.where(bend < 1, middle, end), np.maximum(u, end)]
+        values = [0.5 * (v - u) ** 2 + t * self.curve(v) for v in parts]
+        return np.choose(np.argmin(values, axis=0), parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Log(Penalty):
+    """``g(u) = log(1 + u/ε)`` (Laporte et al. 2014, table II: g'(u) = 1/(ε + u)).
+
+    Parameters
+    ----------
+    epsilon : float
+        ε; 0.1 in the paper.
+    """
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_parameter("epsilon", self.epsilon, 0.0)
+
+    def curve(self, u: Vector) -> Vector:
+        """log(1 + u/ε)."""
+        return np.log1p(u / self.epsilon)
+
+    def slope(self, u: Vector) -> Vector:
+        """1/(ε + u)."""
+        return 1.0 / (self.epsilon + u)
+
+    def shrink(self, u: Vector, t: Vector) -> Vector:
+        """The larger root of (v − u)(ε + v) + t = 0, or 0 where that is better."""
+        t = np.broadcast_to(t, u.shape)
+        room = (u + self.epsilon) ** 2 - 4.0 * t
+        v = 0.5 * (u - self.epsilon + np.sqrt(np.maximum(room, 0.0)))
+        v = np.where(room >= 0, np.maximum(v, 0.0), 0.0)
+        return keep_better(v, u, t, self.curve(v))
+
+
+@dataclass(frozen=True, eq=False)
+class Lp(Penalty):
+    """``g(u) = u^p`` with p < 1 (Laporte et al. 2014, table II: g'(u) = p·u^(p−1)).
+
+    Parameters
+    ----------
+    p : float
+        Between 0 and 1; 0.5 in the paper.
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_parameter("p", self.p, 0.0, 1.0)
+
+    def curve(self, u: Vector) -> Vector:
+        """u^p."""
+        return u**self.p
+
+    def slope(self, u: Vector) -> Vector:
+        """p·u^(p−1); infinite at 0, which a weight therefore never leaves by small steps."""
+        with np.errstate(divide="ignore"):
+            return self.p * u ** (self.p - 1.0)
+
+    def shrink(self, u: Vector, t: Vector) -> Vector:
+        """The larger root of v + tp·v^(p−1) = u, by Newton from above, or 0 if that is better."""
+        t = np.broadcast_to(t, u.shape)
+        lowest = (t * self.p * (1 - self.p)) ** (1 / (2 - self.p))  # where the slope turns upward
+        has_root = (u > 0) & (lowest + t * self.p * lowest ** (self.p - 1.0) < u)
+        v = np.where(has_root, u, 1.0)
+        for _ in range(60):
+            residual = v + t * self.p * v ** (self.p - 1.0) - u
+            step = residual / (1.0 - t * self.p * (1 - self.p) * v ** (self.p - 2.0))
+            new = np.where(has_root, np.maximum(v - step, lowest), v)
+            if np.all(np.abs(new - v) <= 1e-15 * np.abs(v)):
+                break
+            v = new
+        v = np.where(has_root, v, 0.0)
+        return keep_better(v, u, t, self.curve(v))
