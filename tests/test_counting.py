@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -43,10 +45,7 @@ def parts_of(engine, w, v):
 def check_against_pairs(engine, X, w, v, pairs, loss, weights=None, margins=None):
     """Compare the engine with sums over listed pairs."""
     value, gradient, product, hessian, gaps = parts_of(engine, w, v)
-    if loss.exact:
-        twin = reference.logistic_loss
-    else:
-        twin = lambda t: reference.hinge_loss(loss.table, t)  # noqa: E731
+    twin = reference.logistic_loss if loss.exact else partial(reference.hinge_loss, loss.table)
     slow = reference.sum_over_pairs(X @ w, pairs, twin, weights, margins)
     scale = 1e-12 * (1 + abs(slow[0]) + np.abs(X.T @ slow[2] @ X).sum())
     assert value == pytest.approx(slow[0], rel=1e-11, abs=1e-12)
@@ -54,7 +53,7 @@ def check_against_pairs(engine, X, w, v, pairs, loss, weights=None, margins=None
     np.testing.assert_allclose(product, X.T @ slow[2] @ X @ v, atol=10 * scale)
     np.testing.assert_allclose(hessian, X.T @ slow[2] @ X, atol=10 * scale)
     for tau, gap in zip(loss.table[:, 0], gaps, strict=True):
-        single = lambda t, tau=tau: reference.hinge_loss([(tau, 1.0, 0.0)], t)  # noqa: E731
+        single = partial(reference.hinge_loss, [(tau, 1.0, 0.0)])
         slow_gap = reference.sum_over_pairs(X @ w, pairs, single, weights, margins)[0]
         assert gap == pytest.approx(slow_gap, rel=1e-10, abs=1e-10)
 
@@ -182,7 +181,7 @@ def test_the_exact_logistic_loss_over_listed_pairs():
     assert np.isfinite(engine.value_grad(1e4 * w)[0])
 
 
-# Which pairs, how far apart, how heavy -------------------------------------------------------------
+# Which pairs, how far apart, how heavy ----------------------------------------------------------
 
 
 def lost_dcg(y, qid):
@@ -235,7 +234,7 @@ def test_rescaled_and_adjacent_pairs(counting, pairs, rescale, delta):
         value = other.value_grad(w)[0]
         of = qid[[i for i, _ in listed]] if normalize == "queries" else np.zeros(len(listed), int)
         shares = weights / np.bincount(of, weights)[of]
-        twin = lambda t: reference.hinge_loss(MIXED.table, t)  # noqa: E731
+        twin = partial(reference.hinge_loss, MIXED.table)
         slow = reference.sum_over_pairs(X @ w, listed, twin, shares, margins)[0]
         assert value == pytest.approx(slow)
 

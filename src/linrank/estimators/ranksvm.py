@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from .._threads import resolve_threads
 from ..counting.preferences import Delta, Preferences
 from ..data.ranking import RankingData
-from ..engines.stochastic import stream_pass
+from ..engines.stochastic import SGDState, stream_pass
 from ..errors import DataError, NotConvergedWarning
 from ..losses.pairwise import get_loss
 from ..model import LinearModel
@@ -34,6 +34,7 @@ class _BaseRankSVM(LinearRanker):
 
     result_: Result
     model_: LinearModel
+    _stream: SGDState
 
     def _trainer(self, **more: Any) -> Trainer:
         return Trainer(

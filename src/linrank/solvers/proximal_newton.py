@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._jit import njit
 from ..penalties import ElasticNet
@@ -42,7 +43,7 @@ class ProximalNewton(SparseSolver):
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
-    def _working_set(self) -> Vector:
+    def _working_set(self) -> NDArray[np.int64]:
         """The features in use, and the worst violators: at most as many again."""
         w = self.point.w
         away = self.problem.penalty.distance(w, self.point.gradient)
@@ -53,7 +54,7 @@ class ProximalNewton(SparseSolver):
             others = others[np.argpartition(-away[others], room)[:room]]
         return np.sort(np.concatenate([in_use, others]))
 
-    def _newton_step(self, features: Vector) -> Vector:
+    def _newton_step(self, features: NDArray[np.int64]) -> Vector:
         penalty = self.problem.penalty
         H = self.problem.hessian(None, features)
         H.flat[:: len(features) + 1] += LIFT * max(np.trace(H) / max(1, len(features)), 1e-300)
@@ -68,7 +69,7 @@ class ProximalNewton(SparseSolver):
         )  # fmt: skip
         return moved - w
 
-    def _line_search(self, features: Vector, step: Vector) -> bool:
+    def _line_search(self, features: NDArray[np.int64], step: Vector) -> bool:
         here, penalty = self.point, self.problem.penalty
         target = here.w.copy()
         target[features] += step

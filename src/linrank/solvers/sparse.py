@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import norm
 from scipy.optimize import minimize_scalar
 
-from ..penalties import ElasticNet, Penalty
+from ..penalties import ElasticNet
 from ..problem import SparseProblem
 from .base import Solver, Vector
 
@@ -65,8 +65,3 @@ def _elastic_net_dual(inner: float, gradient: Vector, penalty: ElasticNet) -> fl
 
     found = minimize_scalar(lambda s: -dual(s), bounds=(0.0, 1.0), method="bounded")
     return max(dual(1.0), dual(float(found.x)))
-
-
-def support(penalty: Penalty, w: Vector, gradient: Vector) -> Vector:
-    """The features that are not at rest: used, or pulled away from 0."""
-    return np.flatnonzero((w != 0) | (penalty.distance(w, gradient) > 0))
