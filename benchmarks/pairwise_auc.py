@@ -38,9 +38,9 @@ def bench_auc(options: Options) -> Section:
         "auc",
         "The AUC of one query with two labels: time and memory of a fit",
         f"l × {FEATURES:,} CSR float64 with {PER_ROW} non-zeros per row, half of the labels 1; "
-        f'RankSVM(C={C:g}, normalize="pairs", tol=1e-3), each l in a process of its own after a fit '
-        "that compiles. A pass is a Hessian product or a value with its gradient. Memory is the "
-        "process's peak during the fit above what it held before, with the data",
+        f'RankSVM(C={C:g}, normalize="pairs", tol=1e-3), each l in a process of its own after a '
+        "fit that compiles. A pass is a Hessian product or a value with its gradient. Memory is "
+        "the process's peak during the fit above what it held before, with the data",
         ["l", "fit", "passes", "time per pass", "per pass and l log₂ l", "memory beyond the data",
          "per row", "AUC"],
     )  # fmt: skip

@@ -143,7 +143,8 @@ def test_options_reach_the_solver(letor, here):
 def test_losses_and_pairs_reach_the_solver(letor, here):
     found = run_json(
         "train", letor / "train.txt", "--loss", "hinge", "--pairs", "adjacent",
-        "--rescale", "slack", "--delta", "dcg", "--counting", "explicit", "--solver", "cutting-planes", "--tol", "1e-2",
+        "--rescale", "slack", "--delta", "dcg", "--counting", "explicit",
+        "--solver", "cutting-planes", "--tol", "1e-2",
     )  # fmt: skip
     assert found["solver"]["duality_gap"] <= 1e-2
     settings = LinearModel.load("model.json").settings

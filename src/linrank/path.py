@@ -16,7 +16,8 @@ from .engines.threads import ThreadEngine
 from .errors import DataError
 from .losses.pairwise import get_loss
 from .metrics import evaluate, parse_metric
-from .problem import Problem
+from .penalties import Penalty
+from .problem import Objective, Problem, SparseProblem
 from .solvers import Result, Status, Step, make_solver
 
 Vector = NDArray[np.float64]
@@ -42,6 +43,11 @@ class RegularizationPath:
 
     def __len__(self) -> int:
         return len(self.Cs)
+
+    @property
+    def n_features(self) -> NDArray[np.int64]:
+        """How many features have a weight, for each C."""
+        return np.count_nonzero(self.coefs, axis=1)
 
     @property
     def interrupted(self) -> bool:
@@ -82,9 +88,10 @@ def make_problem(
     counting: str = "auto",
     preferences: Preferences = ALL_PAIRS,
     normalize: str | None = None,
+    penalty: Penalty | None = None,
     n_threads: int | None = None,
-) -> Problem:
-    """The problem of ranking the data, with its weights."""
+) -> Objective:
+    """The problem of ranking the data, with its weights; a penalty makes it a sparse one."""
     engine = ThreadEngine(
         data, get_loss(loss), normalize, n_threads, counting=counting, preferences=preferences
     )
@@ -93,12 +100,23 @@ def make_problem(
             "there is no pair to learn from: within every query all labels are equal "
             f"({data.n_queries} queries, {data.n_docs} documents)"
         )
-    return Problem(engine, C)
+    return Problem(engine, C) if penalty is None else SparseProblem(engine, C, penalty)
+
+
+def sparse_grid(problem: SparseProblem, n: int = 50, ratio: float = 1e4) -> Vector:
+    """So many C, evenly on a log scale, from the smallest that selects a feature upward."""
+    start = problem.smallest_C
+    if not np.isfinite(start):
+        raise DataError(
+            "there is nothing to select: within every query all documents that are compared have "
+            "the same features"
+        )
+    return start * np.geomspace(1.0 + 1e-6, ratio, n)
 
 
 def regularization_path(
-    problem: Problem,
-    Cs: Sequence[float] = C_GRID,
+    problem: Objective,
+    Cs: Sequence[float] | None = None,
     *,
     tol: float = 1e-3,
     solver: str = "auto",
@@ -110,9 +128,11 @@ def regularization_path(
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem or SparseProblem
         From `make_problem`; its own C does not matter.
-    Cs : sequence of float
+    Cs : sequence of float, optional
+        By default `C_GRID`; for sparse problems 50 values from the smallest C that selects a
+        feature upward, to 10,000 times that.
     tol, solver, max_iter
         See `linrank.RankSVM`.
     seed : int
@@ -128,6 +148,8 @@ def regularization_path(
     >>> path.coefs.shape
     (2, 20)
     """
+    if Cs is None:
+        Cs = list(sparse_grid(problem)) if isinstance(problem, SparseProblem) else C_GRID
     grid = np.unique(np.asarray(Cs, dtype=np.float64))
     if not len(grid):
         raise DataError("Cs is empty; give at least one C")
@@ -136,8 +158,9 @@ def regularization_path(
     for C in grid:
         report = None if callback is None else (lambda step, C=C: callback(C, step))
         method = make_solver(
-            solver, problem.engine.loss, seed=seed, tol=tol, max_iter=max_iter, callback=report
-        )
+            solver, problem.engine.loss, getattr(problem, "penalty", None), seed=seed, tol=tol,
+            max_iter=max_iter, callback=report,
+        )  # fmt: skip
         results.append(method.solve(problem.with_C(C), w0))
         w0 = results[-1].coef
         if results[-1].status is Status.INTERRUPTED:

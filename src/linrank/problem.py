@@ -16,41 +16,28 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 
-def check_C(C: float) -> None:
-    """Refuse a C that is not a finite number above 0."""
-    if not isinstance(C, float | int | np.number) or not np.isfinite(C) or C <= 0:
-        raise DataError(f"C is {C!r}; expected a finite number above 0")
-
-
-class Problem:
-    """L2-regularised ranking: minimise ½‖w‖² + C·Σ_pairs weight·ℓ(w'x_i − w'x_j).
-
-    (Lee & Lin 2014, eq. 3, for the squared hinge ℓ.) The loss L and its derivatives come
-    from an engine; with g_L and H_L those of L,
-
-        gradient  w + C·g_L(w)          Hessian product  v + C·H_L v.
-
-    `hessp`, `hessian` and `hessian_diagonal` speak of the last w given to `value_grad`
-    (and the first call of `start` evaluates w = 0).
+class Objective:
+    """What a solver may ask of any problem: Ω(w) + C·Σ_pairs weight·ℓ(w'x_i − w'x_j).
 
     Parameters
     ----------
     engine : ThreadEngine
-        The loss as a function of the weights.
+        The loss L as a function of the weights.
     C : float
         The weight of the loss against the penalty.
     """
 
     def __init__(self, engine: ThreadEngine, C: float) -> None:
-        check_C(C)
+        if not isinstance(C, float | int | np.number) or not np.isfinite(C) or C <= 0:
+            raise DataError(f"C is {C!r}; expected a finite number above 0")
         self.engine = engine
         self.C = float(C)
         self.n_products = 0
         self.n_evaluations = 0
 
-    def with_C(self, C: float) -> Problem:
+    def with_C(self, C: float) -> Objective:
         """The same problem with another C; nothing is computed again."""
-        return Problem(self.engine, C)
+        raise NotImplementedError
 
     @property
     def n_features(self) -> int:
@@ -61,6 +48,32 @@ class Problem:
     def n_entries(self) -> int:
         """The number of entries of X that are stored: the work of one product."""
         return self.engine.n_entries
+
+    def value_grad(self, w: Vector) -> tuple[float, Vector]:
+        """The objective and a gradient at w."""
+        raise NotImplementedError
+
+    def start(self) -> tuple[float, float]:
+        """The objective at w = 0 and the norm of C·∇L there, which stopping rules use."""
+        loss, slope = self.engine.at_zero
+        return self.C * loss, self.C * slope
+
+
+class Problem(Objective):
+    """L2-regularised ranking: minimise ½‖w‖² + C·Σ_pairs weight·ℓ(w'x_i − w'x_j).
+
+    (Lee & Lin 2014, eq. 3, for the squared hinge ℓ.) The loss L and its derivatives come
+    from an engine; with g_L and H_L those of L,
+
+        gradient  w + C·g_L(w)          Hessian product  v + C·H_L v.
+
+    `hessp`, `hessian` and `hessian_diagonal` speak of the last w given to `value_grad`
+    (and the first call of `start` evaluates w = 0).
+    """
+
+    def with_C(self, C: float) -> Problem:
+        """The same problem with another C; nothing is computed again."""
+        return Problem(self.engine, C)
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective and its gradient at w."""
@@ -89,34 +102,18 @@ class Problem:
         """An estimate of the Hessian's diagonal, always above 0; good for rare features."""
         return 1.0 + self.C * self.engine.hessian_diagonal()
 
-    def start(self) -> tuple[float, float]:
-        """The objective at w = 0 and the norm of its gradient there, which stopping rules use."""
-        loss, slope = self.engine.at_zero
-        return self.C * loss, self.C * slope
 
-
-class SparseProblem:
+class SparseProblem(Objective):
     """Sparse ranking: minimise Ω(w) + C·Σ_pairs weight·ℓ(w'x_i − w'x_j).
 
     (Laporte et al. 2014, eq. 7 for l1 and the squared hinge, eq. 2 for other Ω.) The smooth
-    part f = C·L and the penalty Ω are kept apart, because solvers treat them differently.
-
-    Parameters
-    ----------
-    engine : ThreadEngine
-        The loss as a function of the weights; it must have a derivative.
-    C : float
-        The weight of the loss against the penalty.
-    penalty : Penalty
+    part f = C·L and the penalty Ω are kept apart, because solvers treat them differently; the
+    loss must have a derivative.
     """
 
     def __init__(self, engine: ThreadEngine, C: float, penalty: Penalty) -> None:
-        check_C(C)
-        self.engine = engine
-        self.C = float(C)
+        super().__init__(engine, C)
         self.penalty = penalty.at(self.C).for_features(engine.n_features)
-        self.n_products = 0
-        self.n_evaluations = 0
 
     def with_C(self, C: float) -> SparseProblem:
         """The same problem with another C; nothing is computed again."""
@@ -125,11 +122,6 @@ class SparseProblem:
     def with_penalty(self, penalty: Penalty) -> SparseProblem:
         """The same problem with another penalty; nothing is computed again."""
         return SparseProblem(self.engine, self.C, penalty)
-
-    @property
-    def n_features(self) -> int:
-        """The length of w."""
-        return self.engine.n_features
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective f(w) + Ω(w), and the gradient of f."""
@@ -144,14 +136,9 @@ class SparseProblem:
         H *= self.C
         return H
 
-    def start(self) -> tuple[float, float]:
-        """The objective at w = 0 and the norm of the gradient of f there."""
-        loss, slope = self.engine.at_zero
-        return self.C * loss, self.C * slope
-
     @property
     def smallest_C(self) -> float:
-        """The C from which on w = 0 is not optimal: 1 / max_j |∂L/∂w_j| / (β_j·g'(0)) at 0."""
+        """The C from which on w = 0 is not critical: min_j β_j·g'(0) / |∂L/∂w_j| at w = 0."""
         _, gradient = self.engine.value_grad(np.zeros(self.n_features))
         need = self.penalty.weights * self.penalty.slope(np.zeros(self.n_features))
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -24,8 +24,10 @@ from .path import (
     make_problem,
     mean_metric,
     regularization_path,
+    sparse_grid,
 )
-from .problem import Problem
+from .penalties import Penalty
+from .problem import Objective, SparseProblem
 from .solvers import Result, Solver, Status, Step, make_solver
 
 Vector = NDArray[np.float64]
@@ -106,6 +108,8 @@ class Trainer:
         See `linrank.RankSVM`.
     preferences : Preferences
         Which pairs there are, and what they should look like.
+    penalty : Penalty, optional
+        What makes the ranker sparse; None is ½‖w‖².
     criterion : Criterion
         What C is chosen by, and what is measured on held-out data.
     callback : callable, optional
@@ -131,6 +135,7 @@ class Trainer:
     counting: str = "auto"
     preferences: Preferences = ALL_PAIRS
     normalize: str | None = None
+    penalty: Penalty | None = None
     max_iter: int = 1000
     seed: int = 0
     n_threads: int | None = None
@@ -165,11 +170,12 @@ class Trainer:
         return self._training(problem, result, C, value)
 
     def train_on_grid(
-        self, data: RankingData, valid: RankingData, Cs: Sequence[float] = C_GRID
+        self, data: RankingData, valid: RankingData, Cs: Sequence[float] | None = None
     ) -> Training:
         """Train with every C, with warm starts, and keep the best on the held-out data."""
         self.criterion.check(valid)
         problem = self._problem(data)
+        Cs = self._grid(problem) if Cs is None else Cs
         path, values, interrupted = self._path(problem, valid, Cs, 0)
         training = self._best(problem, path, values)
         return replace(
@@ -182,7 +188,10 @@ class Trainer:
         )
 
     def train_by_folds(
-        self, data: RankingData, folds: int | Iterable[Fold] = 5, Cs: Sequence[float] = C_GRID
+        self,
+        data: RankingData,
+        folds: int | Iterable[Fold] = 5,
+        Cs: Sequence[float] | None = None,
     ) -> Training:
         """Choose C by folds, and train with the best one on all of the data.
 
@@ -195,6 +204,7 @@ class Trainer:
         """
         columns: list[Vector] = []
         first: Training | None = None
+        Cs = self._grid(self._problem(data)) if Cs is None else Cs
         folds = query_folds(data, folds) if isinstance(folds, int) else folds
         try:
             for fold, (rows, others) in enumerate(folds, 1):
@@ -224,17 +234,21 @@ class Trainer:
 
     def _solver(self, report: Callable[[Step], None] | None) -> Solver:
         return make_solver(
-            self.solver, get_loss(self.loss), seed=self.seed, tol=self.tol,
+            self.solver, get_loss(self.loss), self.penalty, seed=self.seed, tol=self.tol,
             max_iter=self.max_iter, callback=report,
         )  # fmt: skip
 
-    def _problem(self, data: RankingData, C: float = 1.0) -> Problem:
+    def _problem(self, data: RankingData, C: float = 1.0) -> Objective:
         return make_problem(
             data, C, loss=self.loss, counting=self.counting, preferences=self.preferences,
-            normalize=self.normalize, n_threads=self.n_threads,
+            normalize=self.normalize, penalty=self.penalty, n_threads=self.n_threads,
         )  # fmt: skip
 
-    def _solutions(self, problem: Problem, Cs: Any, fold: int) -> RegularizationPath:
+    def _grid(self, problem: Objective) -> Sequence[float]:
+        """The values of C that are tried where none are given."""
+        return list(sparse_grid(problem)) if isinstance(problem, SparseProblem) else C_GRID
+
+    def _solutions(self, problem: Objective, Cs: Any, fold: int) -> RegularizationPath:
         callback = self.callback
         report = None if callback is None else (lambda C, step: callback(C, step, fold))
         path = regularization_path(
@@ -245,7 +259,7 @@ class Trainer:
         return RegularizationPath(path.Cs[: len(results)], path.coefs[: len(results)], results)
 
     def _path(
-        self, problem: Problem, valid: RankingData, Cs: Sequence[float], fold: int
+        self, problem: Objective, valid: RankingData, Cs: Sequence[float], fold: int
     ) -> tuple[RegularizationPath, Vector, bool]:
         """Solve and measure for each C; the last value says whether Ctrl-C cut it short."""
         path = self._solutions(problem, Cs, fold)
@@ -259,12 +273,12 @@ class Trainer:
             return path, values, True
         return path, values, len(path) < len(np.unique(Cs)) or path.interrupted
 
-    def _best(self, problem: Problem, path: RegularizationPath, values: Vector) -> Training:
+    def _best(self, problem: Objective, path: RegularizationPath, values: Vector) -> Training:
         k = best_index(values)
         return self._training(problem, path.results[k], path.Cs[k], values[k])
 
     def _training(
-        self, problem: Problem, result: Result, C: float, value: float | None
+        self, problem: Objective, result: Result, C: float, value: float | None
     ) -> Training:
         engine = problem.engine
         data = engine.data
@@ -300,6 +314,7 @@ class Trainer:
             "rescale": self.preferences.rescale,
             "delta": None if self.preferences.rescale is None else self.preferences.delta,
             "normalize": self.normalize,
+            "penalty": None if self.penalty is None else self.penalty.describe(),
             "max_iter": self.max_iter,
         }
 

@@ -18,7 +18,7 @@ from ..engines.threads import ThreadEngine
 from ..errors import DataError, NotConvergedWarning, choice
 from ..losses.pairwise import get_loss
 from ..path import make_problem
-from ..problem import Problem
+from ..problem import Objective, Problem
 from ..solvers import Newton, Result, Solver, Status, Tron, make_solver
 from .base import Ranker, Vector, library_matrix
 from .feature_maps import (
@@ -265,7 +265,7 @@ class KernelRankSVM(Ranker):
         make = {"cholesky": cholesky_map, "eigen": eigen_map, "newton": identity_map}
         return make[self.method_](np.ascontiguousarray(kernel(rows, documents)))
 
-    def _problem(self, data: RankingData) -> Problem:
+    def _problem(self, data: RankingData) -> Objective:
         n_threads = resolve_threads(self.n_threads)
         return make_problem(
             data, self.C, loss=self.loss, normalize=self.normalize, n_threads=n_threads

@@ -29,12 +29,17 @@ class Penalty:
 
     weights: Any = None
     convex: ClassVar[bool] = False
-    #: Whether g is a straight line on u ≥ 0, so that only β matters.
-    straight: ClassVar[bool] = False
+    parameter: ClassVar[str | None] = None  #: the name of the one that shapes g
 
     def at(self: P, C: float) -> P:
         """The penalty for a C; those that are defined by λ = 1/C take it from here."""
         return self
+
+    def describe(self) -> dict[str, Any]:
+        """The name and the parameters, for model files."""
+        shape = None if self.parameter is None else getattr(self, self.parameter)
+        weights = None if self.weights is None else np.asarray(self.weights).tolist()
+        return {"name": type(self).__name__, "shape": shape, "weights": weights}
 
     def for_features(self: P, n_features: int) -> P:
         """The same penalty with its weights checked and filled in."""

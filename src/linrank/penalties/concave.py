@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class MCP(Penalty):
 
     gamma: float = 2.0
     strength: float = 1.0
+    parameter: ClassVar[str | None] = "gamma"
 
     def __post_init__(self) -> None:
         check_parameter("gamma", self.gamma, 0.0)
@@ -72,6 +74,7 @@ class SCAD(Penalty):
 
     a: float = 3.7
     strength: float = 1.0
+    parameter: ClassVar[str | None] = "a"
 
     def __post_init__(self) -> None:
         check_parameter("a", self.a, 2.0)
@@ -113,6 +116,7 @@ class Log(Penalty):
     """
 
     epsilon: float = 0.1
+    parameter: ClassVar[str | None] = "epsilon"
 
     def __post_init__(self) -> None:
         check_parameter("epsilon", self.epsilon, 0.0)
@@ -145,6 +149,7 @@ class Lp(Penalty):
     """
 
     p: float = 0.5
+    parameter: ClassVar[str | None] = "p"
 
     def __post_init__(self) -> None:
         check_parameter("p", self.p, 0.0, 1.0)

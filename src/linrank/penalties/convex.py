@@ -21,7 +21,6 @@ class L1(Penalty):
     """
 
     convex: ClassVar[bool] = True
-    straight: ClassVar[bool] = True
 
     def curve(self, u: Vector) -> Vector:
         """U."""
@@ -53,6 +52,7 @@ class ElasticNet(Penalty):
 
     ratio: float = 0.5
     convex: ClassVar[bool] = True
+    parameter: ClassVar[str | None] = "ratio"
 
     def __post_init__(self) -> None:
         check_parameter("ratio", self.ratio, 0.0, np.nextafter(1.0, 2.0))

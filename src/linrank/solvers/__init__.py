@@ -6,13 +6,16 @@ from typing import Any
 
 from ..errors import DataError, choice
 from ..losses.pairwise import SQUARED_HINGE, PairwiseLoss
+from ..penalties import Penalty
 from .base import Callback, Solver
 from .cutting_planes import CuttingPlanes
 from .lbfgs import LBFGS
 from .newton import Newton
+from .proximal_newton import ProximalNewton
 from .result import Result, Status, Step
 from .sgd import PairSGD, QuerySGD
 from .smoothing import Smoothing
+from .sparse import SparseSolver
 from .tron import Tron
 
 SOLVERS: dict[str, type[Solver]] = {
@@ -24,21 +27,37 @@ SOLVERS: dict[str, type[Solver]] = {
     "sgd-pairs": PairSGD,
     "sgd-queries": QuerySGD,
 }
+SPARSE_SOLVERS: dict[str, type[SparseSolver]] = {
+    "proximal-newton": ProximalNewton,
+}
 SMOOTH_ONLY = (Newton, Tron, LBFGS)
 STOCHASTIC = (PairSGD, QuerySGD)
 
 
 def make_solver(
-    name: str, loss: PairwiseLoss = SQUARED_HINGE, *, seed: int = 0, **options: Any
+    name: str,
+    loss: PairwiseLoss = SQUARED_HINGE,
+    penalty: Penalty | None = None,
+    *,
+    seed: int = 0,
+    **options: Any,
 ) -> Solver:
-    """The solver of that name, if it can minimise the loss.
+    """The solver of that name, if it can minimise the loss with the penalty (None: ½‖w‖²).
 
     ``"auto"`` is preconditioned Newton, which chooses its preconditioner by what it costs
     on the problem at hand: it needs the fewest passes over the data on every shape measured
     so far, and its stopping rule does not depend on the scale of the features. For the hinge,
-    which has no second derivative, it is `Smoothing`. `seed` is for stochastic solvers.
+    which has no second derivative, it is `Smoothing`. With a penalty it is `ProximalNewton`, or
+    where that is not convex `Reweighted`. `seed` is for stochastic solvers.
     """
-    choice("solver", name, ["auto", *SOLVERS])
+    choice("solver", name, ["auto", *SOLVERS, *SPARSE_SOLVERS])
+    if penalty is not None:
+        return _make_sparse_solver(name, loss, penalty, **options)
+    if name in SPARSE_SOLVERS:
+        raise DataError(
+            f"solver={name!r} is for sparse rankers, which have a penalty such as 'l1': without "
+            "one use solver='auto'"
+        )
     if name == "auto":
         name = "newton" if loss.smooth else "smoothing"
     solver = SOLVERS[name]
@@ -57,17 +76,46 @@ def make_solver(
     return solver(**options)
 
 
+def _make_sparse_solver(name: str, loss: PairwiseLoss, penalty: Penalty, **options: Any) -> Solver:
+    if not loss.smooth:
+        raise DataError(
+            f"a sparse ranker needs a loss with a derivative, which loss={loss.name!r} has not: "
+            "use loss='squared_hinge' or 'huber'"
+        )
+    if name == "auto":
+        name = "proximal-newton" if penalty.convex else "reweighted"
+    if name in SOLVERS:
+        raise DataError(
+            f"solver={name!r} is for the penalty ½‖w‖²; with {type(penalty).__name__} use "
+            "solver='auto'"
+        )
+    if name == "proximal-newton" and not penalty.convex:
+        raise DataError(
+            f"solver='proximal-newton' is for l1 and elastic_net; with {type(penalty).__name__} "
+            "use solver='reweighted' (which 'auto' is then) or 'fista'"
+        )
+    if name == "reweighted" and penalty.convex:
+        raise DataError(
+            f"solver='reweighted' is for concave penalties; with {type(penalty).__name__} use "
+            "solver='proximal-newton' (which 'auto' is then)"
+        )
+    return SPARSE_SOLVERS[name](**options)
+
+
 __all__ = [
     "LBFGS",
     "SOLVERS",
+    "SPARSE_SOLVERS",
     "Callback",
     "CuttingPlanes",
     "Newton",
     "PairSGD",
+    "ProximalNewton",
     "QuerySGD",
     "Result",
     "Smoothing",
     "Solver",
+    "SparseSolver",
     "Status",
     "Step",
     "Tron",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import norm
 
 from ..errors import DataError
-from ..problem import Problem
+from ..problem import Objective
 from .result import Result, Status, Step
 
 Vector = NDArray[np.float64]
@@ -32,7 +33,7 @@ class Iterate:
 
 @dataclass
 class Solver:
-    """A method that minimises a `Problem`.
+    """A method that minimises an `Objective`.
 
     Subclasses implement `_minimise`, which moves ``self.point`` downhill and calls `_record`
     after each iteration. `solve` does what is the same for all: it evaluates the start, keeps
@@ -53,7 +54,7 @@ class Solver:
     tol: float = 1e-3
     max_iter: int = 1000
     callback: Callback | None = None
-    problem: Problem = field(init=False, repr=False)
+    problem: Any = field(init=False, repr=False)  #: an `Objective` of the kind that it takes
     point: Iterate = field(init=False, repr=False)
     bound: float = field(init=False, repr=False)
     _history: list[Step] = field(init=False, repr=False)
@@ -65,7 +66,7 @@ class Solver:
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
             raise DataError(f"max_iter is {self.max_iter!r}; expected a whole number of at least 1")
 
-    def solve(self, problem: Problem, w0: Vector | None = None) -> Result:
+    def solve(self, problem: Objective, w0: Vector | None = None) -> Result:
         """Minimise the problem, from w0 or from zero."""
         self._started = time.perf_counter()
         self.problem = problem

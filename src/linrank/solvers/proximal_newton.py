@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, norm
 
 from .._jit import njit
 from ..penalties import ElasticNet
@@ -15,7 +17,10 @@ from .sparse import SparseSolver
 
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 FIRST_SET = 10  #: features that the first working set may hold beyond those in use
-SWEEPS = 1000  #: most sweeps of coordinate descent per step
+FORCING = 0.01  #: how much of the distance to a critical point a step may leave
+SWEEPS = 20  #: of coordinate descent, before a linear system is solved
+ROUNDS = 100  #: most of these together, per step
+ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
 LIFT = 1e-10  #: of the mean diagonal is added to the Hessian, where features repeat each other
 
 
@@ -55,34 +60,38 @@ class ProximalNewton(SparseSolver):
         return np.sort(np.concatenate([in_use, others]))
 
     def _newton_step(self, features: NDArray[np.int64]) -> Vector:
-        penalty = self.problem.penalty
+        penalty, w = self.problem.penalty, self.point.w[features]
         H = self.problem.hessian(None, features)
-        H.flat[:: len(features) + 1] += LIFT * max(np.trace(H) / max(1, len(features)), 1e-300)
+        H.flat[:: len(features) + 1] += LIFT * max(np.trace(H) / len(features), 1e-300)
         ridge = 1.0 - penalty.ratio if isinstance(penalty, ElasticNet) else 0.0
         beta = penalty.weights[features]
-        accuracy = 0.1 * self._relative_norm() * self.slope_at_zero
-        w = self.point.w[features]
-        moved = w.copy()
-        descend(
+        away = self._relative_norm() * self.slope_at_zero
+        model = Model(
             H, self.point.gradient[features], w, (1.0 - ridge) * beta, ridge * beta,
-            0.01 * accuracy / np.sqrt(len(features)), SWEEPS, moved,
+            FORCING * away / np.sqrt(len(features)),
         )  # fmt: skip
-        return moved - w
+        return minimise_model(model) - w
 
     def _line_search(self, features: NDArray[np.int64], step: Vector) -> bool:
+        """Move along the step, 1, ½, ¼, … of it, to where the objective falls enough.
+
+        Where its change drowns in rounding, coming nearer to a critical point will do.
+        """
         here, penalty = self.point, self.problem.penalty
         target = here.w.copy()
         target[features] += step
-        slope = (
-            float(here.gradient[features] @ step) + penalty.value(target) - penalty.value(here.w)
-        )
+        slope = float(here.gradient[features] @ step)
+        slope += penalty.value(target) - penalty.value(here.w)
+        away = norm(penalty.distance(here.w, here.gradient))
         part = 1.0
         for _ in range(30):
-            w = target if part == 1.0 else here.w.copy()
-            if part < 1.0:
-                w[features] += part * step
+            w = target if part == 1.0 else here.w + part * (target - here.w)
             trial = Iterate(w, *self.problem.value_grad(w))
-            if trial.value <= here.value + ARMIJO * part * slope and slope < 0:
+            change = trial.value - here.value
+            flat = abs(change) <= ROUNDING * abs(here.value)
+            if (slope < 0 and change <= ARMIJO * part * slope) or (
+                flat and norm(penalty.distance(w, trial.gradient)) < 0.9 * away
+            ):
                 self.point = trial
                 return True
             part *= 0.5
@@ -90,38 +99,87 @@ class ProximalNewton(SparseSolver):
         return False
 
 
+class Model(NamedTuple):
+    """``g'(v − w) + ½(v − w)'H(v − w) + Σ l1|v| + ½ l2 v²``, to be minimised in v.
+
+    ``accuracy`` is how large a subgradient may be left.
+    """
+
+    H: Vector
+    gradient: Vector
+    w: Vector
+    l1: Vector
+    l2: Vector
+    accuracy: float
+
+
+def minimise_model(model: Model) -> Vector:
+    """Coordinate descent, helped by Newton's method among the coordinates in use.
+
+    Coordinate descent finds which coordinates are in use, but crawls where features are nearly
+    the same; with the signs given, the rest is a linear system.
+    """
+    v = model.w.copy()
+    for _ in range(ROUNDS):
+        if descend(*model, SWEEPS, v):
+            break
+        _solve_with_signs(model, v)
+    return v
+
+
+def _solve_with_signs(model: Model, v: Vector) -> None:
+    """Go to the minimum among the coordinates in use, leaving out those that reach 0."""
+    H, gradient, w, l1, l2, _ = model
+    while (used := np.flatnonzero(v)).size:
+        signs = np.sign(v[used])
+        A = H[np.ix_(used, used)] + np.diag(l2[used])
+        goal = cho_solve(
+            cho_factor(A, check_finite=False), H[used] @ w - gradient[used] - l1[used] * signs
+        )
+        crosses = goal * signs <= 0
+        if not crosses.any():
+            v[used] = goal
+            return
+        way = v[used] / (v[used] - goal)
+        part = way[crosses].min()
+        v[used] += part * (goal - v[used])
+        v[used[crosses & (way == part)]] = 0.0
+
+
 @njit
-def descend(H, gradient, w, l1, l2, accuracy, sweeps, moved):  # type: ignore[no-untyped-def]
-    """Coordinate descent on g'(v − w) + ½(v − w)'H(v − w) + Σ l1|v| + ½ l2 v², from v = w.
+def descend(H, gradient, w, l1, l2, accuracy, sweeps, v):  # type: ignore[no-untyped-def]
+    """Coordinate descent on the model, from v on; True when v is a minimum to the accuracy.
 
     Sweeps go over all coordinates, then over those in use until these are at rest, and so on;
     it ends when a full sweep finds no subgradient larger than `accuracy`.
     """
     n = len(w)
     slope = gradient.copy()  # of the quadratic part at v
+    for j in range(n):
+        if v[j] != w[j]:
+            for k in range(n):
+                slope[k] += (v[j] - w[j]) * H[j, k]
     in_use_only = False
     for _ in range(sweeps):
         worst = 0.0
         for j in range(n):
-            if in_use_only and moved[j] == 0.0:
-                continue
-            bend = H[j, j] + l2[j]
-            old = moved[j]
-            pull = slope[j] - H[j, j] * old
-            new = 0.0
-            if pull > l1[j]:
-                new = (l1[j] - pull) / bend
-            elif pull < -l1[j]:
-                new = (-l1[j] - pull) / bend
-            if new != old:
-                change = new - old
-                moved[j] = new
-                for k in range(n):
-                    slope[k] += change * H[j, k]
-                worst = max(worst, abs(change) * bend)
-        if worst <= accuracy:
-            if not in_use_only:
-                break
-            in_use_only = False
-        else:
-            in_use_only = True
+            if v[j] != 0.0 or not in_use_only:
+                bend, old = H[j, j] + l2[j], v[j]
+                new = _shrink(slope[j] - H[j, j] * old, l1[j]) / bend
+                if new != old:
+                    v[j] = new
+                    for k in range(n):
+                        slope[k] += (new - old) * H[j, k]
+                    worst = max(worst, abs(new - old) * bend)
+        if worst <= accuracy and not in_use_only:
+            return True
+        in_use_only = worst > accuracy
+    return False
+
+
+@njit(inner=True)
+def _shrink(pull, l1):  # type: ignore[no-untyped-def]
+    """``−sign(pull)·(|pull| − l1)₊``."""
+    if pull > l1:
+        return l1 - pull
+    return -l1 - pull if pull < -l1 else 0.0

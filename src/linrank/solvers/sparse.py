@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import norm
 from scipy.optimize import minimize_scalar
 
 from ..penalties import ElasticNet
-from ..problem import SparseProblem
 from .base import Solver, Vector
 
 
@@ -31,8 +30,6 @@ class SparseSolver(Solver):
     bound, when the distance is at most `tol` of ‖∇f(0)‖.
     """
 
-    problem: SparseProblem = field(init=False, repr=False)  # type: ignore[assignment]
-
     def _relative_norm(self) -> float:
         away = self.problem.penalty.distance(self.point.w, self.point.gradient)
         size = float(norm(away, check_finite=False))
@@ -41,8 +38,10 @@ class SparseSolver(Solver):
     def _is_done(self) -> bool:
         """Raise the bound with what is known here, and see whether it is near enough."""
         self.bound = max(self.bound, self._dual_value())
-        gap = self._gap()
-        return self._gradient_is_small() if gap is None else gap <= self.tol
+        gap, away = self._gap(), self._relative_norm()
+        if not self.point.w.any():
+            return away == 0.0  # no feature is no ranker, however small the gap
+        return away <= self.tol if gap is None else gap <= self.tol
 
     def _dual_value(self) -> float:
         penalty, w, gradient = self.problem.penalty, self.point.w, self.point.gradient
