@@ -12,6 +12,9 @@ _HOME = {
     "RankSVM": "estimators.ranksvm",
     "RankSVMCV": "estimators.ranksvm",
     "KernelRankSVM": "estimators.kernel",
+    "SparseRankSVM": "estimators.sparse",
+    "SparseRankSVMCV": "estimators.sparse",
+    "sparse_path": "estimators.sparse",
     "QueryKFold": "estimators.model_selection",
     "LinearModel": "model",
     "RankingData": "data.ranking",
@@ -30,6 +33,7 @@ _HOME = {
     "DataError": "errors",
     "FileFormatError": "errors",
     "NotConvergedWarning": "errors",
+    "NothingSelectedWarning": "errors",
     "Status": "solvers.result",
     "auc": "metrics",
     "average_precision": "metrics",
@@ -53,10 +57,17 @@ if TYPE_CHECKING:
     from .data.letor import read_letor, write_letor
     from .data.ranking import RankingData
     from .data.store import convert, load, open_store, save_store
-    from .errors import DataError, FileFormatError, LinrankError, NotConvergedWarning
+    from .errors import (
+        DataError,
+        FileFormatError,
+        LinrankError,
+        NotConvergedWarning,
+        NothingSelectedWarning,
+    )
     from .estimators.kernel import KernelRankSVM
     from .estimators.model_selection import QueryKFold
     from .estimators.ranksvm import RankSVM, RankSVMCV
+    from .estimators.sparse import SparseRankSVM, SparseRankSVMCV, sparse_path
     from .metrics import (
         auc,
         average_precision,

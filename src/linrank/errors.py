@@ -22,6 +22,10 @@ class NotConvergedWarning(UserWarning):
     """The solver stopped before its stopping rule was met; the message says where it stands."""
 
 
+class NothingSelectedWarning(UserWarning):
+    """No feature has a weight; the message names the smallest C for which one has."""
+
+
 def choice(name: str, value: Any, known: Iterable[Any], more: str = "") -> None:
     """Refuse a value that is none of the known ones, which the message lists.
 

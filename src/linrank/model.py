@@ -65,6 +65,16 @@ class LinearModel:
         self.settings = dict(settings or {})
         self.training = dict(training or {})
 
+    def with_coef(self, coef: Any, **training: Any) -> LinearModel:
+        """The same model with other weights, and more to say about how they were learnt."""
+        return LinearModel(
+            coef,
+            feature_names=self.feature_names,
+            index_base=self.index_base,
+            settings=self.settings,
+            training=self.training | training,
+        )
+
     @property
     def n_features(self) -> int:
         """The number of features."""

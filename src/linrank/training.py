@@ -15,7 +15,7 @@ from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData, rank_by_content, row_keys
 from .errors import DataError, choice
 from .losses.pairwise import get_loss
-from .metrics import parse_metric
+from .metrics import evaluate, parse_metric
 from .model import LinearModel
 from .path import (
     C_GRID,
@@ -41,6 +41,35 @@ class Criterion:
 
     metric: str = "ndcg@10"
     flavour: str = "standard"
+    rule: str = "best"  #: or "1se": the fewest features within one standard error of the best
+
+    def __post_init__(self) -> None:
+        choice("rule", self.rule, ("best", "1se"))
+
+    def choose(self, values: Vector, error: float, n_features: NDArray[np.int64]) -> int:
+        """The C to take, given the criterion for each, and the error of the best one.
+
+        Examples
+        --------
+        >>> values, n_features = np.array([0.5, 0.69, 0.7]), np.array([1, 2, 9])
+        >>> Criterion(rule="1se").choose(values, 0.02, n_features)
+        1
+        """
+        best = best_index(values)
+        if self.rule == "best":
+            return best
+        near = np.flatnonzero(values >= values[best] - error)
+        return int(near[np.argmin(n_features[near])])
+
+    def standard_error(self, data: RankingData, scores: Vector) -> float:
+        """Of the mean over the queries of the data."""
+        doc_ids = data.doc_ids if self.flavour == "trec" else None
+        found = evaluate(
+            data.y, scores, query_ptr=data.query_ptr, metrics=[self.metric], flavour=self.flavour,
+            doc_ids=doc_ids,
+        )  # fmt: skip
+        values = found.per_query[parse_metric(self.metric).name]
+        return _standard_error(values[~np.isnan(values)])
 
     def mean(self, data: RankingData, scores: Vector) -> float:
         """Average over the queries of the data; NaN where no query can be measured."""
@@ -162,7 +191,7 @@ class Trainer:
             )
         callback = self.callback
         report = None if callback is None else (lambda step: callback(C, step, 0))
-        problem = self._problem(data, C)
+        problem = self.problem(data, C)
         result = _with_weights([self._solver(report).solve(problem, w0)])[0]
         value = None
         if valid is not None:
@@ -174,10 +203,10 @@ class Trainer:
     ) -> Training:
         """Train with every C, with warm starts, and keep the best on the held-out data."""
         self.criterion.check(valid)
-        problem = self._problem(data)
-        Cs = self._grid(problem) if Cs is None else Cs
+        problem = self.problem(data)
+        Cs = self.grid(data) if Cs is None else Cs
         path, values, interrupted = self._path(problem, valid, Cs, 0)
-        training = self._best(problem, path, values)
+        training = self._best(problem, path, values, valid)
         return replace(
             training,
             Cs=path.Cs,
@@ -204,33 +233,42 @@ class Trainer:
         """
         columns: list[Vector] = []
         first: Training | None = None
-        Cs = self._grid(self._problem(data)) if Cs is None else Cs
+        Cs = self.grid(data) if Cs is None else Cs
         folds = query_folds(data, folds) if isinstance(folds, int) else folds
         try:
             for fold, (rows, others) in enumerate(folds, 1):
-                problem = self._problem(data.take(rows))
+                problem = self.problem(data.take(rows))
                 path, values, interrupted = self._path(problem, data.take(others), Cs, fold)
                 if first is None and not np.isnan(values).all():
                     first = self._best(problem, path, values)
                 if interrupted:
                     raise KeyboardInterrupt
                 columns.append(values)
-            training = self._refit(data, np.unique(Cs), _mean_of_folds(np.array(columns).T))
-            return replace(training, fold_values=np.array(columns).T)
+            return self._refit(data, np.unique(Cs), np.array(columns).T)
         except KeyboardInterrupt:
             if first is None:
                 raise
             return replace(first, interrupted=True, folds_done=len(columns))
 
-    def _refit(self, data: RankingData, Cs: Vector, means: Vector) -> Training:
-        """Train on all of the data with the best C, by way of the smaller ones."""
+    def _refit(self, data: RankingData, Cs: Vector, fold_values: Vector) -> Training:
+        """Train on all of the data with the chosen C, by way of the smaller ones."""
+        means = _mean_of_folds(fold_values)
         best = best_index(means)
-        problem = self._problem(data)
+        problem = self.problem(data)
         path = self._solutions(problem, Cs[: best + 1], 0)
         last = len(path) - 1
+        if last == best:
+            error = _standard_error(fold_values[best][~np.isnan(fold_values[best])])
+            last = self.criterion.choose(means[: best + 1], error, path.n_features)
         training = self._training(problem, path.results[last], Cs[last], means[last])
-        interrupted = path.interrupted or last < best
-        return replace(training, Cs=Cs, values=means, path=path, interrupted=interrupted)
+        return replace(
+            training,
+            Cs=Cs,
+            values=means,
+            fold_values=fold_values,
+            path=path,
+            interrupted=path.interrupted or len(path) <= best,
+        )
 
     def _solver(self, report: Callable[[Step], None] | None) -> Solver:
         return make_solver(
@@ -238,15 +276,20 @@ class Trainer:
             max_iter=self.max_iter, callback=report,
         )  # fmt: skip
 
-    def _problem(self, data: RankingData, C: float = 1.0) -> Objective:
+    def problem(self, data: RankingData, C: float = 1.0) -> Objective:
+        """What is to be minimised."""
         return make_problem(
             data, C, loss=self.loss, counting=self.counting, preferences=self.preferences,
             normalize=self.normalize, penalty=self.penalty, n_threads=self.n_threads,
         )  # fmt: skip
 
-    def _grid(self, problem: Objective) -> Sequence[float]:
+    def grid(self, data: RankingData) -> Sequence[float]:
         """The values of C that are tried where none are given."""
-        return list(sparse_grid(problem)) if isinstance(problem, SparseProblem) else C_GRID
+        if self.penalty is None:
+            return C_GRID
+        problem = self.problem(data)
+        assert isinstance(problem, SparseProblem)
+        return list(sparse_grid(problem))
 
     def _solutions(self, problem: Objective, Cs: Any, fold: int) -> RegularizationPath:
         callback = self.callback
@@ -273,8 +316,19 @@ class Trainer:
             return path, values, True
         return path, values, len(path) < len(np.unique(Cs)) or path.interrupted
 
-    def _best(self, problem: Objective, path: RegularizationPath, values: Vector) -> Training:
-        k = best_index(values)
+    def _best(
+        self,
+        problem: Objective,
+        path: RegularizationPath,
+        values: Vector,
+        valid: RankingData | None = None,
+    ) -> Training:
+        """The training of the chosen C; the data that it is chosen by tell how sure that is."""
+        k, error = best_index(values), 0.0
+        if valid is not None and self.criterion.rule != "best":
+            scores = multiply(valid.X, path.coefs[k], self.n_threads)
+            error = self.criterion.standard_error(valid, scores)
+        k = self.criterion.choose(values, error, path.n_features)
         return self._training(problem, path.results[k], path.Cs[k], values[k])
 
     def _training(
@@ -355,6 +409,11 @@ def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
         return PredefinedSplit(fold).split()
     groups = np.repeat(rank_by_content(data.query_keys), np.diff(data.query_ptr))
     return GroupKFold(n_folds).split(groups, groups=groups)
+
+
+def _standard_error(values: Vector) -> float:
+    """Of the mean of some values; 0 where there is only one."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _mean_of_folds(values: Vector) -> Vector:

@@ -24,6 +24,9 @@ class SolverName(StrEnum):
     lbfgs = "lbfgs"
     sgd_pairs = "sgd-pairs"
     sgd_queries = "sgd-queries"
+    proximal_newton = "proximal-newton"
+    reweighted = "reweighted"
+    fista = "fista"
 
 
 class LossName(StrEnum):
@@ -50,6 +53,24 @@ class CountingName(StrEnum):
     avl = "avl"
     aa = "aa"
     red_black_by_score = "red-black-by-score"
+
+
+class PenaltyName(StrEnum):
+    """What makes a ranker sparse."""
+
+    l1 = "l1"
+    elastic_net = "elastic_net"
+    mcp = "mcp"
+    scad = "scad"
+    log = "log"
+    lp = "lp"
+
+
+class RuleName(StrEnum):
+    """Which C is chosen."""
+
+    best = "best"
+    one_se = "1se"
 
 
 class PairsName(StrEnum):
@@ -168,7 +189,7 @@ COption = Annotated[
         parser=parse_C,
         metavar="NUMBER",
         help="The weight of the loss against the penalty, such as 0.1 or 2^-5.",
-        show_default="1, or the best of 2^-15 … 2^10 where there is --valid or --folds",
+        show_default="1, or the best of a grid where there is --valid or --folds",
         rich_help_panel=CHOICE,
     ),
 ]
@@ -223,7 +244,8 @@ Solver = Annotated[
     typer.Option(
         "--solver",
         help="Preconditioned Newton; the papers' trust-region Newton (tron) and cutting planes; "
-        "smoothing for the hinge; L-BFGS; stochastic gradients. auto: newton, or smoothing.",
+        "smoothing for the hinge; L-BFGS; stochastic gradients; for penalties proximal Newton, "
+        "reweighted l1 or FISTA. auto chooses.",
         rich_help_panel=SOLVER,
     ),
 ]
@@ -263,6 +285,34 @@ Delta = Annotated[
         help="δ of a pair: the difference of the labels, its square, that of the gains 2^label, or "
         "the DCG lost when the two change places.",
         rich_help_panel=LOSS,
+    ),
+]
+PenaltyOption = Annotated[
+    PenaltyName | None,
+    typer.Option(
+        "--penalty",
+        help="Choose features: what weights cost. l1 and elastic_net are convex; the others keep "
+        "fewer features.",
+        rich_help_panel=LOSS,
+        show_default="½‖w‖², which keeps all features",
+    ),
+]
+Shape = Annotated[
+    float | None,
+    typer.Option(
+        "--shape",
+        metavar="NUMBER",
+        help="The penalty's parameter: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp.",
+        rich_help_panel=LOSS,
+        show_default="0.5, 2, 3.7, 0.1, 0.5",
+    ),
+]
+Rule = Annotated[
+    RuleName,
+    typer.Option(
+        "--rule",
+        help="Take the best C, or the one with the fewest features within one standard error.",
+        rich_help_panel=CHOICE,
     ),
 ]
 Seed = Annotated[

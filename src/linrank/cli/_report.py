@@ -68,14 +68,15 @@ def path_table(training: Training, metric: str) -> Table:
     """The solutions for a grid of C, the best marked."""
     assert training.path is not None
     assert training.values is not None
-    table = grid(["C", "objective", "iterations", "products", "seconds", metric, ""], left=[""])
+    columns = ["C", "features", "objective", "iterations", "products", "seconds", metric, ""]
+    table = grid(columns, left=[""])
     for C, value, result in zip(
         training.path.Cs, training.values, training.path.results, strict=True
     ):
         is_best = training.C == C
         table.add_row(
-            format_C(C), f"{result.objective:.5e}", str(result.n_iter), str(result.n_products),
-            f"{result.seconds:.2f}", format_mean(value),
+            format_C(C), str(result.n_selected), f"{result.objective:.5e}", str(result.n_iter),
+            str(result.n_products), f"{result.seconds:.2f}", format_mean(value),
             "best" if is_best else "" if result.converged else "not converged",
             style="bold green" if is_best else None,
         )  # fmt: skip
@@ -87,7 +88,7 @@ def path_json(training: Training) -> list[dict[str, Any]]:
     assert training.path is not None
     assert training.values is not None
     return [
-        {"C": C, "mean": value, **result_json(result)}
+        {"C": C, "mean": value, "features": result.n_selected, **result_json(result)}
         for C, value, result in zip(
             training.path.Cs.tolist(), training.values.tolist(), training.path.results, strict=True
         )
@@ -113,6 +114,15 @@ def evaluation_table(found: Evaluation) -> Table:
         skipped = found.n_skipped[name]
         table.add_row(name, format_mean(mean), f"{found.n_queries - skipped:,}", f"{skipped:,}")
     return table
+
+
+def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
+    """A line on the features that a sparse ranker uses; none for others."""
+    if trainer.penalty is None:
+        return []
+    largest = ", ".join(f"{name} {weight:.3g}" for name, weight in training.model.largest(5))
+    text = f"{training.result.n_selected} of {training.model.n_features} selected"
+    return [("features", f"{text}; the largest: {largest}" if training.result.n_selected else text)]
 
 
 def chosen(trainer: Trainer, training: Training, where: str) -> str:

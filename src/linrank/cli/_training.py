@@ -29,20 +29,28 @@ def make_trainer(
     delta: options.DeltaName,
     metric: str,
     flavour: options.Flavour,
+    rule: options.RuleName,
+    penalty: options.PenaltyName | None,
+    shape: float | None,
     normalize: options.Normalize | None,
     threads: int | None,
     **solver: Any,
 ) -> Trainer:
     """Check the options before anything is read; names of choices are enumerations."""
     from ..counting.preferences import Preferences
+    from ..penalties import make_penalty
     from ..training import Criterion, Trainer
 
+    if penalty is None and (shape is not None or rule is options.RuleName.one_se):
+        name = "--shape" if shape is not None else "--rule 1se"
+        raise typer.BadParameter(f"{name} is for sparse rankers: give --penalty as well")
     return Trainer(
         loss=loss.value,
         preferences=Preferences(pairs.value, rescale and rescale.value, delta.value),
         normalize=normalize and normalize.value,
         n_threads=threads,
-        criterion=Criterion(metric, flavour.value),
+        penalty=None if penalty is None else make_penalty(penalty.value, shape),
+        criterion=Criterion(metric, flavour.value, rule.value),
         **{name: getattr(value, "value", value) for name, value in solver.items()},
     )
 
@@ -106,7 +114,10 @@ def draw(training: Training, plot: Path, metric: str) -> None:
 
     assert training.path is not None
     assert training.values is not None
+    import numpy as np
+
     plot_path(
         plot, training.path.Cs, training.values, training.path.coefs,
         metric=metric, names=training.model.names(),
+        chosen=int(np.flatnonzero(training.path.Cs == training.C)[0]),
     )  # fmt: skip

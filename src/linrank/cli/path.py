@@ -10,7 +10,7 @@ import typer
 from . import _options as options
 from ._console import facts, print_json, show
 from ._io import check_output
-from ._report import chosen, data_json, data_line, path_json, path_table
+from ._report import chosen, data_json, data_line, path_json, path_table, selected
 from ._training import about, check_plot, draw, finish, make_trainer, read_pair, showing
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def path(
     valid: options.Valid,
     metric: options.Metric = "ndcg@10",
     flavour: options.FlavourOption = options.Flavour.standard,
+    rule: options.Rule = options.RuleName.best,
     grid: Annotated[
         Any,
         typer.Option(
@@ -44,8 +45,9 @@ def path(
             metavar="LOW:HIGH",
             help="The values of C: doubling from LOW to HIGH, or a list with commas between.",
             rich_help_panel=options.CHOICE,
+            show_default="2^-15:2^10; with --penalty 50 values from the first feature on",
         ),
-    ] = "2^-15:2^10",
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -70,6 +72,8 @@ def path(
     pairs: options.Pairs = options.PairsName.all,
     rescale: options.Rescale = None,
     delta: options.Delta = options.DeltaName.label,
+    penalty: options.PenaltyOption = None,
+    shape: options.Shape = None,
     solver: options.Solver = options.SolverName.auto,
     counting: options.Counting = options.CountingName.auto,
     tol: options.Tol = 1e-3,
@@ -86,13 +90,16 @@ def path(
     check_plot(plot)
     trainer = make_trainer(
         loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
+        rule=rule, penalty=penalty, shape=shape,
         normalize=normalize, threads=threads, solver=solver, counting=counting, tol=tol,
         max_iter=max_iter, seed=seed,
     )  # fmt: skip
     data, held_out = read_pair(train, valid, index_base.number, float32, threads)
     assert held_out is not None
-    with about(train), showing(trainer, grid) as shown:
-        training = shown.train_on_grid(data, held_out, grid)
+    with about(train):
+        grid = trainer.grid(data) if grid is None else grid
+        with showing(trainer, grid) as shown:
+            training = shown.train_on_grid(data, held_out, grid)
     if out is not None:
         training.model.save(out)
     if plot is not None:
@@ -104,7 +111,7 @@ def path(
         lines = [("train", data_line(train, data, training))]
         lines += [("valid", data_line(valid, held_out))]
         show(facts(lines), path_table(training, metric))
-        lines = [("C", chosen(trainer, training, f"on {valid}"))]
+        lines = [("C", chosen(trainer, training, f"on {valid}")), *selected(trainer, training)]
         lines += [("model", f"saved as {out}")] if out is not None else []
         lines += [("plot", f"saved as {plot}")] if plot is not None else []
         show(facts(lines))

@@ -10,7 +10,7 @@ import typer
 from . import _options as options
 from ._console import facts, print_json, show
 from ._io import check_output
-from ._report import chosen, data_json, data_line, result_json
+from ._report import chosen, data_json, data_line, result_json, selected
 from ._training import about, finish, make_trainer, read_pair, showing
 
 if TYPE_CHECKING:
@@ -41,10 +41,13 @@ def train(
     folds: options.Folds = None,
     metric: options.Metric = "ndcg@10",
     flavour: options.FlavourOption = options.Flavour.standard,
+    rule: options.Rule = options.RuleName.best,
     loss: options.Loss = options.LossName.squared_hinge,
     pairs: options.Pairs = options.PairsName.all,
     rescale: options.Rescale = None,
     delta: options.Delta = options.DeltaName.label,
+    penalty: options.PenaltyOption = None,
+    shape: options.Shape = None,
     solver: options.Solver = options.SolverName.auto,
     counting: options.Counting = options.CountingName.auto,
     tol: options.Tol = 1e-3,
@@ -62,6 +65,7 @@ def train(
     check_output(out)
     trainer = make_trainer(
         loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
+        rule=rule, penalty=penalty, shape=shape,
         normalize=normalize, threads=threads, solver=solver, counting=counting, tol=tol,
         max_iter=max_iter, seed=seed,
     )  # fmt: skip
@@ -79,6 +83,7 @@ def train(
             lines.append(("valid", data_line(valid, held_out)))
         lines.append(("C", chosen(trainer, training, where)))
         lines.append(("solver", training.result.message))
+        lines += selected(trainer, training)
         lines.append(("model", f"saved as {out}"))
         show(facts(lines))
     finish(training, out, folds)
@@ -110,14 +115,14 @@ def _train(
     folds: int | None,
     start: Any,
 ) -> Training:
-    from ..path import C_GRID
-
     if folds:
-        with showing(trainer, C_GRID, folds) as shown:
-            return shown.train_by_folds(data, folds)
+        grid = trainer.grid(data)
+        with showing(trainer, grid, folds) as shown:
+            return shown.train_by_folds(data, folds, grid)
     if held_out is not None and C is None:
-        with showing(trainer, C_GRID) as shown:
-            return shown.train_on_grid(data, held_out)
+        grid = trainer.grid(data)
+        with showing(trainer, grid) as shown:
+            return shown.train_on_grid(data, held_out, grid)
     C = 1.0 if C is None else C
     with showing(trainer, [C]) as shown:
         return shown.train(data, C, w0=start, valid=held_out)
@@ -152,6 +157,7 @@ def _as_json(
         "C": training.C,
         "held_out": measured,
         "grid": choice,
+        "features": None if trainer.penalty is None else training.result.n_selected,
         "solver": result_json(training.result),
         "interrupted": training.interrupted,
         "model": str(out),

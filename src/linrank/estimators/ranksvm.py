@@ -45,7 +45,7 @@ class _BaseRankSVM(LinearRanker):
             preferences=Preferences(self.pairs, self.rescale, self.delta),
             normalize=self.normalize,
             max_iter=self.max_iter,
-            seed=_as_seed(self.random_state),
+            seed=_as_seed(getattr(self, "random_state", None)),
             n_threads=resolve_threads(self.n_threads),
             callback=_print_step if self.verbose else None,
             **more,
@@ -276,7 +276,46 @@ class RankSVM(_BaseRankSVM):
         return self
 
 
-class RankSVMCV(_BaseRankSVM):
+class ChoiceOfC:
+    """What estimators share that choose C, on held-out data or by folds."""
+
+    Cs: Any
+    cv: Any
+    n_threads: int | None
+
+    def _choose_C(self, trainer: Trainer, data: RankingData, valid: Any, qid: Any) -> Training:
+        if valid is not None:
+            if len(valid) != 3 or (qid is not None and valid[2] is None):
+                raise DataError(
+                    "valid must be (X, y, qid), with qid as here; if all of its rows belong to one "
+                    "query, pass qid=np.zeros(len(y))"
+                )
+            held_out = RankingData(*valid, n_threads=resolve_threads(self.n_threads))
+            if held_out.n_features != data.n_features:
+                raise DataError(
+                    f"valid has {held_out.n_features} features but X has {data.n_features}"
+                )
+            training = trainer.train_on_grid(data, held_out, self.Cs)
+        else:
+            training = trainer.train_by_folds(data, self._folds(data), self.Cs)
+        self.metric_path_ = training.fold_values
+        self.C_ = training.C
+        self.path_ = training.path
+        return training
+
+    def _folds(self, data: RankingData) -> int | Iterable[Fold]:
+        """What `Trainer.train_by_folds` takes; splitters see the caller's rows, and queries."""
+        if self.cv is None or isinstance(self.cv, Integral):
+            return 5 if self.cv is None else int(self.cv)
+        if isinstance(self.cv, QueryKFold):
+            return self.cv.get_n_splits()
+        here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
+        query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
+        folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))
+        return ((np.sort(here[train]), np.sort(here[test])) for train, test in folds)
+
+
+class RankSVMCV(ChoiceOfC, _BaseRankSVM):
     """RankSVM with C chosen by a ranking metric, on held-out data or by query folds.
 
     The whole grid is solved with warm starts. With folds, the metric is averaged over the
@@ -376,36 +415,8 @@ random_state
             X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
         )
         trainer = self._trainer(criterion=Criterion(self.metric))
-        if valid is not None:
-            if len(valid) != 3 or (qid is not None and valid[2] is None):
-                raise DataError(
-                    "valid must be (X, y, qid), with qid as here; if all of its rows belong to one "
-                    "query, pass qid=np.zeros(len(y))"
-                )
-            held_out = RankingData(*valid, n_threads=resolve_threads(self.n_threads))
-            if held_out.n_features != data.n_features:
-                raise DataError(
-                    f"valid has {held_out.n_features} features but X has {data.n_features}"
-                )
-            training = trainer.train_on_grid(data, held_out, self.Cs)
-        else:
-            training = trainer.train_by_folds(data, self._folds(data), self.Cs)
-        self.metric_path_ = training.fold_values
-        self.C_ = training.C
-        self.path_ = training.path
-        self._store(training, data)
+        self._store(self._choose_C(trainer, data, valid, qid), data)
         return self
-
-    def _folds(self, data: RankingData) -> int | Iterable[Fold]:
-        """What `Trainer.train_by_folds` takes; splitters see the caller's rows, and queries."""
-        if self.cv is None or isinstance(self.cv, Integral):
-            return 5 if self.cv is None else int(self.cv)
-        if isinstance(self.cv, QueryKFold):
-            return self.cv.get_n_splits()
-        here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
-        query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
-        folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))
-        return ((np.sort(here[train]), np.sort(here[test])) for train, test in folds)
 
 
 def _as_seed(random_state: int | None) -> int:

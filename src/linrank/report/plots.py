@@ -58,8 +58,11 @@ def plot_path(
     *,
     metric: str,
     names: Sequence[str],
+    chosen: int | None = None,
 ) -> None:
     """Draw a metric and the largest weights against C, and write the plot to a file.
+
+    Where some weights are 0, the metric is drawn against the number of features as well.
 
     Parameters
     ----------
@@ -73,18 +76,27 @@ def plot_path(
         What the values are, such as ``"ndcg@10 on vali.txt"``.
     names : sequence of str
         The features' names.
+    chosen : int, optional
+        The place of the C to mark; by default that of the largest value.
     """
     check_plot_file(path)
     import matplotlib
     from matplotlib.figure import Figure
 
-    best = int(np.nanargmax(values))
+    best = int(np.nanargmax(values)) if chosen is None else chosen
+    n_features = np.count_nonzero(coefs, axis=1)
+    sparse = bool((n_features < coefs.shape[1]).any())
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(7.5, 6.5), dpi=DPI, layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.2))
+        figure = Figure(figsize=(7.5, 9.0 if sparse else 6.5), dpi=DPI, layout="constrained")
+        heights = (1, 1.2, 1) if sparse else (1, 1.2)
+        above, below, *last = figure.subplots(len(heights), 1, height_ratios=heights)
+        above.sharex(below)
+        above.tick_params(labelbottom=False)
         _draw_metric(above, Cs, values, best, metric)
         _draw_weights(below, Cs, coefs, best, names)
         below.set_xlabel("C, the weight of the loss against the penalty (log scale)")
+        for axes in last:
+            _draw_features(axes, n_features, values, best, metric)
         _write(figure, path)
 
 
@@ -92,7 +104,7 @@ def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str) 
     axes.semilogx(Cs, values, "o-", base=2, color=COLOURS[0], markersize=3.5, linewidth=1.4)
     axes.plot(Cs[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
     axes.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
-    axes.set_title(f"Best: {values[best]:.4f} at C = {_power_of_two(Cs[best])}")
+    axes.set_title(f"Marked: {values[best]:.4f} at C = {_power_of_two(Cs[best])}")
     axes.set_ylabel(f"mean {metric}")
     axes.margins(y=0.1)
 
@@ -109,6 +121,18 @@ def _draw_weights(axes: Any, Cs: Vector, coefs: Vector, best: int, names: Sequen
     axes.set_title(f"Weights{of_all}")
     axes.set_ylabel("weight w (score per unit of the feature)")
     axes.legend(title="feature", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+
+
+def _draw_features(
+    axes: Any, n_features: NDArray[np.int64], values: Vector, best: int, metric: str
+) -> None:
+    axes.plot(n_features, values, "o-", color=COLOURS[0], markersize=3.5, linewidth=1.0)
+    axes.plot(n_features[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
+    axes.set_title(f"Marked: {n_features[best]} features, {values[best]:.4f}")
+    axes.set_xlabel("features with a weight")
+    axes.set_ylabel(f"mean {metric}")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.margins(y=0.1)
 
 
 def _power_of_two(C: float) -> str:

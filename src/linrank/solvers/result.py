@@ -62,6 +62,11 @@ class Result:
     gap: float | None = None
 
     @property
+    def n_selected(self) -> int:
+        """How many features have a weight."""
+        return int(np.count_nonzero(self.coef))
+
+    @property
     def converged(self) -> bool:
         """Whether the weights are as good as the stopping rule, or the arithmetic, allows."""
         return self.status in (Status.CONVERGED, Status.PRECISION)
