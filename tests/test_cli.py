@@ -116,7 +116,7 @@ def test_C_with_a_validation_file_is_only_measured(letor, here):
 def test_json_of_train(letor, here):
     found = run_json("train", letor / "train.txt")
     assert set(found) == {
-        "train", "valid", "C", "held_out", "grid", "solver", "interrupted", "model"
+        "train", "valid", "C", "held_out", "grid", "features", "solver", "interrupted", "model"
     }  # fmt: skip
     assert set(found["solver"]) == {
         "status", "converged", "message", "objective", "gradient_norm", "duality_gap",
@@ -134,7 +134,8 @@ def test_options_reach_the_solver(letor, here):
     settings = LinearModel.load("model.json").settings
     assert settings == {
         "C": 1.0, "loss": "squared_hinge", "tol": 1e-8, "solver": "tron", "counting": "auto",
-        "pairs": "all", "rescale": None, "delta": None, "normalize": "pairs", "max_iter": 77,
+        "pairs": "all", "rescale": None, "delta": None, "normalize": "pairs",
+        "penalty": None, "max_iter": 77,
     }  # fmt: skip
     assert found["train"]["dtype"] == "float32"
     assert found["solver"]["gradient_norm"] <= 1e-8

@@ -104,7 +104,8 @@ def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str) 
     axes.semilogx(Cs, values, "o-", base=2, color=COLOURS[0], markersize=3.5, linewidth=1.4)
     axes.plot(Cs[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
     axes.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
-    axes.set_title(f"Marked: {values[best]:.4f} at C = {_power_of_two(Cs[best])}")
+    word = "Best" if best == np.nanargmax(values) else "Chosen"
+    axes.set_title(f"{word}: {values[best]:.4f} at C = {_power_of_two(Cs[best])}")
     axes.set_ylabel(f"mean {metric}")
     axes.margins(y=0.1)
 
@@ -128,7 +129,7 @@ def _draw_features(
 ) -> None:
     axes.plot(n_features, values, "o-", color=COLOURS[0], markersize=3.5, linewidth=1.0)
     axes.plot(n_features[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
-    axes.set_title(f"Marked: {n_features[best]} features, {values[best]:.4f}")
+    axes.set_title(f"{n_features[best]} features, {values[best]:.4f}")
     axes.set_xlabel("features with a weight")
     axes.set_ylabel(f"mean {metric}")
     axes.xaxis.get_major_locator().set_params(integer=True)

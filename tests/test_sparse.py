@@ -1,0 +1,196 @@
+"""Sparse rankers as estimators, paths and commands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from commandline import error_of, run, run_json
+from linrank import (
+    DataError,
+    LinearModel,
+    NothingSelectedWarning,
+    RankingData,
+    RankSVM,
+    SparseRankSVM,
+    SparseRankSVMCV,
+    make_problem,
+    make_ranking,
+    sparse_path,
+    write_letor,
+)
+from linrank.penalties import L1, PENALTIES, Log, make_penalty
+from problems import as_form, make_problem_arrays
+
+NONCONVEX = [name for name, penalty in PENALTIES.items() if not penalty.convex]
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Twenty features, of which the labels depend on a few."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 20))
+    X[:, 19] = 0.0
+    y = np.digitize(X[:, :3] @ [2.0, -1.0, 0.5] + 0.5 * rng.standard_normal(600), [-1, 1])
+    return RankingData(X, y.astype(float), np.arange(600) // 20)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_every_penalty_finds_the_features_that_matter(data, penalty):
+    ranker = SparseRankSVM(C=3e-3, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+    assert ranker.result_.converged
+    assert set(np.argsort(-np.abs(ranker.coef_))[:3]) == {0, 1, 2}
+    assert ranker.n_selected_ == np.count_nonzero(ranker.coef_) < 19
+    assert ranker.sparsity_ratio_ == ranker.n_selected_ / 19  # one feature is zero everywhere
+    np.testing.assert_array_equal(ranker.get_support(), ranker.coef_ != 0)
+    assert ranker.transform(data.X).shape == (600, ranker.n_selected_)
+
+
+@pytest.mark.parametrize("penalty", NONCONVEX)
+def test_concave_penalties_are_no_worse_than_their_start_and_repeat_themselves(data, penalty):
+    ranker = SparseRankSVM(C=3e-3, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+    start = SparseRankSVM(C=3e-3, penalty="l1").fit(data.X, data.y, qid=data.qid)
+    problem = make_problem(data, 3e-3, penalty=make_penalty(penalty))
+    assert ranker.result_.objective <= problem.value_grad(start.coef_)[0] * (1 + 1e-12)
+    again = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    np.testing.assert_array_equal(again.coef_, ranker.coef_)
+
+
+def test_costs_and_free_features(data):
+    cost = np.ones(20)
+    cost[0], cost[5] = 100.0, 0.0
+    ranker = SparseRankSVM(C=3e-3, feature_cost=cost).fit(data.X, data.y, qid=data.qid)
+    plain = SparseRankSVM(C=3e-3).fit(data.X, data.y, qid=data.qid)
+    assert abs(ranker.coef_[0]) < abs(plain.coef_[0])
+    assert ranker.coef_[5] != 0
+    assert ranker.result_.converged
+
+
+def test_debias_keeps_the_features_and_undoes_the_shrinking(data):
+    shrunk = SparseRankSVM(C=3e-4).fit(data.X, data.y, qid=data.qid)
+    free = SparseRankSVM(C=3e-4, debias=True).fit(data.X, data.y, qid=data.qid)
+    np.testing.assert_array_equal(free.get_support(), shrunk.get_support())
+    used = np.flatnonzero(shrunk.coef_)
+    loss = make_problem(RankingData(data.X[:, used], data.y, data.qid)).engine
+    assert loss.value_grad(free.coef_[used])[0] < loss.value_grad(shrunk.coef_[used])[0]
+    gradient = loss.value_grad(free.coef_[used])[1]
+    assert np.linalg.norm(gradient) < 1e-3 * loss.at_zero[1]
+    np.testing.assert_array_equal(free.model_.coef, free.coef_)
+
+
+def test_nothing_selected_gives_a_warning_that_names_the_smallest_C(data):
+    least = make_problem(data, penalty=L1()).smallest_C
+    with pytest.warns(NothingSelectedWarning, match=rf"smallest C that selects one is {least:.6g}"):
+        ranker = SparseRankSVM(C=0.9 * least).fit(data.X, data.y, qid=data.qid)
+    assert not ranker.coef_.any()
+    assert SparseRankSVM(C=1.1 * least).fit(data.X, data.y, qid=data.qid).n_selected_ == 1
+
+
+def test_constant_features_give_a_sentence():
+    X, y = np.ones((10, 2)), np.arange(10) % 2
+    with pytest.warns(NothingSelectedWarning, match="have the same features"):
+        SparseRankSVM().fit(X, y)
+    with pytest.raises(DataError, match="there is nothing to select"):
+        sparse_path(RankingData(X, y))
+
+
+@pytest.mark.parametrize("form", ["dense32", "csr64"])
+def test_forms_agree(data, form):
+    X = data.X.astype(np.float32).astype(np.float64)
+    dense = SparseRankSVM(C=1e-3, tol=1e-8).fit(X, data.y, qid=data.qid)
+    other = SparseRankSVM(C=1e-3, tol=1e-8).fit(as_form(X, form), data.y, qid=data.qid)
+    np.testing.assert_allclose(other.coef_, dense.coef_, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "log"])
+def test_path_starts_with_one_feature_and_equals_single_fits(data, penalty):
+    valid = make_ranking(n_features=20, random_state=1)
+    path, values = sparse_path(data, penalty, valid=valid, tol=1e-6)
+    assert len(path) == 50
+    assert path.n_features[0] == 1
+    assert path.n_features[-1] > path.n_features[0]
+    assert values.shape == (50,)
+    if penalty == "l1":
+        for k in (10, 30):
+            single = SparseRankSVM(C=path.Cs[k], tol=1e-6).fit(data.X, data.y, qid=data.qid)
+            assert single.result_.objective == pytest.approx(path.results[k].objective, rel=2e-6)
+
+
+def test_cv_by_folds_and_by_held_out_data(data):
+    folds = SparseRankSVMCV(cv=3).fit(data.X, data.y, qid=data.qid)
+    assert folds.metric_path_.shape == (50, 3)
+    best = np.argmax(folds.metric_path_.mean(axis=1))
+    sparser = SparseRankSVMCV(cv=3, rule="1se").fit(data.X, data.y, qid=data.qid)
+    assert folds.path_.Cs[best] == folds.C_
+    assert 0 < sparser.n_selected_ <= folds.n_selected_
+    means = folds.metric_path_.mean(axis=1)
+    error = folds.metric_path_[best].std(ddof=1) / np.sqrt(3)
+    chosen = int(np.flatnonzero(sparser.path_.Cs == sparser.C_)[0])
+    assert means[chosen] >= means[best] - error
+    held_out = SparseRankSVMCV(rule="1se", penalty=Log(epsilon=0.5)).fit(
+        data.X, data.y, qid=data.qid, valid=(data.X, data.y, data.qid)
+    )
+    assert held_out.n_selected_ > 0
+
+
+def test_selects_in_a_pipeline_with_names(data):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(data.X, columns=[f"f{k}" for k in range(20)])
+    ranker = SparseRankSVM(C=1e-3).fit(frame, data.y, qid=data.qid)
+    names = ranker.get_feature_names_out()
+    assert list(names) == [f"f{k}" for k in np.flatnonzero(ranker.coef_)]
+    assert ranker.model_.feature_names[:2] == ["f0", "f1"]
+    short = make_pipeline(ranker, RankSVM()).fit(frame, data.y, ranksvm__qid=data.qid)
+    assert short[-1].n_features_in_ == SparseRankSVM(C=1e-3).fit(data.X, data.y).n_selected_
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"penalty": "l0"}, "penalty is 'l0'; known choices are 'l1', 'elastic_net'"),
+        ({"penalty": "lp", "shape": 1.0}, "p is 1.0; expected a number between 0 and 1"),
+        ({"penalty": "mcp", "shape": 0.0}, "gamma is 0.0; expected a number above 0"),
+        ({"penalty": "l1", "shape": 2.0}, "'l1' has no parameter"),
+        ({"feature_cost": [1.0]}, "penalty weights have shape"),
+        ({"feature_cost": [-1.0, 1, 1, 1]}, "penalty weight 0 is -1.0"),
+        ({"loss": "hinge"}, "use loss='squared_hinge' or 'huber'"),
+        ({"solver": "tron"}, "with L1 use solver='auto'"),
+        ({"solver": "reweighted"}, "use solver='proximal-newton'"),
+        ({"solver": "proximal-newton", "penalty": "log"}, "use solver='reweighted'"),
+    ],
+)
+def test_bad_options_get_a_sentence(options, words):
+    X, y, qid = make_problem_arrays("five levels")
+    with pytest.raises(DataError, match=words):
+        SparseRankSVM(**options).fit(X, y, qid)
+
+
+def test_sparse_solvers_need_a_penalty():
+    X, y, qid = make_problem_arrays("five levels")
+    with pytest.raises(DataError, match="without one use solver='auto'"):
+        RankSVM(solver="fista").fit(X, y, qid)
+
+
+def test_commands(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_letor("train.txt", data)
+    write_letor("vali.txt", data)
+    shown = run("train", "train.txt", "--penalty", "l1", "--C", "1e-3").stdout
+    assert "of 20 selected" in shown or "of 19 selected" in shown
+    settings = LinearModel.load("model.json").settings
+    assert settings["penalty"]["name"] == "L1"
+    found = run_json(
+        "train", "train.txt", "--valid", "vali.txt", "--penalty", "log", "--shape", "0.2",
+        "--rule", "1se",
+    )  # fmt: skip
+    assert 0 < found["features"] < 19
+    path = run_json(
+        "path", "train.txt", "--valid", "vali.txt", "--penalty", "l1", "--plot", "p.png"
+    )
+    assert len(path["path"]) == 50
+    assert path["path"][0]["features"] == 1
+    assert (tmp_path / "p.png").stat().st_size > 10_000
+    assert "give --penalty as well" in run("train", "train.txt", "--shape", "1", code=2).stderr
+    assert "known choices" not in error_of("train", "train.txt", "--penalty", "lp", "--shape", "2")
