@@ -138,9 +138,13 @@ class SparseProblem(Objective):
 
     @property
     def smallest_C(self) -> float:
-        """The C from which on w = 0 is not critical: min_j β_j·g'(0) / |∂L/∂w_j| at w = 0."""
-        _, gradient = self.engine.value_grad(np.zeros(self.n_features))
-        need = self.penalty.weights * self.penalty.slope(np.zeros(self.n_features))
+        """The C from which on w = 0 is not optimal: min_j β_j·g'(0) / |∂L/∂w_j| at w = 0.
+
+        For penalties that are not convex, which begin with the l1 solution: of l1.
+        """
+        zero, penalty = np.zeros(self.n_features), self.penalty
+        _, gradient = self.engine.value_grad(zero)
+        need = penalty.weights * penalty.slope(zero) if penalty.convex else penalty.weights
         with np.errstate(divide="ignore", invalid="ignore"):
             C = np.where(gradient == 0, np.inf, need / np.abs(gradient))
         return float(C.min())

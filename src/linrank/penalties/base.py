@@ -74,9 +74,11 @@ class Penalty:
 
         It is 0 everywhere at a critical point of f + Ω, with `gradient` that of f.
         """
+        used = w != 0
         beta = self.weights * self.slope(np.abs(w))
-        inside = np.maximum(0.0, np.abs(gradient) - beta)
-        return np.where(w != 0, np.abs(gradient + np.sign(w) * beta), inside)
+        away = np.maximum(0.0, np.abs(gradient) - beta)
+        away[used] = np.abs(gradient[used] + np.sign(w[used]) * beta[used])
+        return away
 
     def curve(self, u: Vector) -> Vector:
         """g(u)."""

@@ -9,10 +9,12 @@ from ..losses.pairwise import SQUARED_HINGE, PairwiseLoss
 from ..penalties import Penalty
 from .base import Callback, Solver
 from .cutting_planes import CuttingPlanes
+from .fista import FISTA
 from .lbfgs import LBFGS
 from .newton import Newton
 from .proximal_newton import ProximalNewton
 from .result import Result, Status, Step
+from .reweighted import Reweighted
 from .sgd import PairSGD, QuerySGD
 from .smoothing import Smoothing
 from .sparse import SparseSolver
@@ -29,6 +31,8 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 SPARSE_SOLVERS: dict[str, type[SparseSolver]] = {
     "proximal-newton": ProximalNewton,
+    "reweighted": Reweighted,
+    "fista": FISTA,
 }
 SMOOTH_ONLY = (Newton, Tron, LBFGS)
 STOCHASTIC = (PairSGD, QuerySGD)
@@ -103,6 +107,7 @@ def _make_sparse_solver(name: str, loss: PairwiseLoss, penalty: Penalty, **optio
 
 
 __all__ = [
+    "FISTA",
     "LBFGS",
     "SOLVERS",
     "SPARSE_SOLVERS",
@@ -113,6 +118,7 @@ __all__ = [
     "ProximalNewton",
     "QuerySGD",
     "Result",
+    "Reweighted",
     "Smoothing",
     "Solver",
     "SparseSolver",

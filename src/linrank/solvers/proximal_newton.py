@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, norm
+from scipy.linalg import norm
 
 from .._jit import njit
 from ..penalties import ElasticNet
 from .base import Iterate, Vector
+from .newton import invert
 from .result import Status
 from .sparse import SparseSolver
 
@@ -133,9 +134,7 @@ def _solve_with_signs(model: Model, v: Vector) -> None:
     while (used := np.flatnonzero(v)).size:
         signs = np.sign(v[used])
         A = H[np.ix_(used, used)] + np.diag(l2[used])
-        goal = cho_solve(
-            cho_factor(A, check_finite=False), H[used] @ w - gradient[used] - l1[used] * signs
-        )
+        goal = invert(A)(H[used] @ w - gradient[used] - l1[used] * signs)
         crosses = goal * signs <= 0
         if not crosses.any():
             v[used] = goal

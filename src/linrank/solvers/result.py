@@ -14,6 +14,7 @@ class Status(enum.Enum):
     """Why a solver stopped; the value is a sentence for people."""
 
     CONVERGED = "The stopping rule is met."
+    CRITICAL = "A critical point is reached; where the penalty is not convex, others may be better."
     PRECISION = "The objective cannot be lowered further in double precision."
     STUCK = "No step lowers the objective: rounding hides the slope."
     MAX_ITER = "The largest number of iterations was reached before the stopping rule was met."
@@ -69,7 +70,7 @@ class Result:
     @property
     def converged(self) -> bool:
         """Whether the weights are as good as the stopping rule, or the arithmetic, allows."""
-        return self.status in (Status.CONVERGED, Status.PRECISION)
+        return self.status in (Status.CONVERGED, Status.CRITICAL, Status.PRECISION)
 
     @property
     def message(self) -> str:
