@@ -32,7 +32,7 @@ Shape = tuple[int, int, int]
 
 GAP = 1e-4
 EPSILONS = (1e-1, 1e-2, 1e-3, 1e-4, 5e-5, 2e-5, 1e-5, 1e-6)
-PLANES = {"cutting-planes": {}, "cutting-planes, damped": {"damped": True}}
+PLANES = {"cutting-planes": {}, "cutting-planes, undamped": {"damped": False}}
 
 
 def bench_hinge(options: Options) -> Section:

@@ -194,13 +194,27 @@ def test_the_last_iteration_is_judged_too(solver):
     assert held.history[-1].products == held.n_products
 
 
-def test_large_queries_use_the_diagonal(monkeypatch):
+def test_large_queries_are_sampled_by_document(monkeypatch):
     """A sample cannot be smaller than a query: multiplying a huge one out costs too much."""
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((9000, 20)), rng.integers(0, 2, 9000)
+    X, y = rng.standard_normal((9000, 20)) @ rng.standard_normal((20, 20)), rng.integers(0, 2, 9000)
     problem = make_problem(RankingData(X, y), 1e-6)
+    diagonal = make_solver("tron", tol=1e-6).solve(problem)
     monkeypatch.setattr(type(problem), "hessian", None)
-    assert make_solver("newton", tol=1e-6).solve(problem).converged
+    result = make_solver("newton", tol=1e-6).solve(problem)
+    assert result.converged
+    assert 3 * result.n_products < diagonal.n_products
+    assert result.objective == pytest.approx(diagonal.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("form", ["dense64", "csr64"])
+def test_the_hessian_of_documents_is_exact_for_a_full_comparison(form):
+    """Two documents a query, all pairs active: then x_i − μ is half the difference."""
+    X, y, qid = make_problem_arrays("pairs of documents")
+    engine = make_problem(RankingData(as_form(X, form), y, qid)).engine
+    engine.value_grad(np.zeros(4))
+    # Σ of both halves' squares is half the square of the difference: the Hessian, halved.
+    np.testing.assert_allclose(2 * engine.hessian_of_documents(len(y)), engine.hessian())
 
 
 def test_path_equals_single_fits(solver):

@@ -98,6 +98,13 @@ class Problem(Objective):
         H.flat[:: self.n_features + 1] += 1.0
         return H
 
+    def hessian_of_documents(self, n_rows: int) -> Vector:
+        """An estimate of the Hessian from single documents, for queries too large to sample."""
+        H = self.engine.hessian_of_documents(n_rows)
+        H *= self.C
+        H.flat[:: self.n_features + 1] += 1.0
+        return H
+
     def hessian_diagonal(self) -> Vector:
         """An estimate of the Hessian's diagonal, always above 0; good for rare features."""
         return 1.0 + self.C * self.engine.hessian_diagonal()

@@ -1,14 +1,26 @@
-"""The methods that the papers compare RankSVM with, behind one surface (Lee & Lin 2014, §4.5).
+"""The methods that the papers compare RankSVM with, behind one surface.
 
 `LinearSVRRanker`, `RandomForestRanker` and `GradientBoostingRanker` are pointwise: they learn
-the labels as numbers and do not see the queries. `LambdaMARTRanker` is listwise. All are thin
-wrappers of scikit-learn and LightGBM, with the `fit`, `predict`, `rank` and `score` of
-`linrank.RankSVM`.
+the labels as numbers and do not see the queries. `LambdaMARTRanker` is listwise. These are thin
+wrappers of scikit-learn and LightGBM (Lee & Lin 2014, §4.5). `FenchelRank` and `FSMRank` learn
+sparse weights from pairs (Laporte et al. 2014, §5). All have the `fit`, `predict`, `rank` and
+`score` of `linrank.RankSVM`. `GAS` selects features for any ranker.
 """
 
 from .boosting import GradientBoostingRanker
+from .fenchel_rank import FenchelRank
 from .forest import RandomForestRanker
+from .fsm_rank import FSMRank
+from .gas import GAS
 from .lambdamart import LambdaMARTRanker
 from .svr import LinearSVRRanker
 
-__all__ = ["GradientBoostingRanker", "LambdaMARTRanker", "LinearSVRRanker", "RandomForestRanker"]
+__all__ = [
+    "GAS",
+    "FSMRank",
+    "FenchelRank",
+    "GradientBoostingRanker",
+    "LambdaMARTRanker",
+    "LinearSVRRanker",
+    "RandomForestRanker",
+]

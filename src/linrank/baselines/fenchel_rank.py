@@ -59,24 +59,20 @@ class Segment:
 
         F is piecewise quadratic here, so that Newton's method ends after a few trials.
         """
-        low, high, mu = 0.0, np.inf, 0.0
-        steepest = 0.0
+        low, high, mu, steepest = 0.0, np.inf, 0.0, 0.0
         for _ in range(TRIALS):
-            slope, bend = self._derivatives(mu)
+            slope = self._engine.value_grad(np.array([1.0, mu]))[1][1]
             steepest = max(steepest, abs(slope))
             if abs(slope) <= FLAT * steepest or (mu == 1.0 and slope <= 0):
                 break
             low, high = (mu, high) if slope < 0 else (low, mu)
+            bend = self._engine.hessp(np.array([0.0, 1.0]))[1]
             newton = mu - slope / bend if bend > 0 else np.inf
             if low < newton < min(high, 1.0):
                 mu = newton
             else:
                 mu = 1.0 if high > 1.0 else 0.5 * (low + high)
         return mu
-
-    def _derivatives(self, mu: float) -> tuple[float, float]:
-        _, gradient = self._engine.value_grad(np.array([1.0, mu]))
-        return float(gradient[1]), float(self._engine.hessp(np.array([0.0, 1.0]))[1])
 
 
 @dataclass

@@ -188,6 +188,27 @@ class ThreadEngine:
         self._run_rows(rmatvec_squares, self._state.curvature)
         return self._collect()
 
+    def hessian_of_documents(self, n_rows: int) -> Vector:
+        """``Σ_i curvature_i (x_i − μ)(x_i − μ)'`` over a sample of documents, μ their query's mean.
+
+        Where all n documents of a query are compared with each other it is the Hessian, but for
+        a factor 1 − 1/n: an estimate for a query that is too large to be multiplied out. The
+        documents lie evenly in the order of their curvature.
+        """
+        curvature = self._state.curvature
+        picks = ((np.arange(n_rows) + 0.5) * self.data.n_docs / n_rows).astype(np.int64)
+        rows = np.sort(np.argsort(curvature, kind="stable")[picks])
+        weight = curvature[rows]
+        X = self.data.X[rows]
+        X = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
+        query = np.searchsorted(self.data.query_ptr, rows, side="right")
+        starts = np.flatnonzero(np.diff(query, prepend=-1))
+        mass = np.maximum(np.add.reduceat(weight, starts), np.finfo(float).tiny)
+        means = np.add.reduceat(weight[:, None] * X, starts, axis=0) / mass[:, None]
+        X -= np.repeat(means, np.diff(np.append(starts, len(rows))), axis=0)
+        total = weight.sum()
+        return (X.T * weight) @ X * (curvature.sum() / total if total > 0 else 1.0)
+
     # The three steps of every sum: scores, pairs, X'u -------------------------------------
 
     def _walk(self, v: Vector, linearize: bool) -> list[float]:

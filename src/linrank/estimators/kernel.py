@@ -329,6 +329,12 @@ class KernelProblem(Problem):
         H.flat[:: self.n_features + 1] += self.lift
         return H
 
+    def hessian_of_documents(self, n_rows: int) -> Vector:
+        """An estimate of the Hessian from single documents, for queries too large to sample."""
+        H = self.C * self.engine.hessian_of_documents(n_rows) + self.engine.data.X
+        H.flat[:: self.n_features + 1] += self.lift
+        return H
+
     def hessian_diagonal(self) -> Vector:
         """An estimate of the Hessian's diagonal, always above 0."""
         own = self.engine.data.X.diagonal() + self.lift

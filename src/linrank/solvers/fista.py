@@ -3,45 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import norm
 
 from ..errors import choice
+from ..losses.pairwise import PairwiseLoss
+from .base import Iterate, Vector
 from .result import Status
 from .sparse import SparseSolver
+
+if TYPE_CHECKING:
+    from ..engines.threads import ThreadEngine
 
 STEPS = ("backtracking", "power", "paper")
 LOOK = 10  #: steps of a constant length from one look at the objective to the next
 EASE = 0.7  #: what a backtracking L is multiplied by where it may fall
-MARGIN = 1.1  #: L above a curvature that is only estimated, or that a concave penalty adds to
+MARGIN = 1.1  #: L above a curvature, where that is an estimate or the penalty is concave
 POWER_TOL, POWER_STEPS = 1e-3, 100  #: when the power iteration ends
 BLOCK = 128  #: features whose part of the trace is computed at a time
 ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
+SMALLEST_L = 1e-150  #: where no feature tells any pair apart
 
 
 @dataclass
 class FISTA(SparseSolver):
     """``w_k = prox_{Ω/L}(z_k − ∇f(z_k)/L)``, accelerated (Laporte et al. 2014, algorithm 1).
 
-    With f = C·Σ_p ℓ(w'x̃_p), which is the paper's J₁ + λΩ times C = 1/λ, and
+    With f = C·Σ_p ℓ(w'x̃_p), which makes it the paper's J₁ + λΩ times C = 1/λ, and
 
         t_{k+1} = (1 + √(1 + 4t_k²))/2,    z_{k+1} = w_k + (t_k − 1)/t_{k+1}·(w_k − w_{k−1}).
 
-    Where z runs uphill, the momentum starts anew (O'Donoghue & Candès 2015, the gradient
-    scheme). Concave penalties have no such proof: they get plain proximal steps, z_k = w_k,
-    which lower the objective every time and end at a critical point. There the first step is
-    taken even from a critical point, because w = 0 is one wherever g'(0) is infinite.
+    Where z runs uphill, the momentum starts anew (O'Donoghue & Candès 2015, gradient scheme).
 
-    A step costs a gradient at z and, to see the objective at w, a second evaluation: always when
-    backtracking, else at every tenth step. Where there is no momentum the two are one.
+    Concave penalties are outside of that theory and get plain proximal steps, z_{k+1} = w_k: each
+    lowers the objective, and they end at a critical point. A first step is taken even from a
+    critical point, because w = 0 is one where g'(0) is infinite.
+
+    A step costs the gradient at z, and a look at the objective at w a second evaluation: one at
+    each step with backtracking, else at every tenth. Without momentum the two are one.
 
     Parameters
     ----------
     step : {"backtracking", "power", "paper"}
-        L. By backtracking: large enough for f(w) ≤ f(z) + ∇f(z)'(w − z) + ½L‖w − z‖² at each
-        step; it may fall where there is no momentum. By power iteration: the largest eigenvalue
-        of a matrix that is above every Hessian (see `dominating_engine`). As in the paper's
-        proposition 1: the trace of that matrix, 2C·Σ_p‖x̃_p‖² for the squared hinge.
+        L. Backtracking: at least what f(w) ≤ f(z) + ∇f(z)'(w − z) + ½L‖w − z‖² asks for at each
+        step; it may fall where there is no momentum. Power: the largest eigenvalue, by power
+        iteration, of a matrix above all Hessians of f (see `dominating_engine`). Paper: the trace
+        of that matrix, which for the squared hinge is the 2C·Σ_p‖x̃_p‖² of proposition 1.
     restart : bool
         Whether the momentum may start anew.
 
@@ -58,7 +67,8 @@ class FISTA(SparseSolver):
 
     step: str = "backtracking"
     restart: bool = True
-    L: float = field(init=False, repr=False)
+    _L: float = field(init=False, repr=False)
+    _last: Iterate = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,12 +78,129 @@ class FISTA(SparseSolver):
         convex = self.problem.penalty.convex
         if convex and self._is_done():
             return Status.CONVERGED
-        self.L = self._first_L()
-        z, before, t = self.point, self.point.w, 1.0
+        self._last, self._L = self.point, self._first_L()
+        ahead, before, t = self.point.w, self.point.w, 1.0
         for k in range(1, self.max_iter + 1):
             looks = self.step == "backtracking" or k % LOOK == 0 or k == self.max_iter
-            new = self._proximal_step(z, looks)
-            moved = new.w - before
-            if not convex or (self.restart and float((z.w - new.w) @ moved) > 0):
+            z = self._evaluate(ahead)
+            w = self._proximal_step(z, looks)
+            rests = np.array_equal(w, z.w)
+            if not convex or rests or (self.restart and float((z.w - w) @ (w - before)) > 0):
                 t = 1.0
-            t, momentum = 0.5 + np.sqrt(0.25 + t * t), t - 1.0
+            ahead, t = self._run_ahead(w, before, t)
+            if looks or ahead is w:
+                self._keep(self._evaluate(w))
+            before = w
+            self._record()
+            if self._is_done():
+                return Status.CONVERGED
+            if rests:
+                return Status.PRECISION if self._gradient_is_small() else Status.STUCK
+        return Status.MAX_ITER
+
+    def _evaluate(self, w: Vector) -> Iterate:
+        """The objective and gradient at w, unless they are the last that were computed."""
+        if w is not self._last.w:
+            self._last = Iterate(w, *self.problem.value_grad(w))
+        return self._last
+
+    def _proximal_step(self, z: Iterate, looks: bool) -> Vector:
+        """The step from z; with a look, L grows until it is above the curvature on the way."""
+        penalty = self.problem.penalty
+        margin = 1.0 if penalty.convex else MARGIN
+        while True:
+            w = penalty.prox(z.w - z.gradient / self._L, 1.0 / self._L)
+            if not looks or (needed := margin * self._curvature(z, self._evaluate(w))) <= self._L:
+                return w
+            self._L = max(2.0 * self._L, needed)
+
+    def _curvature(self, z: Iterate, new: Iterate) -> float:
+        """``2(f(w) − f(z) − ∇f(z)'δ)/‖δ‖²`` with δ = w − z: what L must reach for this step.
+
+        Where such small changes of f are rounding, the slopes at both ends tell.
+        """
+        penalty, delta = self.problem.penalty, new.w - z.w
+        size = float(delta @ delta)
+        if size == 0:
+            return 0.0
+        if self._L * size <= ROUNDING**0.75 * abs(z.value):
+            return float((new.gradient - z.gradient) @ delta) / size
+        rise = new.value - penalty.value(new.w) - z.value + penalty.value(z.w)
+        return 2.0 * (rise - float(z.gradient @ delta)) / size
+
+    def _run_ahead(self, w: Vector, before: Vector, t: float) -> tuple[Vector, float]:
+        """The next z and t; z is w itself where the momentum begins."""
+        following = 0.5 + np.sqrt(0.25 + t * t)
+        if t > 1.0:
+            return w + (t - 1.0) / following * (w - before), following
+        if self.step == "backtracking":
+            self._L *= EASE
+        return w, following
+
+    def _keep(self, new: Iterate) -> None:
+        """Take a point that is better or, as far as rounding lets us see, nearer to critical."""
+        change, best = new.value - self.point.value, self.point
+        away = self._relative_norm()
+        self.point = new
+        flat = abs(change) <= ROUNDING * abs(best.value) and self._relative_norm() < away
+        if change >= 0 and not flat:
+            self.point = best
+
+    def _first_L(self) -> float:
+        engine = dominating_engine(self.problem.engine)
+        self.problem.n_evaluations += 1
+        if self.step == "paper":
+            L = trace_of_hessian(engine)
+        elif self.step == "power" or not self.point.gradient.any():
+            start = np.random.default_rng(0).standard_normal(engine.n_features)
+            L = MARGIN * self._power_iteration(engine, start, POWER_STEPS)
+        else:
+            L = self._power_iteration(engine, self.point.gradient, 1)
+        return max(self.problem.C * L, SMALLEST_L)
+
+    def _power_iteration(self, engine: ThreadEngine, v: Vector, n_steps: int) -> float:
+        """The largest eigenvalue of the Hessian, from below."""
+        value = 0.0
+        for _ in range(n_steps):
+            v = v / norm(v)
+            product = engine.hessp(v)
+            self.problem.n_products += 1
+            value, last = float(v @ product), value
+            if value - last <= POWER_TOL * value:
+                break
+            v = product
+        return value
+
+
+def dominating_engine(engine: ThreadEngine) -> ThreadEngine:
+    """An engine whose Hessian is, as a quadratic form, above all of the loss's own.
+
+    The Hessian is Σ_p weight·ℓ''(t_p)·x̃_p x̃_p', which can only grow when every ℓ''(t_p) is
+    replaced by the largest value 2c of ℓ''. That is the Hessian of c·max(0, 1 − t)² at w = 0,
+    where no pair has reached its margin: for the squared hinge its own at w = 0.
+    """
+    other = engine.with_loss(PairwiseLoss("bound", [(1.0, 0.0, 0.5 * largest_bend(engine.loss))]))
+    other.value_grad(np.zeros(engine.n_features))
+    return other
+
+
+def trace_of_hessian(engine: ThreadEngine) -> float:
+    """Σ_p weight·ℓ''(t_p)·‖x̃_p‖², a few features at a time."""
+    starts = range(0, engine.n_features, BLOCK)
+    blocks = [np.arange(a, min(a + BLOCK, engine.n_features)) for a in starts]
+    return sum(float(np.trace(engine.hessian(None, block))) for block in blocks)
+
+
+def largest_bend(loss: PairwiseLoss) -> float:
+    """The largest ℓ''(t): it is Σ 2c_m over the hinges with τ_m > t.
+
+    Examples
+    --------
+    >>> from linrank.losses.pairwise import HUBER, LOGISTIC_EXACT
+    >>> largest_bend(HUBER), largest_bend(LOGISTIC_EXACT)
+    (2.0, 0.25)
+    """
+    if loss.exact:
+        return 0.25
+    from_right = loss.table[np.argsort(-loss.table[:, 0], kind="stable")]
+    return float(2.0 * np.cumsum(from_right[:, 2]).max())

@@ -130,9 +130,12 @@ def make_preconditioner(problem: Problem) -> Preconditioner:
     # Per entry, a row of the sample costs about 30 + d/8 times what it costs in a product.
     affordable = int(SAMPLE_COST * problem.n_entries / (d * (30 + d / 8)))
     affordable = max(affordable, FREE_ROWS)
-    if d > DENSE_LIMIT or affordable < max(d, problem.engine.largest_query / 2):
+    if d > DENSE_LIMIT or affordable < d:
         inverse = 1.0 / problem.hessian_diagonal()
         return lambda v: inverse * v
+    if affordable < problem.engine.largest_query / 2:
+        n_rows = min(problem.engine.data.n_docs, ROWS_PER_FEATURE * d)
+        return invert(problem.hessian_of_documents(n_rows))
     return invert(problem.hessian(min(affordable, ROWS_PER_FEATURE * d)))
 
 

@@ -1,4 +1,4 @@
-"""Penalties that are not convex, as a sequence of weighted l1 problems."""
+"""Reweighted l1: concave penalties by way of convex ones."""
 
 from __future__ import annotations
 
@@ -6,56 +6,76 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import DataError
 from ..penalties import L1
 from .base import Iterate, Vector
 from .proximal_newton import ProximalNewton
 from .result import Result, Status
 from .sparse import SparseSolver
 
-INNER = 0.1  #: how much more exactly than `tol` the l1 problems are solved
-FIXED = 1e8  #: times the steepest slope: a price that no feature can pay
+INNER, FINEST = 1e-3, 1e-10  #: the tolerance of the l1 problems, as a part of `tol`; and at least
+BARRED = 1e100  #: a weight that no gradient overcomes, for features with an infinite g'(0)
 
 
 @dataclass
 class Reweighted(SparseSolver):
-    """``w ← argmin f(w) + Σ_j β_j|w_j|`` with β_j = g'(|w_j|) (Laporte et al. 2014, algorithm 2).
+    """``w_{k+1} = argmin f(w) + Σ_j β_j g'(|w_kj|)·|w_j|`` (Laporte et al. 2014, algorithm 2).
 
-    It begins with β = 1: the l1 solution. As g is concave, each problem is an upper bound on
-    the next objective that touches it at w, so the objective falls from step to step. A
-    weight of 0 stays 0 where g'(0) is infinite (lp). The l1 problems are solved by
-    `ProximalNewton`, each from the solution before.
+    g is concave, so its tangent at |w_kj| lies above it: each problem (13) is, up to a constant,
+    above the objective and equal to it at w_k, and to lower the one is to lower the other. The
+    first problem is plain l1, g' = 1; the others start where the one before ended. `ProximalNewton`
+    solves them. The objective falls from the solution of the first one on, whatever it was at w0,
+    which is only where that solution is looked for.
 
-    Stops, at a critical point, when a step lowers the objective by less than `tol` of it. There
-    may be better critical points elsewhere; this one is never worse than the l1 solution.
+    With l_p, g'(0) is infinite: a feature that has left never comes back, so those of the l1
+    solution are the ones to choose from.
+
+    Stops when a problem lowers the objective by at most `tol` of the penalty Ω(w): of that, because
+    it is what chooses features, and it is a small part of the objective where C is large. At a
+    critical point nothing is gained any more. An iteration is one problem.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.path import make_problem
+    >>> from linrank.penalties import Log
+    >>> data = make_ranking(n_informative=4, random_state=0)
+    >>> result = Reweighted().solve(make_problem(data, C=1e-3, penalty=Log()))
+    >>> result.converged, int(np.count_nonzero(result.coef))
+    (True, 4)
     """
 
     def _minimise(self) -> Status:
         penalty = self.problem.penalty
-        status = self._step(penalty.weights, start=True)
-        for _ in range(self.max_iter):
-            if status is not None:
-                return status
-            status = self._step(penalty.weights * penalty.slope(np.abs(self.point.w)))
+        if penalty.convex:
+            raise DataError(
+                f"reweighting is for concave penalties, but the penalty is {type(penalty).__name__}"
+            )
+        weights = penalty.weights
+        for k in range(self.max_iter):
+            inner = self._solve_l1(weights)
+            new = Iterate(inner.coef, *self.problem.value_grad(inner.coef))
+            gain = self.point.value - new.value
+            if k == 0 or gain > 0:
+                self.point = new
+            self._record()
+            if inner.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            if k > 0 and gain <= self.tol * penalty.value(self.point.w):
+                return Status.CONVERGED if inner.converged else inner.status
+            weights = self._tangents()
         return Status.MAX_ITER
 
-    def _step(self, beta: Vector, start: bool = False) -> Status | None:
-        """Solve one l1 problem and go to its solution; a status where that is the end."""
-        price = FIXED * max(1.0, float(np.abs(self.point.gradient).max()), self.slope_at_zero)
-        result = self._solve(np.minimum(beta, price))
-        w = np.where(beta > price, 0.0, result.coef)
-        trial = Iterate(w, *self.problem.value_grad(w))
-        fall = self.point.value - trial.value
-        if start or fall > 0:
-            self.point = trial
-            self._record()
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        if start and not w.any():
-            return Status.CRITICAL
-        return Status.CRITICAL if not start and fall <= self.tol * abs(trial.value) else None
-
-    def _solve(self, beta: Vector) -> Result:
-        inner = self.problem.with_penalty(L1(weights=beta))
-        result = ProximalNewton(tol=INNER * self.tol).solve(inner, self.point.w)
+    def _solve_l1(self, weights: Vector) -> Result:
+        problem = self.problem.with_penalty(L1(weights))
+        method = ProximalNewton(tol=max(INNER * self.tol, FINEST))
+        result = method.solve(problem, self.point.w)
+        self.problem.n_products += result.n_products
         self.problem.n_evaluations += result.n_evaluations
         return result
+
+    def _tangents(self) -> Vector:
+        """β_j·g'(|w_j|) as weights that are finite, and 0 for free features."""
+        penalty = self.problem.penalty
+        slope = np.minimum(penalty.slope(np.abs(self.point.w)), BARRED)
+        return np.minimum(penalty.weights * slope, BARRED)
