@@ -225,6 +225,7 @@ def _draw_bars(axes: Any, measured: list[dict[str, Any]]) -> None:
     axes.bar_label(bars, fmt="%.1f", padding=3)
     axes.axvline(READS, color="#666666", linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
+    axes.set_xlim(min(1.0, 0.5 * min(reads)), 2.0 * max(reads))
     axes.invert_yaxis()
     axes.set_title("A Hessian product where all labels differ")
     axes.set_xlabel("bare reads of X (dotted: the goal)")

@@ -160,7 +160,8 @@ def run_dlib(shape: Shape, C: float) -> Iterator[tuple[float, float, Any]]:
 def _draw_gaps(axes: Any, C: float, found: dict[str, Any]) -> None:
     for k, (name, own) in enumerate(found.items()):
         if own["curve"]:
-            axes.loglog(*np.array(own["curve"]).T, label=name, **line_style(k))
+            style = line_style(k) | ({"marker": ""} if len(own["curve"]) > 50 else {})
+            axes.loglog(*np.array(own["curve"]).T, label=name, **style)
     axes.axhline(GAP, color="#666666", linewidth=0.8, linestyle=":")
     axes.set_title(f"Hinge, C = {C:g}")
     axes.set_xlabel("seconds")

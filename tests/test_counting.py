@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -205,10 +206,13 @@ DELTAS = {
 
 @pytest.mark.parametrize("counting", ["auto", *GENERAL])
 @pytest.mark.parametrize("pairs", ["all", "adjacent"])
-@pytest.mark.parametrize("rescale", [None, "margin", "slack"])
-@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize(
+    ("rescale", "delta"), [(None, "label"), *itertools.product(("margin", "slack"), DELTAS)]
+)
 def test_rescaled_and_adjacent_pairs(counting, pairs, rescale, delta):
     X, y, qid = make_problem_arrays("five levels", n=40)
+    first = np.flatnonzero(qid == 0)
+    y[first] = 1.0  # the first query has one level, and no pairs
     rng = np.random.default_rng(1)
     weight, propensity = rng.random(40), 0.2 + 0.8 * rng.random(40)
     named = (lambda upper, lower: 1 / (1 + lower)) if delta == "mine" else delta
@@ -244,7 +248,8 @@ def test_rescaled_and_adjacent_pairs(counting, pairs, rescale, delta):
 def test_separable_margins_are_open_to_every_counting(counting, how):
     X, y, qid = make_problem_arrays("five levels", n=50, tied=True)
     own = y if how == "rescale" else np.round(np.random.default_rng(0).standard_normal(50), 1)
-    preferences = Preferences("all", "margin" if how == "rescale" else None, "label-squared")
+    rescaled = Preferences("all", "margin", "label-squared")
+    preferences = rescaled if how == "rescale" else Preferences()
     data = RankingData(X, y, qid, margin=None if how == "rescale" else own)
     engine = ThreadEngine(data, MIXED, counting=counting, preferences=preferences)
     listed = reference.preference_pairs(y, qid)
@@ -311,7 +316,9 @@ def test_fit_pairs_equals_fit_on_the_same_pairs():
         ({"loss": "logistic_exact", "counting": "avl"}, "use counting='explicit', or loss='log"),
         ({"pairs": "adjacent", "counting": "tables"}, "use counting='two-level' or 'explicit'"),
         ({"rescale": "slack", "counting": "aa"}, "rescale='slack' with delta='label' does not"),
+        ({"delta": "gain"}, "give rescale='margin' or 'slack' as well"),
         ({"rescale": "slack", "delta": lambda a, b: a[:1]}, "delta returned shape"),
+        ({"rescale": "slack", "delta": lambda a, b: ["x"] * len(a)}, "cannot be read as numbers"),
         ({"rescale": "slack", "delta": lambda a, b: b - a}, "delta is -1.0 for the labels 1 above"),
     ],
 )
@@ -328,7 +335,11 @@ def test_too_many_pairs_get_a_sentence(monkeypatch):
         RankSVM(counting="explicit").fit(X, y, qid)
     with pytest.raises(DataError, match="use counting='two-level'"):
         RankSVM(counting="explicit", rescale="slack", delta="dcg").fit(X, y, qid)
+    with pytest.raises(DataError, match="use loss='logistic', which"):
+        RankSVM(loss="logistic_exact").fit(X, y, qid)
     X, y, qid = make_problem_arrays("all distinct")
+    with pytest.raises(DataError, match="use labels with fewer levels, or rescale='margin'"):
+        RankSVM(rescale="slack").fit(X, y, qid)
     with pytest.raises(DataError, match="compares every two levels, of which there are 4,005"):
         RankSVM(counting="two-level", rescale="slack").fit(X, y, qid)
 
@@ -351,7 +362,7 @@ def test_bad_pairs_get_a_sentence(pairs, more, words):
         RankSVM().fit_pairs(np.eye(3), pairs, **more)
 
 
-@pytest.mark.parametrize("value", [0.0, -0.1, 1.5, np.nan])
+@pytest.mark.parametrize("value", [0.0, -0.1, 1e-320, 1.5, np.nan])
 def test_bad_propensity_gets_a_sentence(value):
     with pytest.raises(DataError, match=r"propensity\[1\] is"):
         RankSVM().fit(np.eye(3), [0, 1, 0], propensity=[1.0, value, 1.0])
@@ -363,7 +374,12 @@ def test_given_pairs_do_not_mix_with_labels():
         ThreadEngine(data, SQUARED_HINGE, counting="avl")
     with pytest.raises(DataError, match="pairs are given one by one"):
         ThreadEngine(data, SQUARED_HINGE, preferences=Preferences("adjacent"))
-    with pytest.raises(DataError, match="give one of them"):
-        RankSVM(rescale="margin", delta="label-squared").fit(
-            np.eye(3), [0, 1, 2], margin=[0.0, 1.0, 2.0]
-        )
+    for delta in ("label", "label-squared"):
+        with pytest.raises(DataError, match="give one of them"):
+            RankSVM(rescale="margin", delta=delta).fit(np.eye(3), [0, 1, 2], margin=[0.0, 1.0, 2.0])
+
+
+def test_numbers_beyond_double_precision_get_a_sentence():
+    X, y = np.eye(3), [0, 1, 2]
+    with pytest.raises(DataError, match="features, weights and margins"):
+        RankSVM().fit(X, y, margin=[-1e308, 0.0, 1e308])

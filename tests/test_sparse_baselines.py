@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from linrank import DataError, LinearModel, NotConvergedWarning, RankSVM, evaluate, make_ranking
 from linrank.baselines import GAS, FenchelRank, FSMRank
+from linrank.baselines.fenchel_rank import MeanLoss
 from linrank.baselines.gas import MAX_FEATURES, concordances
 from linrank.data.ranking import RankingData
 from linrank.errors import NothingSelectedWarning
@@ -54,8 +55,8 @@ def mean_loss(X, y, qid):
 
 @parametrize_with_checks(
     [
-        FenchelRank(max_iter=100_000),
-        FSMRank(importance="pairwise-accuracy", max_iter=100_000),
+        FenchelRank(0.01),
+        FSMRank(importance="pairwise-accuracy", max_iter=10_000),
         GAS(1, importance="pairwise-accuracy"),
     ]
 )
@@ -74,8 +75,7 @@ def test_fenchel_rank_of_one_pair(r, weight):
     assert ranker.result_.objective == pytest.approx((1.0 - weight) ** 2, abs=1e-12)
 
 
-@pytest.mark.interpreted
-@pytest.mark.parametrize("r", [0.1, 0.6, 3.0])
+@pytest.mark.parametrize("r", [0.1, pytest.param(0.6, marks=pytest.mark.interpreted), 1.5])
 def test_fenchel_rank_finds_the_optimum_of_a_quadratic_program(arrays, r):
     F, d = mean_loss(*arrays), arrays[0].shape[1]
     found = minimize(  # in w⁺, w⁻ ≥ 0 with Σ(w⁺ + w⁻) ≤ r
@@ -86,23 +86,24 @@ def test_fenchel_rank_finds_the_optimum_of_a_quadratic_program(arrays, r):
         method="SLSQP",
         options={"ftol": 1e-13, "maxiter": 500},
     )
-    ranker = FenchelRank(r, tol=1e-4, max_iter=5000).fit(*arrays)
+    ranker = FenchelRank(r, max_iter=2000).fit(*arrays)
     result = ranker.result_
     assert np.abs(ranker.coef_).sum() <= r * (1 + 1e-12)
     assert result.objective == pytest.approx(F(ranker.coef_)[0])
-    assert found.fun - 1e-8 <= result.objective <= found.fun + 1e-4
+    assert found.fun - 1e-8 <= result.objective <= found.fun + 1e-3
     assert result.objective * (1.0 - result.gap) <= found.fun + 1e-8  # the bound is one
 
 
 def test_fenchel_rank_finds_the_optimum_of_the_penalised_problem():
     data = make_ranking(20, (5, 15), 8, noise=1.0, random_state=3)
     engine = make_problem(data, normalize="pairs").engine
-    best = ProximalNewton(tol=1e-9).solve(SparseProblem(engine, 8.0, L1()))
+    best = ProximalNewton(tol=1e-9).solve(SparseProblem(engine, 4.0, L1()))
     r = float(np.abs(best.coef).sum())
     loss = engine.value_grad(best.coef)[0]
     assert 0 < np.count_nonzero(best.coef) < 8
-    ranker = FenchelRank(r, tol=1e-5, max_iter=100_000).fit(data.X, data.y, data.qid)
-    assert loss - 1e-9 <= ranker.result_.objective <= loss + 1e-5
+    ranker = FenchelRank(r).fit(data.X, data.y, data.qid)
+    assert loss - 1e-9 <= ranker.result_.objective <= loss + 1e-3
+    np.testing.assert_array_equal(ranker.get_support(), best.coef != 0)
 
 
 @pytest.mark.interpreted
@@ -125,7 +126,7 @@ def test_fenchel_rank_takes_the_steps_of_the_paper(arrays):
 
 
 def test_fenchel_rank_goes_on_until_the_gap_is_small(arrays):
-    ranker = FenchelRank(2.0, tol=1e-3).fit(*arrays)
+    ranker = FenchelRank(1.0, tol=1e-3).fit(*arrays)
     gaps = [step.gap * step.objective for step in ranker.result_.history[1:-1]]
     assert min(gaps) > 1e-3 >= ranker.result_.gap * ranker.result_.objective
     values = [step.objective for step in ranker.result_.history]
@@ -159,6 +160,8 @@ def test_features_that_never_differ_are_not_picked(arrays):
     ranker = FenchelRank().fit(np.ones((60, 2)), y, qid)
     assert ranker.coef_.tolist() == [0.0, 0.0]
     assert ranker.result_.converged
+    with pytest.warns(NothingSelectedWarning, match="no feature is selected"):
+        assert FSMRank().fit(np.ones((60, 2)), y, qid).n_selected_ == 0
 
 
 # GAS -----------------------------------------------------------------------------------------
@@ -261,7 +264,7 @@ def test_gas_selects_columns(arrays):
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("mu", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("mu", [0.1, 0.5, 2.0])
 def test_fsm_rank_of_one_pair(mu):
     # The feature ranks perfectly and tells the pair apart: (1 − w)² + ½μw².
     ranker = FSMRank(1.0, similarity_weight=mu, tol=1e-6).fit([[1.0], [0.0]], [1, 0])
@@ -302,21 +305,19 @@ def test_fsm_rank_without_similarity_is_a_weighted_l1():
     assert 0 < ranker.n_selected_ < 8
 
 
-def test_fsm_rank_takes_weight_from_similar_features():
-    rng = np.random.default_rng(0)
-    good, other = rng.standard_normal((2, 100))
-    X = np.column_stack([good, good + 1e-3 * rng.standard_normal(100), other])
-    y = (good + other + 0.5 * rng.standard_normal(100) > 0).astype(int)
-
-    def part_of_the_pair(mu):
-        w = np.abs(FSMRank(0.0, similarity_weight=mu, tol=1e-5, max_iter=10_000).fit(X, y).coef_)
-        return w[:2].sum() / w.sum()
-
-    assert part_of_the_pair(3.0) < part_of_the_pair(0.03) - 0.02
+def test_a_feature_that_is_there_twice_counts_once():
+    X, y, qid = make_problem_arrays("two levels", n=60, d=3)
+    options = {"similarity_weight": 0.5, "tol": 1e-7, "max_iter": 10_000}
+    once = FSMRank(0.1, **options).fit(X, y, qid).coef_
+    twice = FSMRank(0.1, **options).fit(X[:, [0, 0, 1, 2]], y, qid).coef_
+    assert (once != 0).all()
+    np.testing.assert_allclose([twice[:2].sum(), *twice[2:]], once, atol=1e-5)
 
 
 def test_nothing_selected_gives_a_warning_with_the_limit(arrays):
-    with pytest.warns(NothingSelectedWarning, match="importance_weight = 100: it must be below") as w:
+    with pytest.warns(
+        NothingSelectedWarning, match="importance_weight = 100: it must be below"
+    ) as w:
         ranker = FSMRank(100.0).fit(*arrays)
     assert ranker.n_selected_ == 0
     limit = float(str(w[0].message).split()[-1])
@@ -379,6 +380,25 @@ def test_rankers_have_the_surface_of_ranksvm(ranker, arrays, tmp_path):
     model = LinearModel.load(tmp_path / "model.json")
     np.testing.assert_array_equal(model.coef, ranker.coef_)
     assert model.settings["method"] == type(ranker).__name__
+
+
+@named
+def test_ctrl_c_keeps_the_best_weights(ranker, arrays, monkeypatch):
+    n_calls, value_grad = 0, MeanLoss.value_grad
+
+    def interrupted(self, w):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 4:
+            raise KeyboardInterrupt
+        return value_grad(self, w)
+
+    monkeypatch.setattr(MeanLoss, "value_grad", interrupted)
+    ranker = clone(ranker).set_params(tol=1e-9)
+    with pytest.raises(KeyboardInterrupt, match="best weights so far"):
+        ranker.fit(*arrays)
+    assert ranker.result_.objective < 1.0
+    assert ranker.n_selected_ > 0
 
 
 @pytest.mark.parametrize(

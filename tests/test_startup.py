@@ -67,3 +67,29 @@ def test_kernels_are_compiled_once_and_found_again(tmp_path):
     assert {name: n for name, (n, _) in first.items() if n != 1} == {}
     assert {name: misses for name, (_, misses) in second.items() if misses} == {}
     assert any(misses for _, misses in first.values())
+
+
+SEVERAL = """
+import sys
+from linrank import RankSVM, make_ranking
+data = make_ranking(n_queries=15, random_state=0)
+for word in sys.argv[1:]:
+    loss, solver = word.split(":")
+    ranker = RankSVM(loss=loss, solver=solver, tol=1e-4).fit(data.X, data.y, data.qid)
+    print(ranker.result_.objective)
+"""
+
+
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
+)
+def test_kernels_cached_by_several_processes_are_not_mistaken_for_each_other(tmp_path):
+    """Numba links them by name: two that share one would silently take each other's place."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    alone = {
+        word: float(python(SEVERAL, word, **cache))
+        for word in ("squared_hinge:newton", "hinge:auto", "squared_hinge:sgd-queries")
+    }
+    for words in ([*alone], [*reversed(alone)]):
+        together = [float(line) for line in python(SEVERAL, *words, **cache).split()]
+        assert together == [alone[word] for word in words]

@@ -71,8 +71,22 @@ def by_type(position: int, kernels: dict[type, Any]) -> Any:
         return kernels[type(args[position])](*args)
 
     def choose(*args):  # type: ignore[no-untyped-def]
-        kernel = kernels[args[position].instance_class]
-        return lambda *args: kernel(*args)
+        return named_call(kernels[args[position].instance_class])
 
     overload(function)(choose)
     return function
+
+
+def named_call(kernel: Any) -> Any:
+    """A call of the kernel that has a name of its own, as an overload needs it.
+
+    Numba links what processes have cached by such names: calls that share one, as lambdas of
+    one line do, could be taken for each other.
+    """
+
+    def call(*args):  # type: ignore[no-untyped-def]
+        return kernel(*args)
+
+    call.__module__, call.__qualname__ = kernel.__module__, f"call.{kernel.__qualname__}"
+    call.__name__ = f"call_{kernel.__name__}"
+    return call

@@ -14,7 +14,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._jit import FAST, njit
+from ._jit import FAST, named_call, njit
 from ._prefetch import prefetch_row
 from ._threads import resolve_threads, run, split
 
@@ -163,12 +163,11 @@ def _overload_advance(X, first, last, u, out, next_first, next_last, v, s):  # t
 def _by_storage(dense: Any, csr: Any, doc: str) -> Any:
     """One function for both storages, callable from Python and from other kernels."""
 
-    def function(X, first, last, a, out):  # type: ignore[no-untyped-def]
-        (csr if isinstance(X, CSR) else dense)(X, first, last, a, out)
+    def function(*args):  # type: ignore[no-untyped-def]
+        (csr if isinstance(args[0], CSR) else dense)(*args)
 
-    def choose(X, first, last, a, out):  # type: ignore[no-untyped-def]
-        chosen = csr if isinstance(X, types.BaseNamedTuple) else dense
-        return lambda X, first, last, a, out: chosen(X, first, last, a, out)
+    def choose(*args):  # type: ignore[no-untyped-def]
+        return named_call(csr if isinstance(args[0], types.BaseNamedTuple) else dense)
 
     function.__doc__ = doc
     overload(function)(choose)

@@ -366,7 +366,7 @@ class Trainer:
             "counting": self.counting,
             "pairs": self.preferences.pairs,
             "rescale": self.preferences.rescale,
-            "delta": None if self.preferences.rescale is None else self.preferences.delta,
+            "delta": None if self.preferences.rescale is None else self.preferences.delta_name,
             "normalize": self.normalize,
             "penalty": None if self.penalty is None else self.penalty.describe(),
             "max_iter": self.max_iter,

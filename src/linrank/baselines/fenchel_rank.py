@@ -93,13 +93,15 @@ class GreedyBall(Solver):
         self.segment = Segment(self.problem.engine)
 
     def _minimise(self) -> Status:
+        done = self._is_done()
         for _ in range(self.max_iter):
-            if self._is_done():
+            if done:
                 return Status.CONVERGED
             if not self._move():
                 return Status.PRECISION
+            done = self._is_done()
             self._record()
-        return Status.CONVERGED if self._is_done() else Status.MAX_ITER
+        return Status.CONVERGED if done else Status.MAX_ITER
 
     def _is_done(self) -> bool:
         w, value, gradient = self.point.w, self.point.value, self.point.gradient
@@ -178,9 +180,9 @@ class FenchelRank(SelectingRanker):
     never picked has the weight 0, so weights are sparse by construction; one that was picked
     keeps some weight, however small. It needs O(1/tol) iterations.
 
-    The authors' program learns w/r, which ranks alike, lists the pairs, and finds the step by
-    sorting them; here no pair is listed, and the step is found by Newton's method on a
-    problem of two features. The gap is taken to the best dual value so far.
+    A published program of the method learns w/r, which ranks alike, lists the pairs, and finds
+    the step by sorting them; here no pair is listed, and the step is found by Newton's method on
+    a problem of two features. The gap is taken to the best dual value so far.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class Nesterov(Solver):
     −∇F is within `tol`·‖∇F(0)‖ of the subdifferential of the penalty.
     """
 
-    problem: FSMProblem = field(init=False, repr=False)  # type: ignore[assignment]
+    problem: FSMProblem = field(init=False, repr=False)
 
     def _relative_norm(self) -> float:
         w, gradient = self.point.w, self.point.gradient
@@ -212,10 +212,11 @@ class FSMRank(SelectingRanker):
 
     def _warn_of_nothing(self, problem: FSMProblem) -> None:
         _, gradient = problem.engine.value_grad(np.zeros(problem.n_features))
-        limit = float(np.max(np.abs(gradient) / (1.0 - self.importances_)))
+        room = 1.0 - self.importances_
+        limits = np.divide(np.abs(gradient), room, out=np.zeros_like(room), where=room > 0)
         warnings.warn(
             f"no feature is selected at importance_weight = {self.importance_weight:g}: it must be "
-            f"below {limit:.6g}",
+            f"below {limits.max():.6g}",
             NothingSelectedWarning,
             stacklevel=3,
         )

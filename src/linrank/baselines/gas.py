@@ -54,7 +54,7 @@ class GAS(SelectorMixin, BaseEstimator):
     c : float
         The weight of the similarities.
     n_threads : int, optional
-        Default: ``LINRANK_THREADS``, or all usable cores. The result does not depend on it.
+        Default: ``LINRANK_THREADS``, or all usable cores.
 
     Attributes
     ----------
@@ -181,8 +181,8 @@ def compare_features(
         directions[j] = 1.0 if up.mean[metric] >= down.mean[metric] else -1.0
     if not np.isfinite(importances).all():
         raise DataError(
-            f"importance is {metric!r}, which is undefined for all of the {data.n_queries} queries: "
-            "the labels tell nothing about the features"
+            f"importance is {metric!r}, which is undefined for all of the queries "
+            f"({data.n_queries}): their labels tell nothing about the features"
         )
     columns *= directions[:, None]
     return importances, directions, concordances(columns, data.query_ptr, n_threads)
@@ -227,9 +227,10 @@ def _order_feature(
     order: NDArray[np.int32],
     level: NDArray[np.int32],
 ) -> None:
-    """Each query's documents by increasing x, and the number of smaller values of each one."""
+    """Each query's documents by increasing x, and how many values in it are below each one's."""
     order[:] = np.lexsort((x, query))
-    new = np.diff(x[order], prepend=np.nan) != 0
+    new = np.ones(len(x), bool)
+    np.not_equal(x[order[1:]], x[order[:-1]], out=new[1:])
     new[query_ptr[:-1]] = True
     count = np.cumsum(new)
     level[order] = count - count[query_ptr[:-1]][query]

@@ -94,7 +94,8 @@ def lay_out(
     offsets = preferences.offsets(data)
     chosen = _choose(counting, preferences, data, levels, exact)
     if chosen == "explicit":
-        return _explicit(data, _weights(data, query_weight), preferences, levels, offsets)
+        weights = _weights(data, query_weight)
+        return _explicit(data, weights, preferences, levels, offsets, exact)
     if chosen == "two-level":
         return _two_level(data, _weights(data, query_weight), preferences, levels, offsets)
     most = tables.RADIX if chosen == "tables" else None
@@ -118,7 +119,7 @@ def _choose(
     if counting not in ("auto", "explicit", "two-level"):
         what = "propensity with more than two levels" if preferences.plain else (
             f"pairs={preferences.pairs!r}" if preferences.rescale is None
-            else f"rescale={preferences.rescale!r} with delta={preferences.delta!r}"
+            else f"rescale={preferences.rescale!r} with delta={preferences.delta_name!r}"
         )  # fmt: skip
         raise DataError(
             f"counting={counting!r} gives all pairs one weight and one margin, but {what} does "
@@ -161,13 +162,14 @@ def _explicit(
     preferences: Preferences,
     levels: Levels,
     offsets: Vector | None,
+    exact: bool,
 ) -> Layout:
     n_pairs = _n_pairs(preferences, data, levels)
     if n_pairs > MAX_PAIRS:
-        other = "counting='auto'" if preferences.plain else "counting='two-level'"
+        other = _instead(preferences, levels, exact)
         raise DataError(
             f"there are {n_pairs:,} pairs, which would take {n_pairs * PAIR_BYTES / 1e9:.1f} GB "
-            f"listed one by one; at most {MAX_PAIRS:,} are: use {other}, which never lists them"
+            f"listed one by one; at most {MAX_PAIRS:,} are: use {other}"
         )
     query_nodes = np.empty(data.n_queries + 1, np.int64)
     upper, lower = np.empty((2, n_pairs), np.uint32)
@@ -182,8 +184,25 @@ def _explicit(
         slack, shift = preferences.weight_and_shift(delta)
         weight = slack if weight is None else weight if slack is None else weight * slack
     if offsets is not None:
-        shift = (0.0 if shift is None else shift + 1.0) + offsets[i] - offsets[j] - 1.0
+        shift = offsets[i] - offsets[j] - 1.0
     return _explicit_layout(data, weights.query, query_nodes, upper, lower, weight, shift)
+
+
+def _instead(preferences: Preferences, levels: Levels, exact: bool) -> str:
+    """What to use where pairs are too many to be listed."""
+    if exact:
+        return "loss='logistic', which is within 0.003 of it and never lists them"
+    if preferences.plain:
+        return "counting='auto', which never lists them"
+    if _n_problems(levels.n_levels, preferences).sum() <= MAX_PAIRS:
+        return "counting='two-level', which never lists them"
+    return "labels with fewer levels, or rescale='margin' with delta='label-squared'"
+
+
+def _n_problems(k: NDArray[np.int64], preferences: Preferences) -> NDArray[np.int64]:
+    """How many two-level problems queries of k levels make."""
+    by_level = preferences.pairs == "all" and not preferences.plain
+    return k * (k - 1) // 2 if by_level else np.maximum(k - 1, 0)
 
 
 def _explicit_layout(
@@ -261,9 +280,8 @@ def _n_pairs(preferences: Preferences, data: RankingData, levels: Levels) -> int
     if preferences.pairs == "all":
         return int(levels.mass[:, 0].sum())
     sizes, query_groups = _group_sizes(levels, data.query_ptr)
-    inside = np.ones(max(len(sizes) - 1, 0), bool)
-    inside[query_groups[1:-1][query_groups[1:-1] < len(sizes)] - 1] = False
-    return int((sizes[1:] * sizes[:-1])[inside].sum())
+    query = np.repeat(np.arange(data.n_queries), np.diff(query_groups))
+    return int((sizes[1:] * sizes[:-1])[query[1:] == query[:-1]].sum())
 
 
 def _two_level_work(preferences: Preferences, levels: Levels) -> int:
@@ -323,7 +341,7 @@ def _problems(
     """The two-level problems of each query."""
     k = np.diff(query_groups)
     by_level = preferences.pairs == "all" and not preferences.plain
-    n_nodes = k * (k - 1) // 2 if by_level else np.maximum(k - 1, 0)
+    n_nodes = _n_problems(k, preferences)
     if n_nodes.sum() > MAX_PAIRS:
         raise DataError(
             f"rescale={preferences.rescale!r} compares every two levels, of which there are "

@@ -45,6 +45,16 @@ class Preferences:
         choice("rescale", self.rescale, (None, "margin", "slack"))
         if not callable(self.delta):
             choice("delta", self.delta, DELTAS, "or a function of the two labels")
+        if self.rescale is None and self.delta != "label":
+            raise DataError(
+                f"delta is {self.delta_name!r}, but nothing is rescaled by it: give "
+                "rescale='margin' or 'slack' as well"
+            )
+
+    @property
+    def delta_name(self) -> str:
+        """What δ is, in a word: a function by its name."""
+        return self.delta if isinstance(self.delta, str) else self.delta.__qualname__
 
     @property
     def separable(self) -> bool:
@@ -60,7 +70,7 @@ class Preferences:
         """``δ`` for pairs of labels, given their discounts in the ideal ranking."""
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
             if callable(self.delta):
-                delta = np.asarray(self.delta(upper, lower), dtype=np.float64)
+                delta = _as_numbers(self.delta(upper, lower))
             elif self.delta == "label":
                 delta = upper - lower
             elif self.delta == "label-squared":
@@ -91,17 +101,21 @@ class Preferences:
 
     def offsets(self, data: RankingData) -> Vector | None:
         """What is taken from each score, so that a margin of 0 is left: None where nothing is."""
-        if not self.separable:
-            return data.margin
-        if data.margin is not None:
+        if data.margin is not None and self.rescale == "margin":
             raise DataError(
-                "margin is given per document and by rescale='margin' with "
-                "delta='label-squared'; give one of them"
+                "margin is given per document and by rescale='margin'; give one of them"
             )
-        return data.y
+        return data.y if self.separable else data.margin
 
 
 ALL_PAIRS = Preferences()
+
+
+def _as_numbers(values: Any) -> Vector:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"what delta returned cannot be read as numbers: {error}") from None
 
 
 def ideal_discounts(level: NDArray[np.int32], query_ptr: NDArray[np.int64]) -> Vector:

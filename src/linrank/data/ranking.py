@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Matrix = Any  #: a C-contiguous ndarray or a scipy CSR array, float32 or float64
 
 MAX_FEATURES = 2**31 - 1
+LEAST_PROPENSITY = 1e-12  #: a document that is never looked at tells nothing
 
 
 class GivenPairs(NamedTuple):
@@ -417,10 +418,11 @@ def check_propensity(propensity: Any, n: int) -> NDArray[np.float64] | None:
     propensity = check_rows(propensity, n, "propensity")
     if propensity is None:
         return None
-    bad = np.flatnonzero(~((propensity > 0) & (propensity <= 1)))
+    bad = np.flatnonzero(~((propensity >= LEAST_PROPENSITY) & (propensity <= 1)))
     if len(bad):
         raise DataError(
-            f"propensity[{bad[0]}] is {propensity[bad[0]]}; expected a chance above 0 and at most 1"
+            f"propensity[{bad[0]}] is {propensity[bad[0]]}; expected a chance from "
+            f"{LEAST_PROPENSITY:g} to 1"
         )
     return propensity
 

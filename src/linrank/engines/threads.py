@@ -121,7 +121,7 @@ class ThreadEngine:
     def at_zero(self) -> tuple[float, float]:
         """The loss and the norm of its gradient at w = 0."""
         loss, gradient = self.value_grad(np.zeros(self.n_features))
-        return loss, float(norm(gradient))
+        return loss, float(norm(gradient, check_finite=False))
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient at w; Hessian products are then those at w."""

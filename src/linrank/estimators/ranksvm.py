@@ -201,7 +201,8 @@ class RankSVM(_BaseRankSVM):
             The chance that a document was looked at: a pair is divided by that of its upper
             document, which makes up for clicks that positions prevented.
         margin : array of shape (n_docs,), optional
-            A pair is asked to be margin_i − margin_j apart instead of 1.
+            A pair is asked to be margin_i − margin_j apart instead of 1; not together with
+            ``rescale="margin"``.
         """
         data = self._ranking_data(
             X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
@@ -264,6 +265,8 @@ class RankSVM(_BaseRankSVM):
             stream, data, get_loss(self.loss), self.C, STREAMS[self.solver], trainer.seed,
             counting=self.counting, preferences=trainer.preferences,
         )  # fmt: skip
+        for name in ("result_", "n_pairs_", "n_queries_"):  # of a fit before
+            self.__dict__.pop(name, None)
         self.coef_ = self._stream.coef
         self.model_ = trainer.streamed(data, self.coef_, self.C, self._stream.n_steps)
         self.n_iter_ = self._stream.n_steps

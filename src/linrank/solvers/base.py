@@ -139,5 +139,6 @@ class Solver:
         if not SMALLEST_SLOPE < slope < LARGEST_SLOPE:
             raise DataError(
                 f"the gradient at w = 0 has norm {slope:.1e}, beyond what double precision can "
-                f"work with: bring the features (and C = {self.problem.C:g}) nearer to 1"
+                f"work with: bring the features, weights and margins (and C = {self.problem.C:g}) "
+                "nearer to 1"
             )

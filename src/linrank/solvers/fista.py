@@ -93,7 +93,7 @@ class FISTA(SparseSolver):
             before = w
             self._record()
             if self._is_done():
-                return Status.CONVERGED
+                return Status.CONVERGED if convex else Status.CRITICAL
             if rests:
                 return Status.PRECISION if self._gradient_is_small() else Status.STUCK
         return Status.MAX_ITER

@@ -32,7 +32,8 @@ class Reweighted(SparseSolver):
 
     Stops when a problem lowers the objective by at most `tol` of the penalty Ω(w): of that, because
     it is what chooses features, and it is a small part of the objective where C is large. At a
-    critical point nothing is gained any more. An iteration is one problem.
+    critical point nothing is gained any more; others may be better, but this one is no worse than
+    the l1 solution. An iteration is one problem.
 
     Examples
     --------
@@ -40,7 +41,7 @@ class Reweighted(SparseSolver):
     >>> from linrank.path import make_problem
     >>> from linrank.penalties import Log
     >>> data = make_ranking(n_informative=4, random_state=0)
-    >>> result = Reweighted().solve(make_problem(data, C=1e-3, penalty=Log()))
+    >>> result = Reweighted().solve(make_problem(data, C=1e-2, penalty=Log()))
     >>> result.converged, int(np.count_nonzero(result.coef))
     (True, 4)
     """
@@ -62,7 +63,7 @@ class Reweighted(SparseSolver):
             if inner.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             if k > 0 and gain <= self.tol * penalty.value(self.point.w):
-                return Status.CONVERGED if inner.converged else inner.status
+                return Status.CRITICAL if inner.converged else inner.status
             weights = self._tangents()
         return Status.MAX_ITER
 

@@ -1,0 +1,536 @@
+"""Every solver of sparse problems reaches the known optimum, or a critical point."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.svm import LinearSVC
+
+import reference
+from linrank import DataError, RankingData
+from linrank.counting.preferences import Preferences
+from linrank.engines.threads import ThreadEngine
+from linrank.losses.pairwise import LOSSES, get_loss
+from linrank.path import make_problem
+from linrank.penalties import L1, MCP, SCAD, ElasticNet, Log, Lp
+from linrank.solvers import FISTA, ProximalNewton, Reweighted, Status
+from linrank.solvers.fista import dominating_engine, largest_bend, trace_of_hessian
+from problems import as_form
+
+D = 6
+PRICES = np.array([1.0, 3.0, 0.3, 1.0, 2.0, 0.5])
+CONVEX = {
+    "l1": L1(),
+    "weighted l1": L1(weights=PRICES),
+    "elastic net": ElasticNet(ratio=0.4),
+    "weighted elastic net": ElasticNet(weights=PRICES, ratio=0.8),
+}
+CONCAVE = {"mcp": MCP(), "scad": SCAD(), "log": Log(), "lp": Lp()}
+SOLVERS = {
+    "proximal-newton": ProximalNewton,
+    "backtracking": FISTA,
+    "power": lambda **options: FISTA(step="power", **options),
+    "paper": lambda **options: FISTA(step="paper", **options),
+}
+SMOOTH = ("squared_hinge", "huber", "logistic")
+
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+every_concave = pytest.mark.parametrize("penalty", CONCAVE)
+
+
+def make_arrays(seed=0, n=60):
+    """Three queries, six features, labels that depend on two of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, D))
+    y = np.digitize(X[:, :2] @ [1.0, -0.6] + 0.7 * rng.standard_normal(n), [-1.0, 0.0, 1.0])
+    return X, y.astype(float), rng.integers(0, 3, n)
+
+
+def collinear(X, seed=1):
+    """X with features that are there twice, nearly twice, negated, and on another scale."""
+    rng = np.random.default_rng(seed)
+    near = X[:, :3] + 1e-3 * rng.standard_normal((len(X), 3))
+    return np.hstack([X, X[:, :2], near, -X[:, [1]], 5.0 * X[:, [0]], np.zeros((len(X), 1))])
+
+
+def sparse_problem(penalty, multiple=10.0, loss="squared_hinge", X=None, **options):
+    """The problem of `make_arrays`, at a multiple of the C from which on l1 has features."""
+    original, y, qid = make_arrays()
+    problem = make_problem(
+        RankingData(original if X is None else X, y, qid), loss=loss, penalty=L1(), **options
+    )
+    return problem.with_C(multiple * problem.smallest_C).with_penalty(penalty)
+
+
+def solve(solver, problem, tol=1e-6, **options):
+    return SOLVERS[solver](tol=tol, max_iter=50_000, **options).solve(problem)
+
+
+def differences(X=None):
+    original, y, qid = make_arrays()
+    X = original if X is None else X
+    return np.array([X[i] - X[j] for i, j in reference.preference_pairs(y, qid)])
+
+
+def optimum(penalty, C, loss, X=None):
+    """Minimise over p, q ≥ 0 with w = p − q, on explicit differences, with scipy."""
+    pairs = differences(X)
+    d = pairs.shape[1]
+    tau, a, c = get_loss(loss).table.T
+    beta = np.ones(d) if penalty.weights is None else np.asarray(penalty.weights)
+    rho = getattr(penalty, "ratio", 1.0)
+
+    def value_grad(both):
+        w = both[:d] - both[d:]
+        gap = np.maximum(0.0, tau - (pairs @ w)[:, None])
+        value = C * np.sum(c * gap**2) + rho * beta @ (both[:d] + both[d:])
+        slope = -C * pairs.T @ (2 * c * gap).sum(axis=1) + (1 - rho) * beta * w
+        value += 0.5 * (1 - rho) * beta @ w**2
+        return value, np.concatenate([slope, -slope]) + rho * np.tile(beta, 2)
+
+    assert not a.any()
+    found = minimize(
+        value_grad, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * (2 * d),
+        options={"maxiter": 100_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-10},
+    )  # fmt: skip
+    return found.x[:d] - found.x[d:], found.fun
+
+
+@cache
+def known_optimum(name, loss, multiple):
+    problem = sparse_problem(CONVEX[name], multiple, loss)
+    return optimum(CONVEX[name], problem.C, loss)
+
+
+# Convex penalties --------------------------------------------------------------------------
+
+
+@every_solver
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("penalty", CONVEX)
+@pytest.mark.parametrize("multiple", [2.0, 40.0])
+def test_reaches_the_optimum_and_proves_it(solver, loss, penalty, multiple):
+    problem = sparse_problem(CONVEX[penalty], multiple, loss)
+    result = solve(solver, problem)
+    assert result.status is Status.CONVERGED, result.message
+    assert result.gap <= 1e-6
+    w, best = known_optimum(penalty, loss, multiple)
+    assert best * (1 - 1e-7) <= result.objective <= best * (1 + 1e-6)
+    assert result.objective == pytest.approx(problem.value_grad(result.coef)[0], rel=1e-12)
+    assert problem.value_grad(w)[0] == pytest.approx(best, rel=1e-9)
+    np.testing.assert_allclose(result.coef, w, atol=1e-2 * np.abs(w).max())
+    for step in result.history:
+        if step.gap is not None:  # the certificate holds all the way
+            assert step.objective * (1 - step.gap) <= best * (1 + 1e-9)
+            assert step.objective >= best * (1 - 1e-9)
+
+
+@every_solver
+@pytest.mark.parametrize("multiple", [2.0, 40.0])
+def test_reaches_the_optimum_of_liblinear(solver, multiple):
+    problem = sparse_problem(L1(), multiple)
+    pairs = differences()
+    svm = LinearSVC(
+        penalty="l1", loss="squared_hinge", dual=False, fit_intercept=False, C=problem.C / 2,
+        tol=1e-8, max_iter=1_000_000, random_state=0,
+    )  # fmt: skip
+    w = svm.fit(np.vstack([pairs, -pairs]), np.repeat([1, -1], len(pairs))).coef_[0]
+    result = solve(solver, problem, tol=1e-9)
+    assert result.objective == pytest.approx(problem.value_grad(w)[0], rel=1e-6)
+    np.testing.assert_allclose(result.coef, w, atol=1e-3 * np.abs(w).max())
+    np.testing.assert_array_equal(result.coef == 0, w == 0)
+
+
+@every_solver
+def test_optimum_known_by_hand(solver):
+    """One pair, one feature: |w| + C·max(0, 1 − w)² is least at w = 1 − 1/2C, or 0."""
+    for C in (0.4, 0.6, 1.0, 50.0):
+        problem = make_problem(RankingData([[1.0], [0.0]], [1, 0]), C, penalty=L1())
+        result = solve(solver, problem, tol=1e-12)
+        np.testing.assert_allclose(result.coef, max(0.0, 1 - 0.5 / C), rtol=1e-9, atol=1e-12)
+
+
+@every_solver
+@pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
+def test_repeated_and_collinear_features(solver, loss):
+    X = collinear(make_arrays()[0])
+    tol = 1e-8 if solver == "proximal-newton" else 1e-3
+    for multiple in (3.0, 300.0):
+        problem = sparse_problem(L1(), multiple, loss, X)
+        result = solve(solver, problem, tol=tol)
+        assert result.converged, result.message
+        best = solve("proximal-newton", problem, tol=1e-10)
+        assert best.gap <= 1e-10
+        assert result.objective <= best.objective * (1 + tol)
+        assert best.objective <= optimum(L1(), problem.C, loss, X)[1] * (1 + 1e-9)
+        assert result.coef[-1] == 0.0  # a feature without values
+
+
+@every_solver
+@pytest.mark.parametrize("kind", [L1, ElasticNet])
+def test_free_features(solver, kind):
+    """Without a price on every feature there is no bound, and the distance decides."""
+    penalty = kind(weights=[0.0, 1.0, 1.0, 0.0, 1.0, 1.0])
+    problem = sparse_problem(penalty, 3.0)
+    result = solve(solver, problem, tol=1e-8)
+    assert result.status is Status.CONVERGED
+    assert result.gap is None
+    assert result.gradient_norm <= 1e-8
+    w, best = optimum(penalty, problem.C, "squared_hinge")
+    assert result.objective == pytest.approx(best, rel=1e-9)
+    np.testing.assert_allclose(result.coef, w, atol=1e-4)
+    assert result.coef[[0, 3]].all()
+    assert not result.coef[[2, 4, 5]].all()
+
+
+@every_solver
+@pytest.mark.parametrize("penalty", CONVEX)
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_features_come_in_at_the_smallest_C(solver, penalty, loss):
+    problem = sparse_problem(CONVEX[penalty], loss=loss)
+    below = solve(solver, problem.with_C(problem.smallest_C * 0.999))
+    assert below.status is Status.CONVERGED
+    assert not below.coef.any()
+    assert below.gradient_norm == 0
+    above = solve(solver, problem.with_C(problem.smallest_C * 1.001), tol=1e-3)
+    assert np.count_nonzero(above.coef) == 1
+
+
+@every_solver
+@pytest.mark.parametrize("form", ["dense32", "csr64", "csr32"])
+def test_forms_give_the_same_weights(solver, form):
+    X = make_arrays()[0].astype(np.float32).astype(np.float64)
+    X[np.abs(X) < 0.5] = 0.0
+    dense = solve(solver, sparse_problem(L1(), X=X), tol=1e-8)
+    other = solve(solver, sparse_problem(L1(), X=as_form(X, form)), tol=1e-8)
+    np.testing.assert_allclose(other.coef, dense.coef, rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(other.coef == 0, dense.coef == 0)
+
+
+@every_solver
+def test_weights_of_documents_and_of_the_loss(solver):
+    """A weight of 2 is the document twice; dividing the loss by the pairs is another C."""
+    X, y, qid = make_arrays()
+    weight = 1.0 + (np.arange(len(y)) % 3 == 0)
+    C, twice = 1e-2, np.repeat(np.arange(len(y)), weight.astype(int))
+    weighted = make_problem(RankingData(X, y, qid, sample_weight=weight), C, penalty=L1())
+    repeated = make_problem(RankingData(X[twice], y[twice], qid[twice]), C, penalty=L1())
+    assert solve(solver, weighted).objective == pytest.approx(
+        solve(solver, repeated).objective, rel=1e-6
+    )
+    plain = make_problem(RankingData(X, y, qid), C, penalty=L1())
+    by_pairs = make_problem(
+        RankingData(X, y, qid), C * plain.engine.n_pairs, normalize="pairs", penalty=L1()
+    )
+    assert solve(solver, by_pairs).objective == pytest.approx(
+        solve(solver, plain).objective, rel=1e-6
+    )
+
+
+@every_solver
+def test_a_warm_start_at_the_optimum_does_nothing(solver):
+    problem = sparse_problem(L1())
+    first = solve(solver, problem, tol=1e-8)
+    again = SOLVERS[solver](tol=1e-7).solve(problem, first.coef)
+    assert (again.n_iter, again.n_products, again.n_evaluations) == (0, 0, 1)
+    np.testing.assert_array_equal(again.coef, first.coef)
+
+
+@every_solver
+def test_a_warm_start_elsewhere_reaches_the_same_optimum(solver):
+    problem = sparse_problem(L1())
+    cold = solve(solver, problem, tol=1e-8)
+    warm = SOLVERS[solver](tol=1e-8, max_iter=50_000).solve(problem, np.full(D, 3.0))
+    np.testing.assert_allclose(warm.coef, cold.coef, atol=1e-3)
+
+
+@every_solver
+def test_history_does_not_rise_and_the_callback_sees_it(solver):
+    seen = []
+    result = solve(solver, sparse_problem(L1(), 40.0), callback=seen.append)
+    assert seen == result.history
+    assert result.n_iter == len(seen) - 1
+    objectives = [step.objective for step in seen]
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(objectives))
+    assert seen[-1].products == result.n_products
+
+
+@every_solver
+def test_results_repeat_themselves(solver):
+    first, again = (solve(solver, sparse_problem(L1(), 40.0)) for _ in range(2))
+    np.testing.assert_array_equal(first.coef, again.coef)
+
+
+@every_solver
+def test_max_iter_gives_a_sentence(solver):
+    problem = sparse_problem(L1(), 40.0)
+    result = SOLVERS[solver](tol=1e-12, max_iter=2).solve(problem)
+    assert result.status is Status.MAX_ITER
+    assert result.n_iter == 2
+    assert result.objective < problem.start()[0]
+    assert problem.value_grad(result.coef)[0] == pytest.approx(result.objective, rel=1e-12)
+
+
+def interrupt_after(monkeypatch, n_calls):
+    """Ctrl-C in the middle of an evaluation."""
+    original, calls = ThreadEngine.value_grad, []
+
+    def value_grad(self, w):
+        calls.append(w)
+        if len(calls) == n_calls + 1:
+            raise KeyboardInterrupt
+        return original(self, w)
+
+    monkeypatch.setattr(ThreadEngine, "value_grad", value_grad)
+
+
+@pytest.mark.parametrize("n_calls", [0, 1, 4, 7])
+@pytest.mark.parametrize("solver", [*SOLVERS, "reweighted"])
+def test_an_interrupt_keeps_the_best_so_far(monkeypatch, solver, n_calls):
+    problem = sparse_problem(Log() if solver == "reweighted" else L1(), 40.0)
+    problem.start()  # is known, so that all further calls are the solver's
+    interrupt_after(monkeypatch, n_calls)
+    method = (SOLVERS | {"reweighted": Reweighted})[solver](tol=1e-12)
+    result = method.solve(problem)
+    monkeypatch.undo()
+    assert result.status is Status.INTERRUPTED
+    if n_calls == 0:
+        assert not result.coef.any()
+        return
+    assert problem.value_grad(result.coef)[0] == pytest.approx(result.objective, rel=1e-12)
+    assert all(result.objective <= step.objective for step in result.history)
+    assert result.coef.any() == (n_calls > 1)
+
+
+# FISTA alone -------------------------------------------------------------------------------
+
+
+def slow_fista(penalty, C, n_steps):
+    """Algorithm 1 of Laporte et al. word by word: the squared hinge on explicit pairs."""
+    pairs = differences()
+    L = 2 * C * np.sum(pairs**2)
+    w = z = np.zeros(D)
+    t = 1.0
+    for _ in range(n_steps):
+        gradient = -2 * C * pairs.T @ np.maximum(0.0, 1.0 - pairs @ z)
+        new = penalty.prox(z - gradient / L, 1.0 / L)
+        t_new = (1 + np.sqrt(1 + 4 * t**2)) / 2
+        z = new + (t - 1) / t_new * (new - w)
+        w, t = new, t_new
+    return w
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 6, 9])
+def test_paper_steps_are_those_of_the_paper(n_steps):
+    problem = sparse_problem(L1(weights=PRICES), 40.0)
+    solver = FISTA(step="paper", restart=False, tol=1e-12, max_iter=n_steps)
+    expected = slow_fista(problem.penalty, problem.C, n_steps)
+    np.testing.assert_allclose(solver.solve(problem).coef, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", ["power", "paper"])
+def test_a_constant_step_costs_about_one_evaluation(step):
+    result = FISTA(step=step).solve(sparse_problem(L1(), 300.0, X=collinear(make_arrays()[0])))
+    assert result.n_iter > 100
+    assert result.n_evaluations <= 1.15 * result.n_iter + 10
+
+
+def test_restarts_save_steps():
+    problem = sparse_problem(L1(), 100.0, X=collinear(make_arrays()[0]))
+    n_with, n_without = (
+        FISTA(step="power", restart=restart).solve(problem).n_iter for restart in (True, False)
+    )
+    assert n_with < 0.7 * n_without
+
+
+@pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if loss.smooth])
+def test_the_largest_bend(name):
+    """It is the largest second difference of the loss on a fine grid."""
+    t = np.linspace(-8.0, 8.0, 160_001)
+    value = get_loss(name)(t)
+    bend = np.diff(value, 2) / (t[1] - t[0]) ** 2
+    assert largest_bend(get_loss(name)) == pytest.approx(bend.max(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [(loss, {}) for loss in SMOOTH]
+    + [(loss, {"counting": "explicit"}) for loss in (*SMOOTH, "logistic_exact")]
+    + [(loss, {"preferences": Preferences(rescale="margin")}) for loss in SMOOTH],
+)
+def test_one_hessian_is_above_all(loss, options):
+    X, y, qid = make_arrays()
+    engine = make_problem(RankingData(X, y, qid), loss=loss, **options).engine
+    above = dominating_engine(engine)
+    pairs = differences()
+    expected = largest_bend(get_loss(loss)) * pairs.T @ pairs
+    np.testing.assert_allclose(above.hessian(), expected, rtol=1e-9, atol=1e-9)
+    assert trace_of_hessian(above) == pytest.approx(np.trace(expected), rel=1e-12)
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 0.3, 3.0):
+        engine.value_grad(scale * rng.standard_normal(D))
+        assert np.linalg.eigvalsh(expected - engine.hessian()).min() > -1e-9 * expected.max()
+
+
+def test_the_trace_is_summed_by_blocks(monkeypatch):
+    monkeypatch.setattr("linrank.solvers.fista.BLOCK", 4)
+    engine = dominating_engine(sparse_problem(L1()).engine)
+    assert trace_of_hessian(engine) == pytest.approx(2 * np.sum(differences() ** 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("step", ["backtracking", "power", "paper"])
+def test_nothing_to_learn_is_no_trouble(step):
+    """Documents that no feature tells apart: any weight only costs."""
+    data = RankingData(np.ones((4, 2)), [0.0, 1.0, 0.0, 1.0])
+    for penalty in (L1(), Log()):
+        result = FISTA(step=step).solve(make_problem(data, penalty=penalty), np.array([1.0, -2.0]))
+        assert result.converged
+        assert not result.coef.any()
+
+
+def test_an_unknown_step_gets_a_sentence():
+    with pytest.raises(DataError, match="step is 'fixed'; known choices are 'backtracking', 'p"):
+        FISTA(step="fixed")
+
+
+# Concave penalties -------------------------------------------------------------------------
+
+
+def concave_problem(penalty, multiple=30.0, X=None):
+    """Divided by its pairs, so that C is near 1 and the penalties differ from l1."""
+    return sparse_problem(CONCAVE[penalty], multiple, X=X, normalize="pairs")
+
+
+def assert_critical(problem, w, accuracy):
+    """The slopes of loss and penalty cancel on the support; elsewhere the penalty is steeper."""
+    gradient = problem.value_grad(w)[1]
+    slope = problem.penalty.slope(np.abs(w))
+    used = w != 0
+    left = gradient[used] + np.sign(w[used]) * slope[used]
+    np.testing.assert_allclose(left, 0.0, atol=accuracy)
+    assert (np.abs(gradient[~used]) <= slope[~used] + accuracy).all()
+
+
+@every_concave
+@pytest.mark.parametrize("multiple", [3.0, 30.0, 1000.0])
+def test_reweighting_falls_to_a_critical_point(penalty, multiple):
+    problem = concave_problem(penalty, multiple)
+    result = Reweighted(tol=1e-10).solve(problem)
+    assert result.status is Status.CRITICAL, result.message
+    objectives = [step.objective for step in result.history[1:]]
+    assert all(b <= a for a, b in pairwise(objectives))
+    assert objectives[-1] == result.objective
+    assert_critical(problem, result.coef, 1e-4)
+    start = ProximalNewton(tol=1e-9).solve(problem.with_penalty(L1())).coef
+    assert objectives[0] == pytest.approx(problem.value_grad(start)[0], rel=1e-6)
+    assert result.objective <= problem.value_grad(start)[0] * (1 + 1e-9)
+
+
+@every_concave
+def test_reweighting_repeats_itself(penalty):
+    first, again = (Reweighted().solve(concave_problem(penalty)) for _ in range(2))
+    np.testing.assert_array_equal(first.coef, again.coef)
+
+
+@every_concave
+def test_reweighting_does_not_depend_on_where_it_starts(penalty):
+    problem = concave_problem(penalty)
+    cold = Reweighted(tol=1e-8).solve(problem)
+    warm = Reweighted(tol=1e-8).solve(problem, np.full(D, -2.0))
+    np.testing.assert_allclose(warm.coef, cold.coef, atol=1e-5)
+
+
+@every_concave
+def test_concave_penalties_need_fewer_features_for_the_same_loss(penalty):
+    """Two features are informative, the others noise, some of which they share."""
+    X, y, qid = make_arrays(n=300)
+    rng = np.random.default_rng(2)
+    noise = rng.standard_normal((300, 12)) + 2.0 * rng.standard_normal((300, 1))
+    l1 = make_problem(RankingData(np.hstack([X, noise]), y, qid), normalize="pairs", penalty=L1())
+    l1 = l1.with_C(20.0 * l1.smallest_C)
+    few = Reweighted().solve(l1.with_penalty(CONCAVE[penalty])).coef
+    assert {0, 1} <= set(np.flatnonzero(few))
+    goal, C = l1.engine.value_grad(few)[0], l1.C / 20
+    many = np.zeros_like(few)
+    while l1.engine.value_grad(many)[0] > goal:
+        C *= 1.1
+        many = ProximalNewton(tol=1e-6).solve(l1.with_C(C), many).coef
+    assert np.count_nonzero(few) < np.count_nonzero(many)
+
+
+def test_lp_chooses_among_the_features_of_l1():
+    problem = concave_problem("lp", 100.0)
+    start = ProximalNewton(tol=1e-6).solve(problem.with_penalty(L1())).coef
+    found = Reweighted().solve(problem).coef
+    assert not found[start == 0].any()
+
+
+def test_the_first_reweighting_begins_at_slope_one():
+    """As in the paper, not at g'(0), which for log with ε = 0.1 is 10."""
+    problem = concave_problem("log")
+    result = Reweighted(max_iter=1).solve(problem)
+    plain = ProximalNewton(tol=1e-6).solve(problem.with_penalty(L1()))
+    assert result.status is Status.MAX_ITER
+    np.testing.assert_allclose(result.coef, plain.coef, atol=1e-3)
+
+
+@pytest.mark.parametrize("penalty", ["mcp", "scad", "log"])
+def test_reweighting_leaves_free_features_free(penalty):
+    weights = [0.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+    free = type(CONCAVE[penalty])(weights=weights)
+    problem = concave_problem(penalty, 3.0).with_penalty(free)
+    result = Reweighted(tol=1e-10).solve(problem)
+    assert result.converged
+    assert result.coef[[0, 3]].all()
+    assert np.abs(problem.value_grad(result.coef)[1][[0, 3]]).max() < 1e-6
+
+
+@every_concave
+def test_reweighting_with_collinear_features(penalty):
+    problem = concave_problem(penalty, 300.0, X=collinear(make_arrays()[0]))
+    result = Reweighted(tol=1e-8).solve(problem)
+    assert result.converged, result.message
+    assert_critical(problem, result.coef, 1e-3)
+
+
+def test_reweighting_counts_what_it_costs():
+    problem = concave_problem("log")
+    calls = problem.n_evaluations
+    result = Reweighted().solve(problem)
+    assert result.n_evaluations == problem.n_evaluations - calls > 2 * result.n_iter
+
+
+def test_reweighting_is_for_concave_penalties():
+    with pytest.raises(DataError, match="for concave penalties, but the penalty is ElasticNet"):
+        Reweighted().solve(sparse_problem(ElasticNet()))
+
+
+@every_concave
+@pytest.mark.parametrize("step", ["backtracking", "power", "paper"])
+def test_proximal_steps_fall_to_a_critical_point(penalty, step):
+    problem = concave_problem(penalty)
+    start = ProximalNewton().solve(problem.with_penalty(L1())).coef
+    solver = FISTA(step=step, tol=1e-7, max_iter=50_000)
+    result = solver.solve(problem, start)
+    assert result.status is Status.CRITICAL, result.message
+    assert all(b.objective <= a.objective * (1 + 1e-12) for a, b in pairwise(result.history))
+    assert result.objective <= problem.value_grad(start)[0]
+    assert_critical(problem, result.coef, 1e-5)
+    from_zero = solver.solve(problem)
+    assert from_zero.status is Status.CRITICAL
+    assert_critical(problem, from_zero.coef, 1e-5)
+
+
+def test_proximal_steps_may_leave_zero_even_where_it_is_critical():
+    """With lp, w = 0 is a critical point of every problem; far below it there is a better one."""
+    problem = concave_problem("lp", 1000.0)
+    far = FISTA(tol=1e-6, max_iter=10_000).solve(problem)
+    assert far.coef.any()
+    assert far.objective < problem.start()[0]
+    near = FISTA(tol=1e-6).solve(concave_problem("lp", 0.5))
+    assert near.status is Status.CRITICAL
+    assert not near.coef.any()
