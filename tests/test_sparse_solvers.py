@@ -170,6 +170,22 @@ def test_repeated_and_collinear_features(solver, loss):
         assert result.coef[-1] == 0.0  # a feature without values
 
 
+@pytest.mark.parametrize(
+    "solver",
+    [
+        pytest.param("proximal-newton", marks=pytest.mark.xfail(reason="singular Hessians")),
+        "backtracking",
+    ],
+)
+def test_losses_that_are_flat_for_most_pairs(solver):
+    """Where most pairs are on the straight part of huber, the Hessian has many zero directions."""
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((30, 28)), rng.integers(0, 3, 30), rng.integers(0, 4, 30)
+    l1 = make_problem(RankingData(X, y, qid), loss="huber", penalty=L1())
+    result = solve(solver, l1.with_C(100.0 * l1.smallest_C), tol=1e-3)
+    assert result.status is Status.CONVERGED, result.message
+
+
 @every_solver
 @pytest.mark.parametrize("kind", [L1, ElasticNet])
 def test_free_features(solver, kind):

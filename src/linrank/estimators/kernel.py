@@ -64,8 +64,8 @@ class KernelRankSVM(Ranker):
         in feature space, from K = LL' or K = UΛU', and train a linear RankSVM on their
         coordinates ψ, for which ψ(x_i)'ψ(x_j) = k(x_i, x_j). ``newton`` minimises over β
         itself; it is the slowest, and checks the others. These three reach the same optimum,
-        in O(n³) steps and 2·n² numbers of memory. ``nystroem`` does as ``eigen`` with the
-        span of `n_components` documents drawn at random: O(n·n_components²) steps, and an
+        in O(n³) steps and 2·n² numbers of memory (``eigen`` 3·n²). ``nystroem`` does as
+        ``eigen`` with the span of `n_components` documents drawn at random: O(n·n_components²) steps, and an
         approximation. ``auto`` is ``cholesky`` for up to 5000 documents (some ten seconds on
         one core, 0.4 GB) and ``nystroem`` beyond. Documents that are in no pair do not change
         f and are left out of n.
@@ -243,7 +243,9 @@ class KernelRankSVM(Ranker):
         if method == "auto":
             method = "cholesky" if n <= EXACT_LIMIT else "nystroem"
         nystroem, m = method == "nystroem", min(m, n)
-        needed = 8 * (n * m + 3 * m * m) if nystroem else 8 * 2 * n * n
+        needed = 8 * n * n * (3 if method == "eigen" else 2)
+        if nystroem:
+            needed = 8 * (n * m + 3 * m * m)
         allowed = _memory() if self.max_memory is None else self.max_memory
         if not isinstance(allowed, float | int | np.number) or not allowed > 0:
             raise DataError(f"max_memory is {allowed!r}; expected a number of bytes above 0")
