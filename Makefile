@@ -26,6 +26,9 @@ bench: .venv/test.stamp  ## the figures of the README, side by side in one run
 bench-pairwise: .venv/bench.stamp  ## ways of counting, and other tools on the same problems
 	$(CACHE) $(BIN)/python -m benchmarks.pairwise
 
+bench-sparse: .venv/test.stamp  ## sparse rankers; LINRANK_DATA names the LETOR 4.0 folders
+	$(CACHE) $(BIN)/python -m benchmarks.sparse
+
 clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
