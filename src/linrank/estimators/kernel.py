@@ -66,9 +66,9 @@ class KernelRankSVM(Ranker):
         itself; it is the slowest, and checks the others. These three reach the same optimum,
         in O(n³) steps and 2·n² numbers of memory (``eigen`` 3·n²). ``nystroem`` does as
         ``eigen`` with the span of `n_components` documents drawn at random: in
-        O(n·n_components²) steps, an approximation. ``auto`` is ``cholesky`` for up to 5000 documents (some ten seconds on
-        one core, 0.4 GB) and ``nystroem`` beyond. Documents that are in no pair do not change
-        f and are left out of n.
+        O(n·n_components²) steps, an approximation. ``auto`` is ``cholesky`` for up to 5000
+        documents (some ten seconds on one core, 0.4 GB) and ``nystroem`` beyond. Documents that
+        are in no pair do not change f and are left out of n.
     n_components : int
         The number of documents that ``nystroem`` draws, at most all.
     max_memory : int, optional
