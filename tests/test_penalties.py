@@ -160,14 +160,7 @@ def test_the_prox_stays_at_a_critical_point(penalty):
 
 @pytest.mark.parametrize(
     "penalty",
-    [
-        pytest.param(
-            penalty,
-            id=name_of(penalty),
-            marks=pytest.mark.xfail(isinstance(penalty, Lp), reason="0·g'(0) is 0·∞"),
-        )
-        for penalty in ALL
-    ],
+    [pytest.param(penalty, id=name_of(penalty)) for penalty in ALL],
 )
 def test_a_feature_of_weight_zero_is_free(penalty):
     known = type(penalty)(**vars(penalty) | {"weights": [0.0, 1.0]}).for_features(2)

@@ -151,7 +151,7 @@ class SparseProblem(Objective):
         """
         zero, penalty = np.zeros(self.n_features), self.penalty
         _, gradient = self.engine.value_grad(zero)
-        need = penalty.weights * penalty.slope(zero) if penalty.convex else penalty.weights
+        need = penalty.prices(zero) if penalty.convex else penalty.weights
         with np.errstate(divide="ignore", invalid="ignore"):
             C = np.where(gradient == 0, np.inf, need / np.abs(gradient))
         return float(C.min())

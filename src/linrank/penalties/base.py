@@ -69,13 +69,19 @@ class Penalty:
         u = np.abs(z)
         return np.sign(z) * self.shrink(u, step * self.weights[features])
 
+    def prices(self, w: Vector) -> Vector:
+        """``β_j·g'(|w_j|)``: what a little more of each weight costs; 0 for a free feature."""
+        return np.where(self.weights > 0, self.weights, 1.0) * np.where(
+            self.weights > 0, self.slope(np.abs(w)), 0.0
+        )
+
     def distance(self, w: Vector, gradient: Vector) -> Vector:
         """How far −gradient is from the subdifferential of Ω at w, by feature.
 
         It is 0 everywhere at a critical point of f + Ω, with `gradient` that of f.
         """
         used = w != 0
-        beta = self.weights * self.slope(np.abs(w))
+        beta = self.prices(w)
         away = np.maximum(0.0, np.abs(gradient) - beta)
         away[used] = np.abs(gradient[used] + np.sign(w[used]) * beta[used])
         return away

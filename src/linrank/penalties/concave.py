@@ -165,7 +165,7 @@ class Lp(Penalty):
 
     def shrink(self, u: Vector, t: Vector) -> Vector:
         """The larger root of v + tp·v^(p−1) = u, by Newton from above, or 0 if that is better."""
-        t = np.broadcast_to(t, u.shape)
+        t = np.maximum(np.broadcast_to(t, u.shape), np.finfo(float).tiny)  # a free feature: 0
         lowest = (t * self.p * (1 - self.p)) ** (1 / (2 - self.p))  # where the slope turns upward
         has_root = (u > 0) & (lowest + t * self.p * lowest ** (self.p - 1.0) < u)
         v = np.where(has_root, u, 1.0)

@@ -23,6 +23,9 @@ SWEEPS = 20  #: of coordinate descent, before a linear system is solved
 ROUNDS = 100  #: most of these together, per step
 ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
 LIFT = 1e-10  #: of the mean diagonal is added to the Hessian, where features repeat each other
+FLAT = 1e-6  #: part of g²/f that stands for the diagonal where no pair bends
+MOST_LIFT = 1e6  #: when even this does not help, nothing does
+HALVINGS = 8  #: of a step, before the Hessian is lifted
 
 
 @dataclass
@@ -39,13 +42,16 @@ class ProximalNewton(SparseSolver):
     """
 
     def _minimise(self) -> Status:
+        lift = LIFT
         for _ in range(self.max_iter):
             if self._is_done():
                 return Status.CONVERGED
             features = self._working_set()
-            step = self._newton_step(features)
-            if not self._line_search(features, step):
-                return Status.PRECISION if self._gradient_is_small() else Status.STUCK
+            while not self._line_search(features, self._newton_step(features, lift)):
+                lift *= 100.0  # a flat model promises too much: make it steeper
+                if lift > MOST_LIFT:
+                    return Status.PRECISION if self._gradient_is_small() else Status.STUCK
+            lift = max(LIFT, 0.1 * lift)
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
@@ -60,13 +66,14 @@ class ProximalNewton(SparseSolver):
             others = others[np.argpartition(-away[others], room)[:room]]
         return np.sort(np.concatenate([in_use, others]))
 
-    def _newton_step(self, features: NDArray[np.int64]) -> Vector:
+    def _newton_step(self, features: NDArray[np.int64], lift: float) -> Vector:
         penalty, w = self.problem.penalty, self.point.w[features]
         H = self.problem.hessian(None, features)
-        H.flat[:: len(features) + 1] += LIFT * max(np.trace(H) / len(features), 1e-300)
         ridge = 1.0 - penalty.ratio if isinstance(penalty, ElasticNet) else 0.0
         beta = penalty.weights[features]
         away = self._relative_norm() * self.slope_at_zero
+        scale = max(np.trace(H) / len(features), FLAT * away**2 / self.point.value)
+        H.flat[:: len(features) + 1] += lift * scale
         model = Model(
             H, self.point.gradient[features], w, (1.0 - ridge) * beta, ridge * beta,
             FORCING * away / np.sqrt(len(features)),
@@ -85,7 +92,7 @@ class ProximalNewton(SparseSolver):
         slope += penalty.value(target) - penalty.value(here.w)
         away = norm(penalty.distance(here.w, here.gradient))
         part = 1.0
-        for _ in range(30):
+        for _ in range(HALVINGS):
             w = target if part == 1.0 else here.w + part * (target - here.w)
             trial = Iterate(w, *self.problem.value_grad(w))
             change = trial.value - here.value
