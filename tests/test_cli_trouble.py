@@ -249,7 +249,7 @@ def test_ctrl_c_while_the_path_is_evaluated(letor, here, monkeypatch):
     assert found["C"] <= C_GRID[2]
 
 
-@pytest.mark.parametrize("where", [STEP, "linrank.problem.Problem.start"])
+@pytest.mark.parametrize("where", [STEP, "linrank.problem.Objective.start"])
 @pytest.mark.parametrize("extra", [[], ["--folds", "3"], ["--valid"]])
 def test_ctrl_c_before_anything_is_learnt_leaves_the_old_model(
     letor, here, monkeypatch, extra, where
