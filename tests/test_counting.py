@@ -383,3 +383,24 @@ def test_numbers_beyond_double_precision_get_a_sentence():
     X, y = np.eye(3), [0, 1, 2]
     with pytest.raises(DataError, match="features, weights and margins"):
         RankSVM().fit(X, y, margin=[-1e308, 0.0, 1e308])
+
+
+def test_auto_counts_many_levels_by_fenwick_trees():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 2)), rng.permutation(300).astype(float)
+    assert ThreadEngine(RankingData(X, y), SQUARED_HINGE).counting == "fenwick"
+    assert ThreadEngine(RankingData(X, y // 30), SQUARED_HINGE).counting == "tables"
+
+
+def test_a_large_query_is_sorted_by_all_threads(monkeypatch):
+    monkeypatch.setattr(threads, "SMALL_BYTES", 0)
+    monkeypatch.setattr(threads, "LARGE_QUERY", 50)
+    rng = np.random.default_rng(0)
+    X, w = np.round(rng.standard_normal((400, 3)), 1), np.array([0.5, -1.0, 0.25])
+    for y in (rng.integers(0, 2, 400), rng.permutation(400)):
+        one = ThreadEngine(RankingData(X, y), SQUARED_HINGE, n_threads=1)
+        three = ThreadEngine(RankingData(X, y), SQUARED_HINGE, n_threads=3)
+        assert not three._fused
+        for _ in range(2):
+            for a, b in zip(parts_of(one, w, w), parts_of(three, w, w), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-10)

@@ -56,7 +56,7 @@ class SweepWork(NamedTuple):
 def make_work(n: int, k: int) -> SweepWork:
     """Buffers for queries of up to n documents and k levels, whatever the structure."""
     return SweepWork(
-        sums=np.empty(4 * k),  # the selection tree takes 2·2^⌈log2 k⌉ of them
+        sums=np.empty(4 * k + 4),  # selection tree: 2·2^⌈log2 k⌉; Fenwick trees: 3k + 2
         tree=make_tree(n),
         docs=np.empty(n, np.int32),
         start=np.empty(k + 2, np.int64),
@@ -91,7 +91,7 @@ def sweep(structure, level, k, x, high, low, above, below, work):  # type: ignor
         sums = work.sums[: 2 * selection_tree.n_leaves(k)]
         _sweep_sums(structure, level, x, high, low, above, below, sums)
     elif structure == FENWICK:
-        _sweep_sums(structure, level, x, high, low, above, below, work.sums[: k + 1])
+        fenwick.sweep(level, k, x, high, low, above, below, work.sums)
     else:
         _sweep_tree(structure, level, x, high, low, above, below, work.tree)
 
@@ -120,28 +120,22 @@ def _sweep_sums(structure, level, x, high, low, above, below, sums):  # type: ig
 def _insert(structure, sums, level, x):  # type: ignore[no-untyped-def]
     if structure == DIRECT:
         direct.insert(sums, level, x)
-    elif structure == SELECTION_TREE:
-        selection_tree.insert(sums, level, x)
     else:
-        fenwick.insert(sums, level, x)
+        selection_tree.insert(sums, level, x)
 
 
 @njit(inner=True)
 def _larger(structure, sums, level):  # type: ignore[no-untyped-def]
     if structure == DIRECT:
         return direct.larger(sums, level)
-    if structure == SELECTION_TREE:
-        return selection_tree.larger(sums, level)
-    return fenwick.larger(sums, level)
+    return selection_tree.larger(sums, level)
 
 
 @njit(inner=True)
 def _smaller(structure, sums, level):  # type: ignore[no-untyped-def]
     if structure == DIRECT:
         return direct.smaller(sums, level)
-    if structure == SELECTION_TREE:
-        return selection_tree.smaller(sums, level)
-    return fenwick.smaller(sums, level)
+    return selection_tree.smaller(sums, level)
 
 
 @njit(inner=True)

@@ -242,7 +242,7 @@ class ThreadEngine:
 
     def _sort_large_queries(self, scores: Vector) -> None:
         """Sort the documents of queries that are many threads' work; kernels find them sorted."""
-        if self.counting == "tables":
+        if self.counting not in ("explicit", "two-level"):
             for q in np.flatnonzero(np.diff(self.data.query_ptr) > LARGE_QUERY):
                 node, nodes = self._plan.query_nodes[q], self._plan.nodes
                 if node < self._plan.query_nodes[q + 1]:
