@@ -44,7 +44,7 @@ class SweepWork(NamedTuple):
     --------
     >>> work = make_work(n=100, k=5)
     >>> len(work.sums), len(work.tree.nodes), len(work.docs), len(work.start)
-    (20, 102, 100, 7)
+    (24, 102, 100, 7)
     """
 
     sums: NDArray[np.float64]
