@@ -12,7 +12,8 @@ import pytest
 import reference
 from linrank import DataError, RankingData, RankSVM
 from linrank.counting.layout import COUNTINGS
-from linrank.losses.pairwise import LOSSES, get_loss
+from linrank.losses import get_loss
+from linrank.losses.pairwise import LOSSES
 from linrank.path import make_problem
 from linrank.solvers import SOLVERS, Status, make_solver
 from problems import make_problem_arrays

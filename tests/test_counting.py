@@ -18,6 +18,7 @@ from linrank.counting.layout import COUNTINGS
 from linrank.counting.preferences import Preferences, ideal_discounts
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
+from linrank.losses import get_loss
 from linrank.losses.pairwise import (
     HINGE,
     LOGISTIC,
@@ -26,7 +27,6 @@ from linrank.losses.pairwise import (
     LOSSES,
     SQUARED_HINGE,
     PairwiseLoss,
-    get_loss,
     smoothed_hinge,
 )
 from problems import KINDS, as_form, make_problem_arrays

@@ -13,7 +13,8 @@ from linrank import DataError, RankingData, make_ranking
 from linrank.counting.preferences import Preferences
 from linrank.engines.stochastic import SGDState, StochasticPass, stream_pass
 from linrank.engines.threads import ThreadEngine
-from linrank.losses.pairwise import SQUARED_HINGE, get_loss
+from linrank.losses import get_loss
+from linrank.losses.pairwise import SQUARED_HINGE
 from linrank.path import make_problem
 from linrank.solvers import Newton, Status
 from linrank.solvers.sgd import WINDOW, PairSGD, QuerySGD

@@ -14,7 +14,8 @@ import reference
 from linrank import DataError, RankingData
 from linrank.counting.preferences import Preferences
 from linrank.engines.threads import ThreadEngine
-from linrank.losses.pairwise import LOSSES, get_loss
+from linrank.losses import get_loss
+from linrank.losses.pairwise import LOSSES
 from linrank.path import make_problem
 from linrank.penalties import L1, MCP, SCAD, ElasticNet, Log, Lp
 from linrank.solvers import FISTA, ProximalNewton, Reweighted, Status

@@ -14,7 +14,7 @@ from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData
 from .engines.threads import ThreadEngine
 from .errors import DataError
-from .losses.pairwise import get_loss
+from .losses import get_loss
 from .metrics import evaluate, parse_metric
 from .penalties import Penalty
 from .problem import Objective, Problem, SparseProblem
@@ -154,13 +154,14 @@ def regularization_path(
     if not len(grid):
         raise DataError("Cs is empty; give at least one C")
     results: list[Result] = []
+    method = make_solver(
+        solver, problem.engine.loss, getattr(problem, "penalty", None), seed=seed, tol=tol,
+        max_iter=max_iter,
+    )  # fmt: skip
     w0 = None
     for C in grid:
-        report = None if callback is None else (lambda step, C=C: callback(C, step))
-        method = make_solver(
-            solver, problem.engine.loss, getattr(problem, "penalty", None), seed=seed, tol=tol,
-            max_iter=max_iter, callback=report,
-        )  # fmt: skip
+        if callback is not None:
+            method.callback = lambda step, C=C: callback(C, step)
         results.append(method.solve(problem.with_C(C), w0))
         w0 = results[-1].coef
         if results[-1].status is Status.INTERRUPTED:

@@ -14,7 +14,7 @@ from .counting.layout import COUNTINGS
 from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData, rank_by_content, row_keys
 from .errors import DataError, choice
-from .losses.pairwise import get_loss
+from .losses import get_loss
 from .metrics import evaluate, parse_metric
 from .model import LinearModel
 from .path import (

@@ -57,7 +57,7 @@ class Layout(NamedTuple):
         return (tables if self.counting == "tables" else trees).make_scratch(self.plan, n)
 
 
-class _Weights(NamedTuple):
+class DocumentWeights(NamedTuple):
     """Weights of queries, and of documents as the upper and the lower one of a pair."""
 
     query: Vector
@@ -65,6 +65,7 @@ class _Weights(NamedTuple):
     lower: Vector | None
 
     def of_pairs(self, upper: NDArray[Any], lower: NDArray[Any]) -> Vector | None:
+        """What pairs weigh, given their rows; None where all weigh 1."""
         if self.upper is None:
             return None
         weight = self.upper[upper]
@@ -95,10 +96,10 @@ def lay_out(
     offsets = preferences.offsets(data)
     chosen = _choose(counting, preferences, data, levels, exact)
     if chosen == "explicit":
-        weights = _weights(data, query_weight)
+        weights = document_weights(data, query_weight)
         return _explicit(data, weights, preferences, levels, offsets, exact)
     if chosen == "two-level":
-        return _two_level(data, _weights(data, query_weight), preferences, levels, offsets)
+        return _two_level(data, document_weights(data, query_weight), preferences, levels, offsets)
     most = tables.RADIX if chosen == "tables" else None
     plan, docs = plan_pairs(data, query_weight, levels, most, offsets)
     return Layout(chosen, plan, docs, levels.mass)
@@ -138,13 +139,14 @@ def _fastest(data: RankingData, levels: Levels) -> str:
     return "fenwick" if mean > MANY_LEVELS else "tables"
 
 
-def _weights(data: RankingData, query_weight: Vector) -> _Weights:
+def document_weights(data: RankingData, query_weight: Vector) -> DocumentWeights:
+    """What queries and documents weigh; a propensity divides the weight of an upper document."""
     if data.propensity is None:
-        return _Weights(query_weight, data.weight, data.weight)
+        return DocumentWeights(query_weight, data.weight, data.weight)
     upper = 1.0 / data.propensity
     if data.weight is not None:
         upper *= data.weight
-    return _Weights(query_weight, upper, data.weight)
+    return DocumentWeights(query_weight, upper, data.weight)
 
 
 def _fold_propensity(data: RankingData, levels: Levels) -> tuple[RankingData, Levels]:
@@ -165,7 +167,7 @@ def _fold_propensity(data: RankingData, levels: Levels) -> tuple[RankingData, Le
 
 def _explicit(
     data: RankingData,
-    weights: _Weights,
+    weights: DocumentWeights,
     preferences: Preferences,
     levels: Levels,
     offsets: Vector | None,
@@ -259,7 +261,7 @@ def _given_pairs(
     query, rows = query[order], rows[order]
     query_nodes = np.searchsorted(query, np.arange(data.n_queries + 1))
     upper, lower = (rows - data.query_ptr[query][:, None]).T.astype(np.uint32)
-    weight = _weights(data, query_weight).of_pairs(rows[:, 0], rows[:, 1])
+    weight = document_weights(data, query_weight).of_pairs(rows[:, 0], rows[:, 1])
     given = data.pairs.weight
     if given is not None:
         weight = given[order] if weight is None else weight * given[order]
@@ -283,6 +285,15 @@ def _group_sizes(levels: Levels, query_ptr: NDArray[np.int64]) -> tuple[Any, Any
     return np.bincount(group, minlength=query_groups[-1]), query_groups
 
 
+def group_documents(levels: Levels, query_ptr: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+    """The documents of each level, where the levels begin among them, and a query's levels."""
+    sizes, query_groups = _group_sizes(levels, query_ptr)
+    group_ptr = np.zeros(len(sizes) + 1, np.int64)
+    docs = np.empty(int(sizes.sum()), np.uint32)
+    group_by_level(query_ptr, levels.level, query_groups, group_ptr, docs)
+    return docs, group_ptr, query_groups
+
+
 def _n_pairs(preferences: Preferences, data: RankingData, levels: Levels) -> int:
     if preferences.pairs == "all":
         return int(levels.mass[:, 0].sum())
@@ -300,15 +311,12 @@ def _two_level_work(preferences: Preferences, levels: Levels) -> int:
 
 def _two_level(
     data: RankingData,
-    weights: _Weights,
+    weights: DocumentWeights,
     preferences: Preferences,
     levels: Levels,
     offsets: Vector | None,
 ) -> Layout:
-    sizes, query_groups = _group_sizes(levels, data.query_ptr)
-    group_ptr = np.zeros(len(sizes) + 1, np.int64)
-    docs = np.empty(int(sizes.sum()), np.uint32)
-    group_by_level(data.query_ptr, levels.level, query_groups, group_ptr, docs)
+    docs, group_ptr, query_groups = group_documents(levels, data.query_ptr)
     query_nodes, nodes = _problems(query_groups, preferences)
     query = np.repeat(np.arange(data.n_queries), np.diff(query_nodes))
     factor, shift = np.ones(len(nodes)), np.zeros(len(nodes))

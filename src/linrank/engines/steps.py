@@ -17,7 +17,7 @@ from .._jit import FAST, njit
 from .._prefetch import prefetch_row
 from .._rows import AHEAD, CSR, matvec, rmatvec
 from ..counting.explicit import pair_loss
-from ..losses.pairwise import linearize_query
+from ..losses import linearize_query
 
 Vector = NDArray[np.float64]
 

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from ..counting.sampling import PairSampler
 from ..data.ranking import RankingData
 from ..errors import DataError, choice
-from ..losses.pairwise import Hinges, PairwiseLoss
+from ..losses.base import Hinges, Loss
 from .steps import TOTAL, Rule, T, Weights, Work, add_squares, walk_pairs, walk_queries
 from .threads import ThreadEngine
 
@@ -205,7 +205,7 @@ class StochasticPass:
 def stream_pass(
     state: SGDState | None,
     data: RankingData,
-    loss: PairwiseLoss,
+    loss: Loss,
     C: float,
     over: str = "pairs",
     seed: int = 0,
@@ -224,7 +224,7 @@ def stream_pass(
         What the call before returned; None for the first batch. It is changed.
     data : RankingData
         The batch. One without pairs changes nothing.
-    loss : PairwiseLoss
+    loss : Loss
     C : float
     over : {"pairs", "queries"}
     seed : int

@@ -32,12 +32,11 @@ from .._rows import (
 )
 from .._sort import sort_in_threads
 from .._threads import blas_threads, resolve_threads, run, split
-from ..counting.layout import lay_out
 from ..counting.plan import START
 from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..losses.pairwise import PairwiseLoss, curve_query, gaps_query, linearize_query
+from ..losses import Loss, curve_query, gaps_query, linearize_query
 
 Vector = NDArray[np.float64]
 
@@ -48,12 +47,12 @@ SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a t
 
 
 class ThreadEngine:
-    """Σ_pairs weight·ℓ(s_i − s_j) with s = Xw: value, gradient, Hessian products.
+    """A loss of the scores s = Xw, such as Σ_pairs weight·ℓ(s_i − s_j): value, gradient, products.
 
     Parameters
     ----------
     data : RankingData
-    loss : PairwiseLoss
+    loss : Loss
     normalize : {None, "pairs", "queries"}
         Divide by the weight of all pairs, or each query's part by the weight of its pairs.
     n_threads : int, optional
@@ -66,7 +65,7 @@ class ThreadEngine:
     def __init__(
         self,
         data: RankingData,
-        loss: PairwiseLoss,
+        loss: Loss,
         normalize: str | None = None,
         n_threads: int | None = None,
         *,
@@ -80,7 +79,7 @@ class ThreadEngine:
         n_threads = resolve_threads(n_threads)
         self.n_threads = n_threads if self.n_entries * X.dtype.itemsize > SMALL_BYTES else 1
         self._X = kernel_matrix(X)
-        self._layout = lay_out(data, preferences, counting, loss.exact, n_threads)
+        self._layout = loss.lay_out(data, preferences, counting, n_threads)
         self.counting = self._layout.counting
         plan, mass = self._layout.plan, self._layout.mass
         self.n_pairs = int(mass[:, 0].sum())
@@ -97,21 +96,22 @@ class ThreadEngine:
         self._partial = np.zeros((self.n_threads, self.n_features))
         self._set_loss(loss)
 
-    def with_loss(self, loss: PairwiseLoss) -> ThreadEngine:
+    def with_loss(self, loss: Loss) -> ThreadEngine:
         """The same data and pairs with another loss; the two must not be used at one time."""
         other = copy.copy(self)
         other._layout = self._layout._replace(docs=self._layout.docs.copy())
         other._set_loss(loss)
         return other
 
-    def _set_loss(self, loss: PairwiseLoss) -> None:
+    def _set_loss(self, loss: Loss) -> None:
         self.loss = loss
         self.__dict__.pop("at_zero", None)
+        self.last: tuple[Vector, float, Vector] | None = None  #: w, loss and gradient
         # Offsets are the margins themselves, so that none is left where 1 was.
         self._hinges = loss.hinges(shift=-1.0 if len(self._plan.offset) else 0.0)
         self._state = self._layout.make_state(len(self._hinges.tau))
 
-    def change_loss(self, loss: PairwiseLoss) -> None:
+    def change_loss(self, loss: Loss) -> None:
         """Take a loss of as many hinges; what is known of the order of scores is kept."""
         state = self._state
         self._set_loss(loss)
@@ -125,8 +125,10 @@ class ThreadEngine:
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient at w; Hessian products are then those at w."""
-        values = self._walk(w, linearize=True)
-        return float(sum(values)), self._collect()
+        self.last = None
+        loss, gradient = float(sum(self._walk(w, linearize=True))), self._collect()
+        self.last = np.array(w, dtype=np.float64), loss, gradient.copy()
+        return loss, gradient
 
     def hessp(self, v: Vector) -> Vector:
         """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
@@ -242,7 +244,7 @@ class ThreadEngine:
 
     def _sort_large_queries(self, scores: Vector) -> None:
         """Sort the documents of queries that are many threads' work; kernels find them sorted."""
-        if self.counting not in ("explicit", "two-level"):
+        if self.counting not in ("explicit", "two-level", "by-level"):
             for q in np.flatnonzero(np.diff(self.data.query_ptr) > LARGE_QUERY):
                 node, nodes = self._plan.query_nodes[q], self._plan.nodes
                 if node < self._plan.query_nodes[q + 1]:

@@ -16,7 +16,7 @@ from .._threads import blas_threads, resolve_threads, run
 from ..data.ranking import Matrix, RankingData, check_finite, row_keys
 from ..engines.threads import ThreadEngine
 from ..errors import DataError, NotConvergedWarning, choice
-from ..losses.pairwise import get_loss
+from ..losses import get_loss
 from ..path import make_problem
 from ..problem import Objective, Problem
 from ..solvers import Newton, Result, Solver, Status, Tron, make_solver

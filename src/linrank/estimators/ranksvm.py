@@ -16,7 +16,7 @@ from ..counting.preferences import Delta, Preferences
 from ..data.ranking import RankingData
 from ..engines.stochastic import SGDState, stream_pass
 from ..errors import DataError, NotConvergedWarning
-from ..losses.pairwise import get_loss
+from ..losses import get_loss
 from ..model import LinearModel
 from ..path import C_GRID
 from ..solvers import Result, Step

@@ -20,48 +20,23 @@ n⁺, n⁻ above and below, score sums γ⁺, γ⁻, and N_m = n⁺ − n⁻, T_
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import by_type, njit
 from ..counting import tables, trees
-from ..counting.explicit import (
-    ExplicitState,
-    curve_explicit,
-    gaps_explicit,
-    linearize_explicit,
-)
+from ..counting.layout import Layout, lay_out
 from ..counting.plan import Wanted
+from ..counting.preferences import Preferences
 from ..counting.tables import TableState
 from ..counting.trees import TreeState
-from ..counting.two_level import (
-    TwoLevelState,
-    curve_two_level,
-    gaps_two_level,
-    linearize_two_level,
-)
-from ..errors import choice
+from ..data.ranking import RankingData
+from .base import Loss
 
 
-class Hinges(NamedTuple):
-    """The table of a loss in the form that the kernels use.
-
-    ``counts`` are the sums of weights that value and gradient need: Σ_m c T, (a + 2cτ) N and
-    (a + cτ)τ T. ``values`` is the one of weighted scores, or of the vector of a product: c S.
-    ``exact`` asks for the logistic function itself, which no table holds.
-    """
-
-    tau: NDArray[np.float64]
-    a: NDArray[np.float64]
-    c: NDArray[np.float64]
-    counts: Wanted
-    values: Wanted
-    exact: bool
-
-
-class PairwiseLoss:
+class PairwiseLoss(Loss):
     """A pairwise loss given by its hinges ``(τ, a, c)``.
 
     Examples
@@ -71,25 +46,11 @@ class PairwiseLoss:
     [4.0, 1.0, 0.0]
     """
 
-    exact = False
-
-    def __init__(self, name: str, table: list[tuple[float, float, float]]) -> None:
-        self.name = name
-        self.table = np.array(table, dtype=np.float64).reshape(-1, 3)
-
-    @property
-    def smooth(self) -> bool:
-        """Whether ℓ has a derivative everywhere."""
-        return not self.table[:, 1].any()
-
-    def hinges(self, shift: float = 0.0) -> Hinges:
-        """The loss with `shift` added to every τ, for kernels."""
-        tau, a, c = self.table.T.copy()
-        tau += shift
-        counts = Wanted(
-            np.array([c, a + 2 * c * tau, (a + c * tau) * tau]), np.array([1.0, -1.0, 1.0])
-        )
-        return Hinges(tau, a, c, counts, Wanted(c[None].copy(), np.ones(1)), self.exact)
+    def lay_out(
+        self, data: RankingData, preferences: Preferences, counting: str, n_threads: int
+    ) -> Layout:
+        """Lay out the pairs for a way of counting."""
+        return lay_out(data, preferences, counting, self.exact, n_threads)
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
         """ℓ(t), for one pair or many."""
@@ -104,7 +65,7 @@ class ExactLogistic(PairwiseLoss):
     exact = True
 
     def __init__(self) -> None:
-        super().__init__("logistic_exact", [])
+        super().__init__("logistic_exact")
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
         """ℓ(t), for one pair or many."""
@@ -160,12 +121,6 @@ def smoothed_hinge(mu: float) -> PairwiseLoss:
     return PairwiseLoss("smoothed_hinge", [(1.0, 0.0, bend), (1.0 - mu, 0.0, -bend)])
 
 
-def get_loss(name: str) -> PairwiseLoss:
-    """The loss of that name."""
-    choice("loss", name, LOSSES)
-    return LOSSES[name]
-
-
 # One query -------------------------------------------------------------------------------------
 
 find_active = by_type(1, {TableState: tables.find_active, TreeState: trees.find_active})
@@ -173,7 +128,8 @@ add_pair_sums = by_type(1, {TableState: tables.add_pair_sums, TreeState: trees.a
 
 
 @njit(inner=True)
-def _linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
+def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
+    """The loss of query q and its gradient in the scores."""
     find_active(plan, state, q, scores, hinges.tau, scratch)
     n, first, query_weight = len(scores), plan.query_ptr[q], plan.query_weight[q]
     weighted = len(plan.weight) > 0
@@ -200,7 +156,8 @@ def _linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: igno
 
 
 @njit(inner=True)
-def _curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
+def curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
+    """``out = H v`` for query q, at the scores last linearised."""
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
     x = scratch.values
@@ -220,7 +177,8 @@ def _curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-
 
 
 @njit(inner=True)
-def _gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-untyped-def]
+def gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-untyped-def]
+    """``gaps[m] += Σ_p weight·max(0, τ_m − t_p)``, at the scores last linearised."""
     n, first = len(scores), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
     x, sums = scratch.values, scratch.sums[:2, :n]
@@ -235,40 +193,3 @@ def _gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-unt
         add_pair_sums(plan, state, q, x, wanted, plan.query_weight[q], scratch, sums)
         for i in range(n):
             gaps[m] += x[i] * (0.5 * hinges.tau[m] * sums[0, i] + (scores[i] - centre) * sums[1, i])
-
-
-#: ``linearize_query(plan, state, hinges, q, scores, gradient, scratch)``: the loss of query q, and
-#: its gradient in the scores; leaves `state` at these scores.
-linearize_query = by_type(
-    1,
-    {
-        TableState: _linearize,
-        TreeState: _linearize,
-        TwoLevelState: linearize_two_level,
-        ExplicitState: linearize_explicit,
-    },
-)
-
-#: ``curve_query(plan, state, hinges, q, v, out, scratch)``: ``out = H v`` for query q, H the
-#: Hessian of the loss at the scores last linearised.
-curve_query = by_type(
-    1,
-    {
-        TableState: _curve,
-        TreeState: _curve,
-        TwoLevelState: curve_two_level,
-        ExplicitState: curve_explicit,
-    },
-)
-
-#: ``gaps_query(plan, state, hinges, q, scores, gaps, scratch)``: adds Σ_p weight·max(0, τ_m − t_p)
-#: to ``gaps[m]``, at the scores last linearised.
-gaps_query = by_type(
-    1,
-    {
-        TableState: _gaps,
-        TreeState: _gaps,
-        TwoLevelState: gaps_two_level,
-        ExplicitState: gaps_explicit,
-    },
-)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DataError, choice
-from ..losses.pairwise import SQUARED_HINGE, PairwiseLoss
+from ..losses import Loss
+from ..losses.pairwise import SQUARED_HINGE
 from ..penalties import Penalty
 from .base import Callback, Solver
 from .cutting_planes import CuttingPlanes
@@ -35,12 +36,13 @@ SPARSE_SOLVERS: dict[str, type[SparseSolver]] = {
     "fista": FISTA,
 }
 SMOOTH_ONLY = (Newton, Tron, LBFGS)
+PAIRS_ONLY = (CuttingPlanes, PairSGD, QuerySGD)
 STOCHASTIC = (PairSGD, QuerySGD)
 
 
 def make_solver(
     name: str,
-    loss: PairwiseLoss = SQUARED_HINGE,
+    loss: Loss = SQUARED_HINGE,
     penalty: Penalty | None = None,
     *,
     seed: int = 0,
@@ -65,6 +67,11 @@ def make_solver(
     if name == "auto":
         name = "newton" if loss.smooth else "smoothing"
     solver = SOLVERS[name]
+    if solver in PAIRS_ONLY and not loss.pairwise:
+        raise DataError(
+            f"solver={name!r} is for sums over pairs, of which loss={loss.name!r} is none: use "
+            "solver='newton' (which 'auto' is then), 'tron' or 'lbfgs'"
+        )
     if solver in SMOOTH_ONLY and not loss.smooth:
         raise DataError(
             f"solver={name!r} needs a loss with a derivative, which loss={loss.name!r} has not: "
@@ -80,7 +87,7 @@ def make_solver(
     return solver(**options)
 
 
-def _make_sparse_solver(name: str, loss: PairwiseLoss, penalty: Penalty, **options: Any) -> Solver:
+def _make_sparse_solver(name: str, loss: Loss, penalty: Penalty, **options: Any) -> Solver:
     if not loss.smooth:
         raise DataError(
             f"a sparse ranker needs a loss with a derivative, which loss={loss.name!r} has not: "

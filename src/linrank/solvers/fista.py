@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import norm
 
-from ..errors import choice
+from ..errors import DataError, choice
+from ..losses import Loss
 from ..losses.pairwise import PairwiseLoss
 from .base import Iterate, Vector
 from .result import Status
@@ -147,8 +148,15 @@ class FISTA(SparseSolver):
             self.point = best
 
     def _first_L(self) -> float:
-        engine = dominating_engine(self.problem.engine)
-        self.problem.n_evaluations += 1
+        engine = self.problem.engine  # where it knows the Hessian at the point
+        if engine.loss.pairwise:
+            engine = dominating_engine(engine)
+            self.problem.n_evaluations += 1
+        elif self.step != "backtracking":
+            raise DataError(
+                f"step={self.step!r} bounds the curvature of pairs, of which loss="
+                f"{engine.loss.name!r} is no sum: use step='backtracking'"
+            )
         if self.step == "paper":
             L = trace_of_hessian(engine)
         elif self.step == "power" or not self.point.gradient.any():
@@ -191,7 +199,7 @@ def trace_of_hessian(engine: ThreadEngine) -> float:
     return sum(float(np.trace(engine.hessian(None, block))) for block in blocks)
 
 
-def largest_bend(loss: PairwiseLoss) -> float:
+def largest_bend(loss: Loss) -> float:
     """The largest ℓ''(t): it is Σ 2c_m over the hinges with τ_m > t.
 
     Examples
