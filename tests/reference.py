@@ -7,6 +7,7 @@ import math
 import re
 
 import numpy as np
+from scipy.special import logsumexp
 
 
 def preference_pairs(y, qid):
@@ -254,3 +255,53 @@ def query_keys(X, query_ptr):
     v = [1 + (f * 0.6180339887498949) % 1 for f in range(X.shape[1])]
     keys = [abs(sum(x * w for x, w in zip(row, v, strict=True))) for row in X.astype(float)]
     return [sum(keys[a:b]) for a, b in itertools.pairwise(query_ptr)]
+
+
+def domination_counts(labels, scores):
+    """The dominating documents of one query: the expected number of errors, and how many.
+
+    Of i and t lower labels with i's score, i comes first in one of t + 1 orders.
+    """
+    errors, dominating = 0.0, 0
+    for label, score in zip(labels, scores, strict=True):
+        lower = [s for y, s in zip(labels, scores, strict=True) if y < label]
+        if lower:
+            t = lower.count(score)
+            errors += 1.0 if max(lower) > score else t / (t + 1)
+            dominating += 1
+    return errors, dominating
+
+
+def domination_counts_by_orders(labels, scores):
+    """The same as the mean over all orders of ties, in which there is nothing to expect."""
+    errors = [
+        sum(any(above < label for above in order[:rank]) for rank, label in enumerate(order))
+        for order in orders_of_ties(labels, scores)
+    ]
+    return math.fsum(errors) / len(errors), sum(label > min(labels) for label in labels)
+
+
+def domination_loss(scores, y, qid, upper=None, lower=None, query_weight=None, margin=None):
+    """Σ_i u_i·log(1 + Σ_{j∈D(i)} w_j e^{z_j − z_i}) with its gradient and Hessian in the scores.
+
+    Distribution by distribution: p over D(i) and i itself, H_i = diag(p) − pp'.
+    """
+    n = len(scores)
+    given = (upper, lower, query_weight)
+    upper, lower, query_weight = (np.ones(n) if w is None else w for w in given)
+    z = scores if margin is None else scores - margin
+    value, gradient, hessian = 0.0, np.zeros(n), np.zeros((n, n))
+    for i in range(n):
+        weight = upper[i] * query_weight[i]
+        worse = [j for j in range(n) if qid[j] == qid[i] and y[j] < y[i] and lower[j] > 0]
+        if weight == 0 or not worse:
+            continue
+        seen = np.array([i, *worse])
+        logs = z[seen] + np.log([1.0, *lower[worse]])
+        total = logsumexp(logs)
+        p = np.exp(logs - total)
+        value += weight * (total - z[i])
+        gradient[seen] += weight * p
+        gradient[i] -= weight
+        hessian[np.ix_(seen, seen)] += weight * (np.diag(p) - np.outer(p, p))
+    return value, gradient, hessian

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,13 +22,14 @@ from linrank import (
     RankingData,
     RankSVM,
     RankSVMCV,
+    SparseRankSVMCV,
     average_precision,
     make_ranking,
     ndcg,
     pairwise_accuracy,
 )
 from linrank.path import make_problem
-from linrank.training import query_folds
+from linrank.training import Criterion, query_folds
 from problems import as_form, make_problem_arrays
 
 
@@ -112,7 +114,7 @@ def test_ctrl_c_keeps_the_weights_and_stops_the_caller(arrays, monkeypatch):
         if len(steps) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("linrank.estimators.ranksvm._print_step", interrupt)
+    monkeypatch.setattr("linrank.estimators.ranksvm.print_step", interrupt)
     ranker = RankSVM(100.0, tol=1e-12, verbose=True)
     with pytest.raises(KeyboardInterrupt):
         ranker.fit(X, y, qid)
@@ -389,3 +391,24 @@ def test_partial_fit_refuses_what_it_cannot_do():
     ranker = RankSVM().partial_fit(batch.X, batch.y, qid=batch.qid)
     with pytest.raises(ValueError, match="features"):
         ranker.partial_fit(batch.X[:, 1:], batch.y, qid=batch.qid)
+
+
+@pytest.mark.parametrize("estimator", [RankSVMCV, partial(SparseRankSVMCV, rule="1se")])
+@pytest.mark.parametrize("folds", [True, False])
+def test_the_smallest_error_is_the_best(estimator, folds):
+    X, y, qid = make_problem_arrays("pairs of documents", n=120)
+    valid = None if folds else make_problem_arrays("pairs of documents", n=80, seed=5)
+    Cs = [0.1, 0.3, 1.0, 3.0]
+    accuracy, error = (
+        estimator(Cs, metric=metric, cv=3).fit(X, y, qid, valid=valid)
+        for metric in ("pairwise-accuracy", "all-pairs-error")
+    )
+    np.testing.assert_allclose(error.metric_path_, 1 - accuracy.metric_path_)
+    assert error.C_ == accuracy.C_
+
+
+def test_one_standard_error_from_the_smallest_error():
+    values, n_features = np.array([0.5, 0.31, np.nan, 0.3]), np.array([1, 2, 0, 9])
+    for rule, chosen in (("1se", 1), ("best", 3)):
+        criterion = Criterion("all-pairs-error", rule=rule)
+        assert criterion.choose(values, 0.02, n_features) == chosen

@@ -363,7 +363,7 @@ def test_unfinished_training_warns_and_ctrl_c_keeps_what_there_is(arrays, monkey
         if len(steps) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_print_step", interrupt)
+    monkeypatch.setattr(module, "print_step", interrupt)
     ranker = KernelRankSVM(C=100.0, tol=1e-9, verbose=True)
     with pytest.raises(KeyboardInterrupt):
         ranker.fit(*arrays)

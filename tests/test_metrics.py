@@ -18,12 +18,15 @@ import reference
 from linrank.errors import DataError
 from linrank.metrics import (
     _cascade,
+    _domination,
     _ndcg,
     _pairwise,
     _precision,
     _ranking,
+    all_pairs_error,
     auc,
     average_precision,
+    domination_error,
     err,
     evaluate,
     mean_ndcg,
@@ -45,6 +48,7 @@ PUBLIC = {
     "mrr": reciprocal_rank,
     "err": err,
 }
+PAIRS = ["pairwise-accuracy", "all-pairs-error", "domination-error"]
 close = pytest.approx
 
 
@@ -130,6 +134,70 @@ def test_pairwise_accuracy_against_all_pairs(data):
         assert mean["pairwise-accuracy"] == close(pairwise_accuracy(y, scores, qid), nan_ok=True)
 
 
+@given(data=ranked_data(max_docs=60))
+@settings(max_examples=60, deadline=None)
+def test_all_pairs_error_against_all_pairs(data):
+    y, scores, qid = data
+    right, pairs = np.array([reference.pair_counts(*part) for part in by_query(y, scores, qid)]).T
+    values = all_pairs_error(y, scores, qid, per_query=True)
+    np.testing.assert_allclose(values[pairs > 0], 1 - right[pairs > 0] / pairs[pairs > 0])
+    assert np.isnan(values[pairs == 0]).all()
+    if pairs.any():
+        assert all_pairs_error(y, scores, qid) == close(1 - right.sum() / pairs.sum())
+        assert all_pairs_error(y, scores, qid, average="queries") == close(np.nanmean(values))
+    else:
+        assert math.isnan(all_pairs_error(y, scores, qid))
+
+
+@given(data=ranked_data())
+@settings(max_examples=60, deadline=None)
+def test_expected_domination_is_the_mean_over_orders_of_ties(data):
+    if not few_orders(*data):
+        return
+    for part in by_query(*data):
+        expected = reference.domination_counts_by_orders(*part)
+        assert reference.domination_counts(*part) == close(expected)
+
+
+DOCUMENTS = {
+    "random": lambda rng: (rng.integers(0, 5, 60), rng.normal(size=60), rng.integers(0, 4, 60)),
+    "tied": lambda rng: (rng.integers(0, 5, 60), rng.integers(0, 4, 60), rng.integers(0, 4, 60)),
+    "distinct": lambda rng: (rng.permutation(60), rng.permutation(60), np.zeros(60)),
+    "one level": lambda rng: (np.ones(9), rng.normal(size=9), rng.integers(0, 2, 9)),
+    "one score": lambda rng: (rng.integers(0, 3, 30), np.zeros(30), np.zeros(30)),
+    "one document": lambda rng: (np.array([2]), np.array([1.0]), np.array([0])),
+}
+
+
+def check_domination(y, scores, qid):
+    counts = [reference.domination_counts(*part) for part in by_query(y, scores, qid)]
+    errors, documents = np.array(counts).T
+    values = domination_error(y, scores, qid, per_query=True)
+    some = documents > 0
+    np.testing.assert_allclose(values[some], errors[some] / documents[some], rtol=1e-12)
+    assert np.isnan(values[~some]).all()
+    if some.any():
+        assert domination_error(y, scores, qid) == close(np.mean(values[some]))
+        pooled = domination_error(y, scores, qid, average="documents")
+        assert pooled == close(errors.sum() / documents.sum())
+    else:
+        assert math.isnan(domination_error(y, scores, qid))
+    for flavour in ("letor4", "trec"):  # whose other metrics do not average ties
+        mean = evaluate(y, scores, qid, "domination-error", flavour=flavour).mean
+        assert mean["domination-error"] == close(domination_error(y, scores, qid), nan_ok=True)
+
+
+@given(data=ranked_data(max_docs=60))
+@settings(max_examples=100, deadline=None)
+def test_domination_error_against_all_pairs(data):
+    check_domination(*data)
+
+
+@pytest.mark.parametrize("kind", list(DOCUMENTS))
+def test_domination_error_of_kinds_of_data(kind, rng):
+    check_domination(*DOCUMENTS[kind](rng))
+
+
 @given(hnp.arrays(np.float64, st.integers(2, 300), elements=st.sampled_from([0.0, 1.0, 2.5, 3.0])))
 @settings(max_examples=50, deadline=None)
 def test_long_lists_are_sorted_stably(scores):
@@ -179,6 +247,11 @@ def test_hand_computed_values():
     assert reciprocal_rank([0, 0, 1], [3, 2, 1], k=2) == 0
     assert err([1, 0, 2], [3, 2, 1], max_label=4) == close(1 / 16 + 15 / 16 * 3 / 16 / 3)
     assert pairwise_accuracy([2, 1, 0, 0], [1, 2, 2, 0]) == close((0 + 0 + 1 + 0.5 + 1) / 5)
+    assert all_pairs_error([2, 1, 0, 0], [1, 2, 2, 0]) == close((1 + 1 + 0 + 0.5 + 0) / 5)
+    assert domination_error([2, 1, 0, 0], [1, 2, 2, 0]) == close((1 + 0.5) / 2)
+    assert domination_error([1, 1, 1, 0], [3, 2, 0, 1]) == close(1 / 3)
+    assert domination_error([0, 1, 1], [2, 1, 0]) == domination_error([0, 0, 1], [2, 1, 0]) == 1
+    assert domination_error([2, 2, 1, 0], [4, 3, 2, 1]) == 0
 
 
 def test_average_weighs_pairs_or_queries():
@@ -186,6 +259,11 @@ def test_average_weighs_pairs_or_queries():
     assert pairwise_accuracy(y, scores, qid) == 0.25
     assert pairwise_accuracy(y, scores, qid, average="queries") == 0.5
     assert pairwise_accuracy(y, scores, qid, per_query=True).tolist() == [1.0, 0.0]
+    assert all_pairs_error(y, scores, qid) == 0.75
+    assert all_pairs_error(y, scores, qid, average="queries") == 0.5
+    assert domination_error(y, scores, qid) == 0.5
+    assert domination_error(y, scores, qid, average="documents") == close(2 / 3)
+    assert domination_error(y, scores, qid, per_query=True).tolist() == [0.0, 1.0]
 
 
 # Labels, gains, ties.
@@ -240,6 +318,8 @@ def test_large_groups_of_equal_scores():
     assert reciprocal_rank(y, np.zeros(t)) == close(hypergeometric, rel=1e-12)
     assert ndcg(y, np.zeros(t), k=1) == close(r / t)
     assert average_precision(np.ones(t), np.zeros(t)) == close(1.0)
+    assert domination_error(y, np.zeros(t)) == close((t - r) / (t - r + 1), rel=1e-14)
+    assert all_pairs_error(y, np.zeros(t)) == 0.5
     # All members alike: a geometric distribution.
     stop = 0.5
     expected = sum(stop * (1 - stop) ** (i - 1) / i for i in range(1, 60))
@@ -313,7 +393,7 @@ def test_trec_has_linear_gain_and_stable_ties():
 @settings(max_examples=40, deadline=None)
 def test_row_order_and_type_of_qid_do_not_matter(data, seed):
     y, scores, qid = data
-    names = ["ndcg@5", "mean-ndcg", "map", "p@3", "mrr", "err", "pairwise-accuracy"]
+    names = ["ndcg@5", "mean-ndcg", "map", "p@3", "mrr", "err", *PAIRS]
     expected = evaluate(y, scores, qid, names)
     order = np.random.default_rng(seed).permutation(len(y))
     for ids in (qid - 7, qid * 0.5, [f"q{q}" for q in qid], [("q", int(q)) for q in qid]):
@@ -346,7 +426,7 @@ def test_per_query_is_in_order_of_first_appearance():
 def test_number_of_threads_changes_no_bit(rng):
     n = 30_000
     y, scores, qid = rng.integers(0, 5, n), rng.integers(0, 50, n), np.sort(rng.integers(0, 500, n))
-    names = ["ndcg@10", "mean-ndcg", "map", "p@5", "mrr", "err@10", "pairwise-accuracy"]
+    names = ["ndcg@10", "mean-ndcg", "map", "p@5", "mrr", "err@10", *PAIRS]
     one = evaluate(y, scores, qid, names, n_threads=1)
     three = evaluate(y, scores, qid, names, n_threads=3)
     assert one.mean == three.mean
@@ -396,7 +476,8 @@ def test_kernels_are_compiled_for_one_signature(rng):
         for flavour in ("standard", "trec"):
             evaluate(y, scores, qid, metric_names(), flavour=flavour)
     kernels = [_ranking._sort_range, _ndcg._ndcg_range, _precision._precision_range]
-    for kernel in (*kernels, _cascade._cascade_range, _pairwise._pairs_range):
+    kernels += [_cascade._cascade_range, _pairwise._pairs_range, _domination._domination_range]
+    for kernel in kernels:
         assert len(kernel.signatures) == 1
 
 
@@ -423,6 +504,8 @@ def test_one_document(name):
         ("ERR@20", "err@20", 20, None),
         ("Pairwise_Accuracy", "pairwise-accuracy", None, None),
         ("auc", "auc", None, None),
+        ("All_Pairs_Error", "all-pairs-error", None, None),
+        ("domination-error", "domination-error", None, None),
     ],
 )
 def test_parse_metric(text, name, k, rel):
@@ -436,13 +519,14 @@ def test_parse_metric(text, name, k, rel):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("ncdg@10", "pairwise-accuracy, auc; did you mean 'ndcg'?"),
+        ("ncdg@10", "all-pairs-error, domination-error; did you mean 'ndcg'?"),
         ("pairwise", "did you mean 'pairwise-accuracy'?"),
         ("", "metric '' is unknown"),
         ("ndcg@", "unknown"),
         ("ndcg@0", "the cut-off is '0'; expected a whole number of at least 1"),
         ("ndcg@1.5", "the cut-off is '1.5'"),
         ("auc@5", "auc has no cut-off; write 'auc'"),
+        ("domination-error@5", "domination-error has no cut-off"),
         ("ndcg(rel=2)", "ndcg has no relevance level"),
         ("map(rel=two)", "rel is 'two'; expected a number"),
     ],
@@ -456,6 +540,15 @@ def test_every_name_can_be_evaluated():
     result = evaluate([1, 0, 1], [1.0, 2.0, 3.0], metrics=metric_names())
     assert list(result.mean) == list(metric_names())
     assert all(0 <= value <= 1 for value in result.mean.values())
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_direction_is_that_of_better_rankings(name):
+    y = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
+    k = "@2" if name == "p" else ""
+    right, wrong = (parse_metric(name + k)(y, scores) for scores in (y, -y))
+    assert right != wrong
+    assert parse_metric(name).greater_is_better == (right > wrong)
 
 
 # Bad input.
@@ -502,6 +595,8 @@ def test_bad_input_gets_a_sentence(y, scores, qid, options, sentence):
         (lambda: auc([0, 1, 2], [1, 2, 3]), "y has 0, 1 and 2; for graded labels use pairwise_acc"),
         (lambda: auc([0, 1], [1, 2], average="docs"), "known are pairs, queries"),
         (lambda: pairwise_accuracy([0, 1], [1, 2], average=1), "average is 1"),
+        (lambda: all_pairs_error([0, 1], [1, 2], average="docs"), "known are pairs, queries"),
+        (lambda: domination_error([0, 1], [1, 2], average="pairs"), "known are queries, documents"),
         (lambda: err([0, 3], [1, 2], max_label=2), "max_label is 2; expected a number of"),
         (lambda: err([0, 3], [1, 2], max_label="x"), "max_label is 'x'"),
         (lambda: precision([0, 1], [1, 2], rel=math.nan), "rel is nan"),

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "RankSVM": "estimators.ranksvm",
     "RankSVMCV": "estimators.ranksvm",
+    "DominationRank": "estimators.domination",
+    "DominationRankCV": "estimators.domination",
+    "MultiTopicRanker": "estimators.topics",
     "KernelRankSVM": "estimators.kernel",
     "SparseRankSVM": "estimators.sparse",
     "SparseRankSVMCV": "estimators.sparse",
@@ -35,8 +38,10 @@ _HOME = {
     "NotConvergedWarning": "errors",
     "NothingSelectedWarning": "errors",
     "Status": "solvers.result",
+    "all_pairs_error": "metrics",
     "auc": "metrics",
     "average_precision": "metrics",
+    "domination_error": "metrics",
     "err": "metrics",
     "evaluate": "metrics",
     "mean_ndcg": "metrics",
@@ -64,13 +69,17 @@ if TYPE_CHECKING:
         NotConvergedWarning,
         NothingSelectedWarning,
     )
+    from .estimators.domination import DominationRank, DominationRankCV
     from .estimators.kernel import KernelRankSVM
     from .estimators.model_selection import QueryKFold
     from .estimators.ranksvm import RankSVM, RankSVMCV
     from .estimators.sparse import SparseRankSVM, SparseRankSVMCV, sparse_path
+    from .estimators.topics import MultiTopicRanker
     from .metrics import (
+        all_pairs_error,
         auc,
         average_precision,
+        domination_error,
         err,
         evaluate,
         mean_ndcg,

@@ -164,7 +164,7 @@ def compare_features(
 
     See `GAS` for what they are.
     """
-    metric = parse_metric(metric).name
+    wanted = parse_metric(metric)
     if data.n_features > MAX_FEATURES:
         raise DataError(
             f"X has {data.n_features:,} features; all pairs of features are compared here, of at "
@@ -174,14 +174,18 @@ def compare_features(
     importances, directions = np.empty(data.n_features), np.ones(data.n_features)
     for j, x in enumerate(columns):
         up, down = (
-            evaluate(data.y, scores, None, metric, query_ptr=data.query_ptr, n_threads=n_threads)
+            evaluate(
+                data.y, scores, None, wanted, query_ptr=data.query_ptr, n_threads=n_threads
+            ).mean[wanted.name]
             for scores in (x, -x)
         )
-        importances[j] = max(up.mean[metric], down.mean[metric])
-        directions[j] = 1.0 if up.mean[metric] >= down.mean[metric] else -1.0
+        if not wanted.greater_is_better:
+            up, down = 1.0 - up, 1.0 - down
+        importances[j] = max(up, down)
+        directions[j] = 1.0 if up >= down else -1.0
     if not np.isfinite(importances).all():
         raise DataError(
-            f"importance is {metric!r}, which is undefined for all of the queries "
+            f"importance is {wanted.name!r}, which is undefined for all of the queries "
             f"({data.n_queries}): their labels tell nothing about the features"
         )
     columns *= directions[:, None]

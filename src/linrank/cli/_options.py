@@ -27,16 +27,19 @@ class SolverName(StrEnum):
     proximal_newton = "proximal-newton"
     reweighted = "reweighted"
     fista = "fista"
+    coordinate_descent = "coordinate-descent"
 
 
 class LossName(StrEnum):
-    """The pairwise losses."""
+    """The losses."""
 
     squared_hinge = "squared_hinge"
     hinge = "hinge"
     huber = "huber"
     logistic = "logistic"
     logistic_exact = "logistic_exact"
+    domination = "domination"
+    domination_binary = "domination_binary"
 
 
 class CountingName(StrEnum):
@@ -228,7 +231,8 @@ Metric = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="What to maximise on held-out data: ndcg@10, map, pairwise-accuracy, p(rel=2)@5, …",
+        help="What to choose by on held-out data: ndcg@10, map, pairwise-accuracy, p(rel=2)@5, "
+        "domination-error, …",
         rich_help_panel=CHOICE,
     ),
 ]

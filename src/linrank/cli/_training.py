@@ -108,8 +108,9 @@ def check_plot(plot: Path | None) -> None:
         check_plot_file(plot)
 
 
-def draw(training: Training, plot: Path, metric: str) -> None:
+def draw(training: Training, plot: Path, metric: str, where: str) -> None:
     """Draw the solutions of a grid."""
+    from ..metrics import parse_metric
     from ..report.plots import plot_path
 
     assert training.path is not None
@@ -118,6 +119,7 @@ def draw(training: Training, plot: Path, metric: str) -> None:
 
     plot_path(
         plot, training.path.Cs, training.values, training.path.coefs,
-        metric=metric, names=training.model.names(),
+        metric=f"{metric} on {where}", names=training.model.names(),
         chosen=int(np.flatnonzero(training.path.Cs == training.C)[0]),
+        greater_is_better=parse_metric(metric).greater_is_better,
     )  # fmt: skip

@@ -61,7 +61,7 @@ def demo(
         ("model", f"saved as {model}"),
     ]
     if has_matplotlib():
-        draw(training, plot, f"ndcg@10 on {vali.name}")
+        draw(training, plot, "ndcg@10", vali.name)
         lines.append(("plot", f"saved as {plot}"))
     else:
         lines.append(("plot", "not drawn; it needs pip install linrank[plot]"))

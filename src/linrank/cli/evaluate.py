@@ -48,7 +48,8 @@ def evaluate(
             "--metrics",
             metavar="NAMES",
             help="The metrics, with commas between: ndcg@10, mean-ndcg, map, p@5, mrr, err@10, "
-            "pairwise-accuracy, auc; (rel=2) sets the smallest relevant label.",
+            "pairwise-accuracy, auc, and the errors all-pairs-error and domination-error, of which "
+            "lower is better; (rel=2) sets the smallest relevant label.",
         ),
     ] = "ndcg@10,map,pairwise-accuracy",
     flavour: Annotated[

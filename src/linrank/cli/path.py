@@ -103,7 +103,7 @@ def path(
     if out is not None:
         training.model.save(out)
     if plot is not None:
-        draw(training, plot, f"{metric} on {valid.name}")
+        draw(training, plot, metric, valid.name)
     if json:
         content = _as_json(train, valid, trainer, training, data, held_out)
         print_json(content | {"model": out and str(out), "plot": plot and str(plot)})

@@ -30,7 +30,7 @@ from .feature_maps import (
     row_chunks,
     smallest_lift,
 )
-from .ranksvm import _as_seed, _print_step
+from .ranksvm import _as_seed, print_step
 
 METHODS = ("auto", "cholesky", "eigen", "newton", "nystroem")
 EXACT_LIMIT = 5000  #: most documents for which "auto" factors the whole kernel matrix
@@ -218,7 +218,7 @@ class KernelRankSVM(Ranker):
     def _solver(self) -> Solver:
         choice("method", self.method, METHODS)
         loss = get_loss(self.loss)
-        report = (lambda step: _print_step(self.C, step, 0)) if self.verbose else None
+        report = (lambda step: print_step(self.C, step, 0)) if self.verbose else None
         solver = make_solver(
             self.solver,
             loss,

@@ -47,7 +47,7 @@ class _BaseRankSVM(LinearRanker):
             max_iter=self.max_iter,
             seed=_as_seed(getattr(self, "random_state", None)),
             n_threads=resolve_threads(self.n_threads),
-            callback=_print_step if self.verbose else None,
+            callback=print_step if self.verbose else None,
             **more,
         )
 
@@ -60,6 +60,7 @@ class _BaseRankSVM(LinearRanker):
         self.model_ = training.model
         self.n_iter_ = max(1, result.n_iter)
         self.n_pairs_ = training.n_pairs
+        self.n_empty_queries_ = training.n_empty_queries
         self.n_queries_ = data.n_queries
         if training.interrupted:  # all is stored, but whoever pressed Ctrl-C wants to stop
             raise KeyboardInterrupt(result.message)
@@ -126,6 +127,8 @@ class RankSVM(_BaseRankSVM):
     model_ : LinearModel
         The same weights in the form that is saved: ``ranker.model_.save("model.json")``.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
+    n_empty_queries_ : int
+        Queries without pairs, which were skipped.
     feature_names_in_ : array of str
         Where X had column names.
 
@@ -265,7 +268,7 @@ class RankSVM(_BaseRankSVM):
             stream, data, get_loss(self.loss), self.C, STREAMS[self.solver], trainer.seed,
             counting=self.counting, preferences=trainer.preferences,
         )  # fmt: skip
-        for name in ("result_", "n_pairs_", "n_queries_"):  # of a fit before
+        for name in ("result_", "n_pairs_", "n_queries_", "n_empty_queries_"):  # of a fit before
             self.__dict__.pop(name, None)
         self.coef_ = self._stream.coef
         self.model_ = trainer.streamed(data, self.coef_, self.C, self._stream.n_steps)
@@ -329,7 +332,8 @@ class RankSVMCV(ChoiceOfC, _BaseRankSVM):
     Cs : sequence of float
         The grid; by default 2^-15, …, 2^10.
     metric : str
-        What to maximise: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …
+        What to choose by: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …; the largest
+        value is the best, of ``"domination-error"`` and ``"all-pairs-error"`` the smallest.
     cv : int, splitter or iterable
         The number of folds, an object with ``split(X, y, groups)`` (groups are the queries),
         or pairs of train and test rows. A number means folds of whole queries; where there
@@ -430,7 +434,8 @@ def _as_seed(random_state: int | None) -> int:
     return int(random_state)
 
 
-def _print_step(C: float, step: Step, fold: int) -> None:
+def print_step(C: float, step: Step, fold: int) -> None:
+    """Print a line on an iteration: what ``verbose=True`` shows."""
     print(
         (f"fold {fold:<3d}" if fold else "")
         + f"C {C:<12.6g}iteration {step.iteration:<4d} objective {step.objective:<14.8g} "

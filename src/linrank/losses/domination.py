@@ -1,7 +1,7 @@
 """The domination loss: each relevant document should beat all worse ones of its query together.
 
 For document i, D(i) the documents of its query with a lower label, and margins
-Δ(i, j) = s(i) − s(j), the loss is (Stevens, Bengio & Singer 2015, eq. 1.1)
+Δ(i, j) = s(i) − s(j), the loss is (Stevens, Bengio & Singer 2013, eq. 1.1)
 
     ℓ_i = log(1 + Σ_{j∈D(i)} e^{z_j − z_i}) = log(Z_k + e^{z_i}) − z_i,    z = score − s,
 

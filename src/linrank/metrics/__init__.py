@@ -18,22 +18,29 @@ eval-score-mslr.pl; trec follows trec_eval, where doc ids in descending order br
 "None found" is a query without a relevant document; "stable" keeps documents of equal
 score in the order of the rows; the last two columns are cut-offs k beyond the end of a
 list of l documents, which "padded" fills up with irrelevant ones.
+
+Metrics of pairs (`pairwise_accuracy`, `auc`, `all_pairs_error`) and `domination_error` are the
+same in all flavours: ties are averaged, and queries with only one label are skipped. Of the two
+errors the smallest is the best, of all others the largest (`Metric.greater_is_better`).
 """
 
 from __future__ import annotations
 
 from ._cascade import err, reciprocal_rank
+from ._domination import domination_error
 from ._evaluate import Evaluation, evaluate
 from ._ndcg import mean_ndcg, ndcg
-from ._pairwise import auc, pairwise_accuracy
+from ._pairwise import all_pairs_error, auc, pairwise_accuracy
 from ._precision import average_precision, precision
 from ._registry import Metric, metric_names, parse_metric
 
 __all__ = [
     "Evaluation",
     "Metric",
+    "all_pairs_error",
     "auc",
     "average_precision",
+    "domination_error",
     "err",
     "evaluate",
     "mean_ndcg",

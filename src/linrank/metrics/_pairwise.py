@@ -1,4 +1,4 @@
-"""Metrics of pairs: pairwise accuracy and the area under the ROC curve."""
+"""Metrics of pairs: pairwise accuracy, the all-pairs error, the area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from .._jit import njit
 from ..errors import DataError
 from ._measure import PerQuery, measure
-from ._ranking import Ranking
+from ._ranking import Floats, Ranking
 from ._rules import check_choice
 
 
@@ -29,17 +29,31 @@ def _pairs_range(lists, first, last, ideal, pairs, undecided):  # type: ignore[n
         undecided[q] = n_undecided
 
 
-def pairwise_values(ranking: Ranking, average: str = "pairs") -> PerQuery:
-    """Compute the pairwise accuracy of each query, weighted by its pairs or by one."""
+def _count_pairs(ranking: Ranking) -> tuple[Floats, Floats]:
+    # The wrong pairs of each query, in which equal scores count one half, and all of its pairs.
     ranking = ranking.averaged
     pairs, undecided = np.empty(ranking.n_queries), np.empty(ranking.n_queries)
     ranking.each_query(_pairs_range, ranking.lists, ranking.ideal, pairs, undecided)
     # In a group of equal scores the largest label stands first, so that labels in the
     # wrong order have scores in the wrong order.
-    right = pairs - ranking.n_wrong - undecided / 2
-    values = np.full(ranking.n_queries, np.nan)
-    np.divide(right, pairs, out=values, where=pairs > 0)
+    return ranking.n_wrong + undecided / 2, pairs
+
+
+def _part(counted: Floats, pairs: Floats, average: str) -> PerQuery:
+    values = np.full(len(pairs), np.nan)
+    np.divide(counted, pairs, out=values, where=pairs > 0)
     return PerQuery(values, pairs if average == "pairs" else np.minimum(pairs, 1.0))
+
+
+def pairwise_values(ranking: Ranking, average: str = "pairs") -> PerQuery:
+    """Compute the pairwise accuracy of each query, weighted by its pairs or by one."""
+    wrong, pairs = _count_pairs(ranking)
+    return _part(pairs - wrong, pairs, average)
+
+
+def all_pairs_values(ranking: Ranking, average: str = "pairs") -> PerQuery:
+    """Compute the all-pairs error of each query, weighted by its pairs or by one."""
+    return _part(*_count_pairs(ranking), average)
 
 
 def auc_values(ranking: Ranking, average: str = "pairs") -> PerQuery:
@@ -90,6 +104,43 @@ def pairwise_accuracy(
     check_choice("average", average, ("pairs", "queries"))
     return measure(
         lambda ranking, rules: pairwise_values(ranking, average),
+        y, scores, qid, per_query=per_query,
+    )  # fmt: skip
+
+
+def all_pairs_error(
+    y: Any,
+    scores: Any,
+    qid: Any = None,
+    *,
+    average: str = "pairs",
+    per_query: bool = False,
+) -> Any:
+    """Error = (pairs i, j of one query with y_i > y_j and s_i < s_j) / (pairs with y_i > y_j).
+
+    This is 1 − `pairwise_accuracy`: a pair of equal scores counts one half, and a query
+    without pairs is skipped. Lower is better. Stevens, Bengio and Singer, Efficient Learning
+    of Sparse Ranking Functions, tables 1.2 and 1.3, which give means over queries.
+
+    Parameters
+    ----------
+    y, scores, qid, average, per_query
+        As in `pairwise_accuracy`.
+
+    Returns
+    -------
+    float or array of shape (n_queries,)
+        NaN where there is no pair.
+
+    Examples
+    --------
+    >>> from linrank.metrics import all_pairs_error
+    >>> all_pairs_error([2, 1, 0, 0], [0.4, 0.5, 0.3, 0.4])  # 1 wrong, 1 undecided, 3 right
+    0.3
+    """
+    check_choice("average", average, ("pairs", "queries"))
+    return measure(
+        lambda ranking, rules: all_pairs_values(ranking, average),
         y, scores, qid, per_query=per_query,
     )  # fmt: skip
 

@@ -10,9 +10,17 @@ from typing import Any
 
 from ..errors import DataError
 from ._cascade import err, err_values, reciprocal_rank, reciprocal_rank_values
+from ._domination import domination_error, domination_values
 from ._measure import PerQuery
 from ._ndcg import mean_ndcg, ndcg, ndcg_values
-from ._pairwise import auc, auc_values, pairwise_accuracy, pairwise_values
+from ._pairwise import (
+    all_pairs_error,
+    all_pairs_values,
+    auc,
+    auc_values,
+    pairwise_accuracy,
+    pairwise_values,
+)
 from ._precision import average_precision, average_precision_values, precision, precision_values
 from ._ranking import Ranking
 from ._rules import Rules, check_cutoff
@@ -27,6 +35,7 @@ class _Kind:
     values: Callable[[Ranking, Rules, int | None], PerQuery]
     options: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    greater_is_better: bool = True
 
 
 _KINDS = (
@@ -44,6 +53,14 @@ _KINDS = (
     _Kind("err", err, err_values, ("k",), ("expected-reciprocal-rank",)),
     _Kind("pairwise-accuracy", pairwise_accuracy, lambda ranking, *_: pairwise_values(ranking)),
     _Kind("auc", auc, lambda ranking, *_: auc_values(ranking)),
+    _Kind(
+        "all-pairs-error", all_pairs_error, lambda ranking, *_: all_pairs_values(ranking),
+        greater_is_better=False,
+    ),
+    _Kind(
+        "domination-error", domination_error, lambda ranking, *_: domination_values(ranking),
+        greater_is_better=False,
+    ),
 )  # fmt: skip
 
 _BY_NAME = {name: kind for kind in _KINDS for name in (kind.name, *kind.aliases)}
@@ -63,12 +80,19 @@ class Metric:
         The name in its one spelling, such as ``ndcg@10`` or ``map(rel=2)``.
     k : int or None
     rel : float or None
+    greater_is_better : bool
+        False for errors, of which the smallest is the best.
     """
 
     name: str
     kind: _Kind
     k: int | None = None
     rel: float | None = None
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether the best value is the largest."""
+        return self.kind.greater_is_better
 
     def __call__(self, y: Any, scores: Any, qid: Any = None, **options: Any) -> Any:
         """Call the public function of this metric with its cut-off and relevance level."""

@@ -59,6 +59,7 @@ def plot_path(
     metric: str,
     names: Sequence[str],
     chosen: int | None = None,
+    greater_is_better: bool = True,
 ) -> None:
     """Draw a metric and the largest weights against C, and write the plot to a file.
 
@@ -77,13 +78,17 @@ def plot_path(
     names : sequence of str
         The features' names.
     chosen : int, optional
-        The place of the C to mark; by default that of the largest value.
+        The place of the C to mark; by default that of the best value.
+    greater_is_better : bool
+        Whether the best value is the largest; of errors it is the smallest.
     """
     check_plot_file(path)
     import matplotlib
     from matplotlib.figure import Figure
 
-    best = int(np.nanargmax(values)) if chosen is None else chosen
+    best = int(np.nanargmax(values) if greater_is_better else np.nanargmin(values))
+    word = "Best" if chosen in (None, best) else "Chosen"
+    best = best if chosen is None else chosen
     n_features = np.count_nonzero(coefs, axis=1)
     sparse = bool((n_features < coefs.shape[1]).any())
     with matplotlib.rc_context(_STYLE):
@@ -92,7 +97,7 @@ def plot_path(
         above, below, *last = figure.subplots(len(heights), 1, height_ratios=heights)
         above.sharex(below)
         above.tick_params(labelbottom=False)
-        _draw_metric(above, Cs, values, best, metric)
+        _draw_metric(above, Cs, values, best, metric, word)
         _draw_weights(below, Cs, coefs, best, names)
         below.set_xlabel("C, the weight of the loss against the penalty (log scale)")
         for axes in last:
@@ -100,11 +105,10 @@ def plot_path(
         _write(figure, path)
 
 
-def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str) -> None:
+def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str, word: str) -> None:
     axes.semilogx(Cs, values, "o-", base=2, color=COLOURS[0], markersize=3.5, linewidth=1.4)
     axes.plot(Cs[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
     axes.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
-    word = "Best" if best == np.nanargmax(values) else "Chosen"
     axes.set_title(f"{word}: {values[best]:.4f} at C = {_power_of_two(Cs[best])}")
     axes.set_ylabel(f"mean {metric}")
     axes.margins(y=0.1)

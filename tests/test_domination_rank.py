@@ -1,0 +1,219 @@
+"""DominationRank, DominationRankCV and MultiTopicRanker, as users meet them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import reference
+from linrank import (
+    DataError,
+    DominationRank,
+    DominationRankCV,
+    LinearModel,
+    MultiTopicRanker,
+    NothingSelectedWarning,
+    RankSVM,
+    average_precision,
+    domination_error,
+    make_ranking,
+    sparse_path,
+)
+from problems import make_problem_arrays
+
+TINY = {"tol": 1e-9, "max_iter": 5000}
+
+
+@pytest.fixture
+def arrays():
+    return make_problem_arrays("five levels", n=60)
+
+
+def slow_ridge(X, y, qid, C, **options):
+    """The minimum of ½‖w‖² + C·Σ ℓ_i, over listed documents."""
+
+    def objective(w):
+        value, gradient, _ = reference.domination_loss(X @ w, y, qid, **options)
+        return 0.5 * w @ w + C * value, w + C * X.T @ gradient
+
+    start = np.zeros(X.shape[1])
+    return minimize(objective, start, jac=True, options={"gtol": 1e-10}).x
+
+
+@parametrize_with_checks(
+    [DominationRank(10.0), DominationRank(penalty="l2"), DominationRankCV([10.0, 20.0], cv=3)]
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_all_that_a_loss_can_have(arrays):
+    X, y, qid = arrays
+    rng = np.random.default_rng(0)
+    weight, query_weight = rng.random(60) + 0.5, (rng.random(3) + 0.5)[qid]
+    propensity = 0.2 + 0.8 * rng.random(60)
+    ranker = DominationRank(0.5, penalty="l2", margin=0.7, **TINY).fit(
+        X, y, qid, sample_weight=weight, query_weight=query_weight, propensity=propensity
+    )
+    slow = slow_ridge(
+        X, y, qid, 0.5, upper=weight / propensity, lower=weight, query_weight=query_weight,
+        margin=0.7 * y,
+    )  # fmt: skip
+    np.testing.assert_allclose(ranker.coef_, slow, atol=1e-5)
+
+
+def test_own_margins(arrays):
+    X, y, qid = arrays
+    s = np.random.default_rng(0).random(60)
+    ranker = DominationRank(0.5, penalty="l2", **TINY).fit(X, y, qid, margin=s)
+    np.testing.assert_allclose(ranker.coef_, slow_ridge(X, y, qid, 0.5, margin=s), atol=1e-5)
+    with pytest.raises(DataError, match="give one of them"):
+        DominationRank(margin=1.0).fit(X, y, qid, margin=s)
+
+
+def test_binary_levels(arrays):
+    X, y, qid = arrays
+    ranker = DominationRank(0.5, penalty="l2", levels="binary", **TINY).fit(X, y, qid)
+    expected = slow_ridge(X, (y > 0) * 1.0, qid, 0.5)
+    np.testing.assert_allclose(ranker.coef_, expected, atol=1e-5)
+
+
+def test_no_penalty_is_maximum_likelihood(arrays):
+    X, y, qid = arrays
+    ranker = DominationRank(1.0, penalty="none", **TINY).fit(X, y, qid)
+    _, gradient, _ = reference.domination_loss(X @ ranker.coef_, y, qid)
+    np.testing.assert_allclose(X.T @ gradient, 0.0, atol=1e-5)
+
+
+def test_queries_without_a_relevant_document_are_skipped_and_counted(arrays):
+    X, y, qid = arrays
+    y[qid == 1] = 0
+    ranker = DominationRank(penalty="l2", **TINY).fit(X, y, qid)
+    assert ranker.n_empty_queries_ == 1
+    others = qid != 1
+    expected = DominationRank(penalty="l2", **TINY).fit(X[others], y[others], qid[others])
+    np.testing.assert_allclose(ranker.coef_, expected.coef_, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "words"),
+    [
+        ({"margin": -1.0}, {}, "margin is -1.0; expected a finite number ≥ 0"),
+        ({"margin": np.inf}, {}, "margin is inf"),
+        ({}, {"margin": np.ones(59)}, r"margin has shape \(59,\) but X has 60 rows"),
+        ({}, {"margin": np.full(60, np.nan)}, "margin"),
+        ({}, {"sample_weight": np.full(60, -1.0)}, "sample_weight"),
+        ({"levels": "all"}, {}, "levels is 'all'; known choices are 'multi', 'binary'"),
+        ({"penalty": "l3"}, {}, "penalty is 'l3'"),
+        ({"penalty": "l2", "shape": 2.0}, {}, "penalty='l2' has no shape"),
+        ({"penalty": "none", "feature_cost": np.ones(4)}, {}, "penalty='none' has no feature_cost"),
+        ({"penalty": "l2", "solver": "sgd-pairs"}, {}, "is for sums over pairs"),
+    ],
+)
+def test_bad_input_gets_a_sentence(arrays, options, given, words):
+    with pytest.raises(DataError, match=words):
+        DominationRank(**options).fit(*arrays, **given)
+
+
+def test_nothing_to_learn_from(arrays):
+    X, y, qid = arrays
+    with pytest.raises(DataError, match="no pair to learn from"):
+        DominationRank(levels="binary").fit(X, -y, qid)
+
+
+def test_sparse_path_and_smallest_C():
+    data = make_ranking(random_state=0)
+    path, _ = sparse_path(data, "l1", loss="domination", tol=1e-5)
+    assert path.n_features[0] == 1
+    assert path.n_features[-1] > 10
+    with pytest.warns(NothingSelectedWarning, match="smallest C that selects one is"):
+        ranker = DominationRank(0.9 * path.Cs[0]).fit(data.X, data.y, data.qid)
+    assert ranker.zero_weights_ == 1.0
+
+
+def test_cv_chooses_by_an_error(arrays):
+    X, y, qid = arrays
+    Cs = [1e-3, 1e-1, 1.0]
+    valid = make_problem_arrays("five levels", n=60, seed=1)
+    ranker = DominationRankCV(Cs, metric="domination-error", penalty="l2", **TINY)
+    ranker.fit(X, y, qid, valid=valid)
+    errors = [
+        domination_error(valid[1], DominationRank(C, penalty="l2", **TINY).fit(X, y, qid)
+                         .predict(valid[0]), valid[2])
+        for C in Cs
+    ]  # fmt: skip
+    np.testing.assert_allclose(ranker.metric_path_[:, 0], errors)
+    assert Cs[int(np.argmin(errors))] == ranker.C_
+    with pytest.raises(DataError, match="no C to choose"):
+        DominationRankCV(penalty="none").fit(X, y, qid)
+
+
+def test_model_file(arrays, tmp_path):
+    X, y, qid = arrays
+    ranker = DominationRank().fit(X, y, qid)
+    ranker.model_.save(tmp_path / "model.json")
+    loaded = LinearModel.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(loaded.predict(X), ranker.predict(X))
+    assert loaded.settings["loss"] == "domination"
+
+
+# Many topics ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def topics():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((150, 12), density=0.4, rng=rng, format="csr")
+    Y = (X @ rng.standard_normal((12, 5)) > 1.0).astype(float)
+    Y[:, 3] = 0.0
+    return X, Y
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_topics_are_single_fits(topics, n_threads):
+    X, Y = topics
+    many = MultiTopicRanker(DominationRank(2.0), n_threads=n_threads).fit(X, Y)
+    assert many.skipped_topics_.tolist() == [3]
+    scores = many.predict(X)
+    for t in (0, 1, 2, 4):
+        single = DominationRank(2.0).fit(X, Y[:, t])
+        np.testing.assert_allclose(scores[:, t], single.predict(X), atol=1e-12)
+    assert not scores[:, 3].any()
+    assert many.coef_.shape == (5, 12)
+    weights = many.coef_.toarray()[[0, 1, 2, 4]]
+    assert many.zero_weights_ == pytest.approx(np.mean(weights == 0))
+    precisions = [average_precision(Y[:, t], scores[:, t]) for t in (0, 1, 2, 4)]
+    assert many.score(X, Y) == pytest.approx(np.mean(precisions))
+
+
+def test_topics_take_sparse_labels_and_any_ranker(topics):
+    X, Y = topics
+    one = MultiTopicRanker(RankSVM(0.1)).fit(X, sparse.csr_array(Y))
+    other = MultiTopicRanker(RankSVM(0.1)).fit(X.toarray(), Y)
+    np.testing.assert_allclose(one.coef_.toarray(), other.coef_.toarray(), atol=1e-9)
+    found = one.evaluate(X, sparse.csr_array(Y), ["p@10", "domination-error"])
+    assert list(found) == ["p@10", "domination-error"]
+
+
+def test_topics_choose_C_on_held_out_documents(topics):
+    X, Y = topics
+    template = DominationRankCV([0.01, 1.0], metric="map")
+    many = MultiTopicRanker(template).fit(X[:100], Y[:100], valid=(X[100:], Y[100:]))
+    single = DominationRankCV([0.01, 1.0], metric="map").fit(
+        X[:100], Y[:100, 0], np.zeros(100), valid=(X[100:], Y[100:, 0], np.zeros(50))
+    )
+    assert many.rankers_[0].C_ == single.C_
+    np.testing.assert_array_equal(many.coef_[[0]].toarray()[0], single.coef_)
+
+
+def test_topics_of_the_wrong_shape(topics):
+    X, Y = topics
+    with pytest.raises(DataError, match="Y has shape"):
+        MultiTopicRanker().fit(X, Y[:, 0])
+    with pytest.raises(DataError, match="for each of the 150 documents"):
+        MultiTopicRanker().fit(X, Y[:-1])
+    with pytest.raises(DataError, match="Y has 4 topics; fitted were 5"):
+        MultiTopicRanker().fit(X, Y).score(X, Y[:, :4])
