@@ -63,6 +63,27 @@ def test_equals_the_sum_over_documents(kind, weighted, margin):
     assert engine.n_pairs == np.count_nonzero(reference.pair_weights(pairs, weight, query_weight))
 
 
+@pytest.mark.parametrize("form", ["dense64", "csr64"])
+@pytest.mark.parametrize("features", [None, [3, 0], [1]])
+def test_the_hessian_by_level(form, features, monkeypatch):
+    """With ten documents per level and with one, it is made in two ways."""
+    rng = np.random.default_rng(0)
+    X, _, _ = make_problem_arrays("two levels", n=200)
+    y, qid = rng.integers(0, 3, 200).astype(float), rng.integers(0, 4, 200)
+    weight, s = rng.integers(0, 3, 200).astype(float), rng.standard_normal(200)
+    data = RankingData(as_form(X, form), y, qid, sample_weight=weight, margin=s)
+    chosen = None if features is None else np.array(features)
+    w = rng.standard_normal(4)
+    found = []
+    for few in (8, 10**6):
+        monkeypatch.setattr(threads, "FEW", few)
+        engine = ThreadEngine(data, LOSS, n_threads=2)
+        engine.value_grad(w)
+        assert engine._levels_are_few == (few == 8)
+        found.append(engine.hessian(None, chosen))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0, 1e4])
 @pytest.mark.parametrize("kind", ["two levels", "five levels", "all distinct"])
 def test_no_scale_of_scores_loses_the_answer(scale, kind):

@@ -37,12 +37,14 @@ from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..losses import Loss, curve_query, gaps_query, linearize_query
+from .by_level import hessian_by_level
 
 Vector = NDArray[np.float64]
 
 BLOCK_BYTES = 2**19  #: rows of X handled at a time: about a core's second-level cache
 SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads
 LARGE_QUERY = 2**16  #: documents of a query whose sorting is shared among threads
+FEW = 8  #: documents per level, from which on the Hessian is made by level
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
 
 
@@ -167,6 +169,8 @@ class ThreadEngine:
         """
         queries = self._sample(n_rows)
         features = np.arange(self.n_features) if features is None else features
+        if self._levels_are_few and len(queries) == self.data.n_queries - self.n_empty_queries:
+            return hessian_by_level(self.data.X, self._plan, self._state, features, self.n_threads)
         place = np.full(self.n_features, -1)
         place[features] = np.arange(len(features))
         starts = np.concatenate([[0], np.cumsum(np.diff(self.data.query_ptr)[queries])])
@@ -181,6 +185,11 @@ class ThreadEngine:
             sampled = mass[queries].sum()
             total *= mass.sum() / sampled if sampled > 0 else 1.0
         return total
+
+    @property
+    def _levels_are_few(self) -> bool:
+        """Whether the Hessian is a diagonal and a few vectors, in the scores."""
+        return not self.loss.pairwise and FEW * int(self._plan.query_nodes[-1]) <= self.data.n_docs
 
     def hessian_diagonal(self) -> Vector:
         """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j.

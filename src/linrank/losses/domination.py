@@ -286,3 +286,49 @@ def curve_domination(plan, state, hinges, q, v, out, scratch):  # type: ignore[n
             back = state.share[first + i] * (state.pull[g] * (v[i] - centre) - pull)
             out[i] = query_weight * (out[i] + back)
         pull = scratch.sums[g - g0] + state.decay[g] * pull
+
+
+# The Hessian in parts ---------------------------------------------------------------------------
+
+
+class CurvatureParts(NamedTuple):
+    """The Hessian in the scores, ``diag(diagonal) − Σ_g (τ_g b b' + b c' + c b')`` over levels g.
+
+    b = b_g holds w_j e^{z_j − top} of all documents below level g: ``share`` summed upward with
+    the ``decay`` of each level. c = c_g holds ``cross`` = u_i t_i p_i of level g, and
+    ``square`` = τ_g = Σ u_i t_i². ``group`` is the level of a document among all, or −1.
+    """
+
+    diagonal: Vector
+    group: NDArray[np.int64]
+    share: Vector
+    cross: Vector
+    square: Vector
+
+
+def curvature_parts(plan: DominationPlan, state: DominationState) -> CurvatureParts:
+    """The Hessian at the scores last linearised, as a diagonal and two vectors per level."""
+    n_docs = len(state.curvature)
+    parts = CurvatureParts(
+        np.zeros(n_docs), np.full(n_docs, -1), np.zeros(n_docs), np.zeros(n_docs),
+        np.zeros(len(state.total)),
+    )  # fmt: skip
+    _take_apart(plan, state, parts)
+    return parts
+
+
+@njit
+def _take_apart(plan, state, parts):  # type: ignore[no-untyped-def]
+    for q in range(len(plan.query_nodes) - 1):
+        first, weight = plan.query_ptr[q], plan.query_weight[q]
+        for g in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
+            for position in range(plan.group_ptr[g], plan.group_ptr[g + 1]):
+                i = first + plan.docs[position]
+                parts.group[i] = g
+                parts.share[i] = state.share[i]
+                parts.diagonal[i] = weight * state.share[i] * state.pull[g]
+                if g > plan.query_nodes[q]:
+                    own = weight * (plan.upper[i] if len(plan.upper) > 0 else 1.0)
+                    parts.cross[i] = own * state.slack[i] * state.chance[i]
+                    parts.diagonal[i] += parts.cross[i] * state.total[g]
+                    parts.square[g] += own * state.slack[i] ** 2

@@ -1,0 +1,119 @@
+"""The Hessian of the domination loss as a matrix, without a product for each feature.
+
+In the scores it is a diagonal less two vectors per level (`linrank.losses.domination`). So X'MX is
+X'DX, for sparse X at the cost of the entries that meet in a row, less products of the vectors'
+sums over X.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._jit import njit
+from .._rows import CSR, copy_columns, kernel_matrix, row_ranges
+from .._threads import blas_threads, run
+from ..losses.domination import DominationPlan, DominationState, curvature_parts
+
+Vector = NDArray[np.float64]
+
+BLOCK_ROWS = 1024  #: of a dense X that are multiplied out at a time
+
+
+def hessian_by_level(
+    X: Any,
+    plan: DominationPlan,
+    state: DominationState,
+    features: NDArray[np.int64],
+    n_threads: int,
+) -> Vector:
+    """``X'MX`` in some features, M at the scores last linearised."""
+    parts = curvature_parts(plan, state)
+    place = np.full(X.shape[1], -1)
+    place[features] = np.arange(len(features))
+    shape = len(state.total), len(features)
+    matrix, b, c = kernel_matrix(X), np.zeros(shape), np.zeros(shape)
+    H = gram(X, parts.diagonal, (features, place), n_threads)
+    tasks = [
+        (matrix, parts.group, weight, (features, place), sums)
+        for weight, sums in ((parts.share, b), (parts.cross, c))
+    ]
+    run(_sum_csr if isinstance(matrix, CSR) else _sum_dense, tasks, n_threads)
+    _sum_upward(plan.query_nodes, state.decay, b)
+    mixed = b.T @ (0.5 * parts.square[:, None] * b + c)
+    return H - mixed - mixed.T
+
+
+def gram(X: Any, weight: Vector, chosen: Any, n_threads: int) -> Vector:
+    """``X' diag(weight) X`` in the chosen features (as for `copy_columns`); weights are ≥ 0."""
+    ranges = row_ranges(X, n_threads)
+    tasks = [(kernel_matrix(X), a, b, weight, chosen) for a, b in ranges]
+    with blas_threads(1):  # each of our threads multiplies its own rows
+        return np.sum(run(_gram_of_rows, tasks, n_threads), axis=0)
+
+
+def _gram_of_rows(X: Any, first: int, last: int, weight: Vector, chosen: Any) -> Vector:
+    n = len(chosen[0])
+    H = np.zeros((n, n))
+    if isinstance(X, CSR):
+        _gram_csr(X, first, last, weight, chosen[1], np.empty(n, np.int64), np.empty(n), H)
+        return H + np.triu(H, 1).T
+    columns = np.empty((n, BLOCK_ROWS))
+    for a in range(first, last, BLOCK_ROWS):
+        b = min(a + BLOCK_ROWS, last)
+        copy_columns(X, a, b, chosen, columns)
+        scaled = columns[:, : b - a] * np.sqrt(weight[a:b])
+        H += scaled @ scaled.T
+    return H
+
+
+@njit
+def _gram_csr(X, first, last, weight, place, at, values, H):  # type: ignore[no-untyped-def]
+    """Add the product of every two entries of a row to the upper triangle."""
+    for i in range(first, last):
+        n = 0
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            k = place[X.indices[e]]
+            if k >= 0:
+                at[n], values[n] = k, X.data[e]
+                n += 1
+        for r in range(n):
+            factor, k = weight[i] * values[r], at[r]
+            for s in range(r, n):
+                H[min(k, at[s]), max(k, at[s])] += factor * values[s]
+
+
+@njit
+def _sum_dense(X, group, weight, chosen, sums):  # type: ignore[no-untyped-def]
+    """``sums[g] += Σ weight_i x_i`` over the documents of each group, in the chosen features."""
+    features, _ = chosen
+    for i in range(len(group)):
+        if group[i] >= 0:
+            for k in range(len(features)):
+                sums[group[i], k] += weight[i] * X[i, features[k]]
+
+
+@njit
+def _sum_csr(X, group, weight, chosen, sums):  # type: ignore[no-untyped-def]
+    """`_sum_dense` for CSR rows."""
+    _, place = chosen
+    for i in range(len(group)):
+        if group[i] >= 0:
+            for e in range(X.indptr[i], X.indptr[i + 1]):
+                k = place[X.indices[e]]
+                if k >= 0:
+                    sums[group[i], k] += weight[i] * X.data[e]
+
+
+@njit
+def _sum_upward(query_nodes, decay, sums):  # type: ignore[no-untyped-def]
+    """From sums of levels to those of all levels below: S_{g+1} = decay_g·S_g + sum_g."""
+    for q in range(len(query_nodes) - 1):
+        below = np.zeros(sums.shape[1])
+        for g in range(query_nodes[q], query_nodes[q + 1]):
+            for k in range(sums.shape[1]):
+                own = sums[g, k]
+                sums[g, k] = below[k]
+                below[k] = decay[g] * below[k] + own
