@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
 CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
 
-.PHONY: demo test bench bench-pairwise bench-sparse lint clean
+.PHONY: demo test bench bench-pairwise bench-sparse bench-domination lint clean
 
 demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
 	$(BIN)/linrank demo --dir demo
@@ -28,6 +28,9 @@ bench-pairwise: .venv/bench.stamp  ## ways of counting, and other tools on the s
 
 bench-sparse: .venv/test.stamp  ## sparse rankers; LINRANK_DATA names the LETOR 4.0 folders
 	$(CACHE) $(BIN)/python -m benchmarks.sparse
+
+bench-domination: .venv/test.stamp  ## Domination Rank; LINRANK_DATA as for bench-sparse
+	$(CACHE) $(BIN)/python -m benchmarks.domination
 
 clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from linrank import RankSVM
 from linrank.engines.threads import LARGE_QUERY
 
-from .pairwise_tools import (
+from .tools import (
     Options,
     Section,
     draw,

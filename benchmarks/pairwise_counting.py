@@ -17,7 +17,7 @@ from linrank.problem import Problem
 from linrank.solvers import Status, make_solver
 
 from .foundation import interleaved, read_rows
-from .pairwise_tools import (
+from .tools import (
     Options,
     Section,
     draw,

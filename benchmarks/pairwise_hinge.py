@@ -18,7 +18,7 @@ from linrank.losses.pairwise import HINGE
 from linrank.path import make_problem
 from linrank.solvers import make_solver
 
-from .pairwise_tools import (
+from .tools import (
     Options,
     Section,
     draw,

@@ -15,7 +15,7 @@ import numpy as np
 from linrank import RankSVM, make_ranking
 from linrank.path import make_problem
 
-from .pairwise_tools import (
+from .tools import (
     Options,
     Section,
     draw,

@@ -29,7 +29,7 @@ from linrank.problem import SparseProblem
 from linrank.solvers import FISTA, ProximalNewton
 
 from .foundation import machine
-from .pairwise_tools import Section, markdown, show_seconds, stop_after
+from .tools import Section, markdown, show_seconds, stop_after
 
 N_FEATURES = 46
 #: Laporte et al. 2014, tables IV to VI: the sparsity ratio, and the best method's MAP and NDCG@10.

@@ -217,3 +217,5 @@ def test_topics_of_the_wrong_shape(topics):
         MultiTopicRanker().fit(X, Y[:-1])
     with pytest.raises(DataError, match="Y has 4 topics; fitted were 5"):
         MultiTopicRanker().fit(X, Y).score(X, Y[:, :4])
+    with pytest.raises(DataError, match="topic 1: C cannot be chosen by map"):
+        MultiTopicRanker(DominationRankCV(metric="map")).fit(X, Y, valid=(X, Y * [1, 0, 1, 1, 1]))

@@ -102,7 +102,10 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
             y_valid = _column(held_out[1], topic)
             more["valid"] = held_out[0], y_valid, np.zeros(len(y_valid))
             more["qid"] = np.zeros(len(y))
-        return ranker.fit(X, y, **more)
+        try:
+            return ranker.fit(X, y, **more)
+        except DataError as error:
+            raise DataError(f"topic {topic}: {error}") from None
 
     def predict(self, X: Any) -> Vector:
         """Score documents for all topics.

@@ -1,20 +1,26 @@
-"""What the sections of `benchmarks.pairwise` share: records, clocks, processes, plots."""
+"""What benchmarks share: records, clocks, processes, plots, and the command line."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 
+from linrank._threads import resolve_threads
 from linrank.report.plots import COLOURS
 from linrank.solvers import Step
+
+from .foundation import RESULTS, machine
 
 STYLE = {
     "font.size": 9.0,
@@ -190,3 +196,51 @@ def draw(path: Path, draws: list[Callable[[Any], None]], width: float = 4.6) -> 
             function(axes)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+# The command line ------------------------------------------------------------------------------
+
+Sections = dict[str, Callable[[Options], Section]]
+
+
+def run_sections(
+    doc: str, file: str, sections: Sections, rivals: dict[str, str] | None = None
+) -> None:
+    """Run the sections that the command line names, or all of them.
+
+    Tables and numbers go to ``file.md`` and ``file.json``, beside those of sections run before.
+    `rivals` are the distributions of other tools that sections compare with.
+    """
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(sections))
+    parser.add_argument("--quick", action="store_true", help="tiny data, to try the program")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: benchmarks/results")
+    parser.add_argument("--threads", type=int, default=resolve_threads())
+    arguments = parser.parse_args()
+    for name in arguments.sections:
+        if name not in sections:
+            parser.error(f"section is {name!r}; known sections are {', '.join(sections)}")
+    out = arguments.out or (RESULTS / "quick" if arguments.quick else RESULTS)
+    options = Options(arguments.threads, arguments.quick, out)
+    for name in arguments.sections or sections:
+        print(f"{name} …", flush=True)
+        section = sections[name](options)
+        rival = (rivals or {}).get(name)
+        section.machine = machine(options.threads)
+        section.machine += "" if rival is None else f", {rival} {version(rival)}"
+        section.quick = options.quick
+        _keep(section, out / file, sections)
+        print("\n" + markdown(section.as_dict()), flush=True)
+
+
+def _keep(section: Section, file: Path, order: Sections) -> None:
+    """Put a section's numbers beside those of the others, and write all tables anew."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    numbers = file.with_suffix(".json")
+    kept: dict[str, Any] = json.loads(numbers.read_text()) if numbers.exists() else {}
+    kept[section.name] = section.as_dict()
+    numbers.write_text(
+        json.dumps(kept, indent=1, allow_nan=False, default=lambda value: value.item())
+    )
+    texts = [markdown(kept[name]) for name in order if name in kept]
+    file.with_suffix(".md").write_text("\n".join(texts))
