@@ -20,7 +20,8 @@ from commandline import error_of
 from linrank import DataError, LinearModel, QueryKFold, evaluate, make_ranking, ndcg, read_letor
 from linrank.baselines import PAMIR, AdaRank, RankBoost, StumpModel
 from linrank.baselines.adarank import Performance
-from linrank.baselines.rankboost import PairWeights, Stumps, choose_thresholds
+from linrank.baselines.rankboost import PairWeights
+from linrank.baselines.stumps import Stumps, choose_thresholds
 from linrank.data.ranking import RankingData
 from linrank.errors import FileFormatError
 from linrank.metrics import parse_metric
@@ -536,7 +537,7 @@ def test_stumps_are_scored_in_blocks(monkeypatch):
     X = np.random.default_rng(0).standard_normal((23, 5))
     stumps = Stumps(np.array([4, 1, 4]), np.array([0.1, -0.2, -1.0]), np.array([1.0, 0.5, -2.0]))
     expected = 1.0 * (X[:, 4] > 0.1) + 0.5 * (X[:, 1] > -0.2) - 2.0 * (X[:, 4] > -1.0)
-    monkeypatch.setattr(rankboost, "BLOCK", 7)
+    monkeypatch.setattr(stumps_module, "BLOCK", 7)
     for form in ("dense64", "csr64"):
         np.testing.assert_array_equal(StumpModel(stumps, 5).predict(as_form(X, form)), expected)
 

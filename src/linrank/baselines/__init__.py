@@ -16,7 +16,8 @@ from .fsm_rank import FSMRank
 from .gas import GAS
 from .lambdamart import LambdaMARTRanker
 from .pamir import PAMIR
-from .rankboost import RankBoost, StumpModel
+from .rankboost import RankBoost
+from .stumps import StumpModel
 from .svr import LinearSVRRanker
 
 __all__ = [

@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..estimators.base import LinearRanker, Vector
 from ..metrics import Metric, evaluate, parse_metric
 from ..model import LinearModel
-from .rankboost import LARGEST_R, SAME, check_count, checked_rows
+from .base import LARGEST_R, SAME, check_count, checked_rows
 
 BLOCK = 64  #: features that are measured at a time
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from .._threads import resolve_threads
-from ..data.ranking import Matrix, RankingData, check_finite, group_by_query
-from ..estimators.base import Ranker, Vector, library_matrix
+from ..data.ranking import Matrix, RankingData, check_finite, check_matrix, group_by_query
+from ..errors import DataError
+from ..estimators.base import DTYPES, Ranker, Vector, library_matrix
+
+SAME = 1e-12  #: weak rankers whose worths differ by less are equal but for rounding
+LARGEST_R = 1.0 - 1e-10  #: one that puts everything right would get an infinite weight
 
 
 def pointwise_data(ranker: Ranker, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingData:
@@ -82,3 +87,29 @@ class TreeRanker(Ranker):
 def _openmp_threads(n_threads: int) -> Any:
     """Hold OpenMP, whose threads have no argument of their own, to that many."""
     return ThreadpoolController().limit(limits=n_threads, user_api="openmp")
+
+
+def check_count(name: str, value: Any) -> int:
+    """Refuse what is not a whole number of at least 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise DataError(f"{name} is {value!r}; expected a whole number of at least 1")
+    return int(value)
+
+
+def checked_rows(ranker: Ranker, X: Any) -> Matrix:
+    """What a fitted ranker is to score, checked."""
+    check_is_fitted(ranker)
+    X = validate_data(
+        ranker, X, reset=False, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False
+    )
+    X = check_matrix(X)
+    check_finite(X, None)
+    return X
+
+
+def no_pair(data: RankingData) -> DataError:
+    """The error for data that say nothing."""
+    return DataError(
+        "there is no pair to learn from: within every query all labels are equal "
+        f"({data.n_queries} queries, {data.n_docs} documents)"
+    )

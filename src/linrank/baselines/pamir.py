@@ -19,7 +19,7 @@ from ..estimators.base import LinearRanker
 from ..estimators.ranksvm import _as_seed
 from ..model import LinearModel
 from ..penalties.base import check_parameter
-from .rankboost import check_count, no_pair
+from .base import check_count, no_pair
 
 CHUNK = 2**16  #: steps between two looks at Ctrl-C
 

@@ -1,0 +1,301 @@
+"""Thresholds of single features: values in numbered bins, the best one, and models of many."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .._files import atomic_write
+from .._jit import by_type, njit
+from .._rows import copy_columns, kernel_matrix
+from .._version import __version__
+from ..data.ranking import Matrix, check_finite, check_matrix
+from ..errors import DataError, FileFormatError
+from ..estimators.base import Vector
+from ..model import _names, _numbers, _plain
+from .base import SAME
+
+FORMAT = "linrank-stumps"
+VERSION = 1
+
+BLOCK = 2**12  #: documents that are scored at a time
+
+
+class Stumps(NamedTuple):
+    """``H(x) = Σ_t alpha_t·[x_f > threshold_t]`` with f = feature_t."""
+
+    feature: NDArray[np.int64]
+    threshold: Vector
+    alpha: Vector
+
+
+class DenseBins(NamedTuple):
+    """``codes[f, i]``: how many thresholds of feature f are below its value in document i."""
+
+    codes: NDArray[Any]
+    n_bins: NDArray[np.int64]
+
+
+class SparseBins(NamedTuple):
+    """The same for the entries of a sparse matrix, feature by feature; `zero` is the code of 0."""
+
+    ptr: NDArray[np.int64]
+    docs: NDArray[np.int32]
+    codes: NDArray[Any]
+    zero: NDArray[np.int64]
+    n_bins: NDArray[np.int64]
+
+
+def number_values(
+    X: Matrix, rows: NDArray[np.int64], weight: Vector, n_thresholds: int | None
+) -> tuple[DenseBins | SparseBins, list[Vector]]:
+    """Choose the thresholds of each feature, and number its values in the given rows by them."""
+    is_sparse = sparse.issparse(X)
+    few = n_thresholds is not None and n_thresholds < 2**8
+    dtype = np.uint8 if few else np.uint32
+    thresholds: list[Vector] = []
+    if is_sparse:
+        X = sparse.csc_array(X[rows])
+        codes = np.empty(X.nnz, dtype)
+        for f in range(X.shape[1]):
+            own = slice(X.indptr[f], X.indptr[f + 1])
+            mass = weight[X.indices[own]]
+            values, rest = X.data[own].astype(np.float64), weight.sum() - mass.sum()
+            if len(values) < len(rows):
+                values, mass = np.append(values, 0.0), np.append(mass, rest)
+            thresholds.append(choose_thresholds(values, mass, n_thresholds))
+            codes[own] = np.searchsorted(thresholds[f], X.data[own])
+        n_bins = np.array([len(t) + 1 for t in thresholds])
+        zero = np.array([np.searchsorted(t, 0.0) for t in thresholds])
+        ptr, docs = X.indptr.astype(np.int64), X.indices.astype(np.int32)
+        return SparseBins(ptr, docs, codes, zero, n_bins), thresholds
+    codes = np.empty((X.shape[1], len(rows)), dtype)
+    for f in range(X.shape[1]):
+        values = X[rows, f].astype(np.float64)
+        thresholds.append(choose_thresholds(values, weight, n_thresholds))
+        codes[f] = np.searchsorted(thresholds[f], values)
+    return DenseBins(codes, np.array([len(t) + 1 for t in thresholds])), thresholds
+
+
+def choose_thresholds(values: Vector, mass: Vector, n: int | None) -> Vector:
+    """All distinct values but the largest, or n quantiles of the values with these masses.
+
+    Examples
+    --------
+    >>> choose_thresholds(np.array([3.0, 1.0, 2.0, 1.0]), np.ones(4), None)
+    array([1., 2.])
+    >>> choose_thresholds(np.arange(100.0), np.ones(100), 3)
+    array([24., 49., 74.])
+    """
+    levels, inverse = np.unique(values, return_inverse=True)
+    if n is None or len(levels) - 1 <= n:
+        return levels[:-1]
+    upto = np.cumsum(np.bincount(inverse, mass))
+    picked = np.unique(np.searchsorted(upto, upto[-1] * np.arange(1, n + 1) / (n + 1)))
+    return levels[picked[picked < len(levels) - 1]]
+
+
+def _fill_dense(bins, f, potential, sums):  # type: ignore[no-untyped-def]
+    codes = bins.codes[f]
+    for i in range(len(codes)):
+        sums[codes[i]] += potential[i]
+
+
+def _fill_sparse(bins, f, potential, sums):  # type: ignore[no-untyped-def]
+    # All potentials add up to 0: what the entries do not have is at 0.
+    total = 0.0
+    for e in range(bins.ptr[f], bins.ptr[f + 1]):
+        value = potential[bins.docs[e]]
+        sums[bins.codes[e]] += value
+        total += value
+    sums[bins.zero[f]] -= total
+
+
+def _add_dense(bins, f, k, alpha, scores):  # type: ignore[no-untyped-def]
+    codes = bins.codes[f]
+    for i in range(len(codes)):
+        if codes[i] > k:
+            scores[i] += alpha
+
+
+def _add_sparse(bins, f, k, alpha, scores):  # type: ignore[no-untyped-def]
+    # Relative to documents without an entry: a constant does not matter to pairs.
+    base = bins.zero[f] > k
+    for e in range(bins.ptr[f], bins.ptr[f + 1]):
+        above = bins.codes[e] > k
+        if above != base:
+            scores[bins.docs[e]] += alpha if above else -alpha
+
+
+_fill = by_type(
+    0, {DenseBins: njit(_fill_dense, inner=True), SparseBins: njit(_fill_sparse, inner=True)}
+)
+_add = by_type(
+    0, {DenseBins: njit(_add_dense, inner=True), SparseBins: njit(_add_sparse, inner=True)}
+)
+
+
+@njit
+def best_stump(bins, potential):  # type: ignore[no-untyped-def]
+    """The feature, the number of the threshold and r of the stump with the largest |r|.
+
+    The feature is −1 where no stump has an r that is not 0.
+    """
+    buffer = np.empty(bins.n_bins.max())
+    feature, threshold, best = -1, 0, 0.0
+    for f in range(len(bins.n_bins)):
+        sums = buffer[: bins.n_bins[f]]
+        sums[:] = 0.0
+        _fill(bins, f, potential, sums)
+        r = 0.0
+        for k in range(len(sums) - 1, 0, -1):
+            r += sums[k]
+            if abs(r) > abs(best) + SAME:
+                feature, threshold, best = f, k - 1, r
+    return feature, threshold, best
+
+
+@njit
+def add_stump(bins, f, k, alpha, scores):  # type: ignore[no-untyped-def]
+    """Add alpha to the scores of the documents whose value is above threshold k of feature f."""
+    _add(bins, f, k, alpha, scores)
+
+
+# The model ------------------------------------------------------------------------------------
+
+
+class StumpModel:
+    """A score ``Σ_t alpha_t·[x_f > threshold_t]``, with the names of its features; JSON on disk.
+
+    Parameters
+    ----------
+    stumps : Stumps
+    n_features : int
+    feature_names : sequence of str, optional
+    settings : mapping
+        The parameters of the training.
+    training : mapping
+        How the training went.
+
+    Examples
+    --------
+    >>> stumps = Stumps(np.array([0, 1]), np.array([0.5, 2.0]), np.array([1.0, -0.25]))
+    >>> StumpModel(stumps, n_features=2).predict([[1.0, 1.0], [1.0, 3.0], [0.5, 3.0]]).tolist()
+    [1.0, 0.75, -0.25]
+    """
+
+    def __init__(
+        self,
+        stumps: Stumps,
+        n_features: int,
+        *,
+        feature_names: Sequence[str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        feature = np.array(stumps.feature, np.int64)
+        threshold, alpha = (np.array(x, np.float64) for x in (stumps.threshold, stumps.alpha))
+        if not feature.shape == threshold.shape == alpha.shape == (feature.size,):
+            raise DataError("features, thresholds and alphas must be vectors of one length")
+        if feature.size and not 0 <= feature.min() <= feature.max() < n_features:
+            raise DataError(f"a feature of a stump is none of 0, …, {n_features - 1}")
+        if not np.isfinite([threshold, alpha]).all():
+            raise DataError("thresholds and alphas must be finite numbers")
+        if feature_names is not None and len(feature_names) != n_features:
+            raise DataError(f"feature_names has {len(feature_names)} entries for {n_features}")
+        self.stumps = Stumps(feature, threshold, alpha)
+        self.n_features = n_features
+        self.feature_names = None if feature_names is None else [str(n) for n in feature_names]
+        self.settings = dict(settings or {})
+        self.training = dict(training or {})
+
+    def predict(self, X: Any) -> Vector:
+        """Score documents; higher is better."""
+        X = check_matrix(X)
+        if X.shape[1] != self.n_features:
+            raise DataError(f"X has shape {X.shape} but the model has {self.n_features} features")
+        check_finite(X, None)
+        return self._scores(X)
+
+    def _scores(self, X: Matrix) -> Vector:
+        scores = np.zeros(X.shape[0])
+        for first in range(0, X.shape[0], BLOCK):
+            block = scores[first : first + BLOCK]
+            for values, theta, alpha in self._walk(X, first, first + len(block)):
+                block += alpha * (values > theta)
+        return scores
+
+    def _staged(self, X: Matrix) -> Iterator[Vector]:
+        scores = np.zeros(X.shape[0])
+        for values, theta, alpha in self._walk(X, 0, X.shape[0]):
+            scores = scores + alpha * (values > theta)
+            yield scores
+
+    def _walk(self, X: Matrix, first: int, last: int) -> Iterator[tuple[Vector, float, float]]:
+        """The values of some documents that each stump looks at, its threshold and its weight."""
+        used, column = np.unique(self.stumps.feature, return_inverse=True)
+        place = np.full(self.n_features, -1)
+        place[used] = np.arange(len(used))
+        values = np.zeros((len(used), last - first))
+        copy_columns(kernel_matrix(X), first, last, (used, place), values)
+        for t, k in enumerate(column):
+            yield values[k], self.stumps.threshold[t], self.stumps.alpha[t]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON; an existing file is replaced only when all is written."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "linrank": __version__,
+            "n_features": self.n_features,
+            "feature_names": self.feature_names,
+            "settings": _plain(self.settings),
+            "training": _plain(self.training),
+            "features": self.stumps.feature.tolist(),
+            "thresholds": self.stumps.threshold.tolist(),
+            "alphas": self.stumps.alpha.tolist(),
+        }
+        with atomic_write(path, "w") as file:
+            json.dump(content, file, indent=1, allow_nan=False)
+            file.write("\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> StumpModel:
+        """Read a model; nothing in the file is executed."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
+        except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
+            raise FileFormatError(f"{path}: not a model of stumps, or damaged: {error}") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise FileFormatError(f"{path}: not a model of stumps (no format {FORMAT!r} in it)")
+        if content.get("version") != VERSION:
+            raise FileFormatError(
+                f"{path}: file version {content.get('version')!r}, written by linrank "
+                f"{content.get('linrank', 'unknown')}; this one ({__version__}) reads {VERSION}"
+            )
+        try:
+            feature, threshold, alpha = (
+                _numbers(content[name]) for name in ("features", "thresholds", "alphas")
+            )
+            if not all(type(f) is int for f in (*feature, content["n_features"])):
+                raise DataError("features and n_features must be whole numbers")
+            return cls(
+                Stumps(np.array(feature, np.int64), np.array(threshold), np.array(alpha)),
+                content["n_features"],
+                feature_names=_names(content["feature_names"]),
+                settings=content["settings"],
+                training=content["training"],
+            )
+        except KeyError as error:
+            raise FileFormatError(f"{path}: damaged: {error} is missing") from None
+        except (DataError, OverflowError, TypeError, ValueError) as error:
+            raise FileFormatError(f"{path}: damaged: {error}") from None
