@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import linrank.baselines.pamir as pamir
 import linrank.baselines.rankboost as rankboost
+import linrank.baselines.stumps as stumps_module
 from commandline import error_of
 from linrank import DataError, LinearModel, QueryKFold, evaluate, make_ranking, ndcg, read_letor
 from linrank.baselines import PAMIR, AdaRank, RankBoost, StumpModel

@@ -9,6 +9,7 @@ from ..losses import Loss
 from ..losses.pairwise import SQUARED_HINGE
 from ..penalties import Penalty
 from .base import Callback, Solver
+from .coordinate_descent import CoordinateDescent
 from .cutting_planes import CuttingPlanes
 from .fista import FISTA
 from .lbfgs import LBFGS
@@ -35,6 +36,8 @@ SPARSE_SOLVERS: dict[str, type[SparseSolver]] = {
     "reweighted": Reweighted,
     "fista": FISTA,
 }
+#: For either kind of penalty, but no sums over pairs.
+DOMINATION_SOLVERS: dict[str, type[CoordinateDescent]] = {"coordinate-descent": CoordinateDescent}
 SMOOTH_ONLY = (Newton, Tron, LBFGS)
 PAIRS_ONLY = (CuttingPlanes, PairSGD, QuerySGD)
 STOCHASTIC = (PairSGD, QuerySGD)
@@ -56,7 +59,10 @@ def make_solver(
     which has no second derivative, it is `Smoothing`. With a penalty it is `ProximalNewton`, or
     where that is not convex `Reweighted`. `seed` is for stochastic solvers.
     """
-    choice("solver", name, ["auto", *SOLVERS, *SPARSE_SOLVERS])
+    choice("solver", name, ["auto", *SOLVERS, *SPARSE_SOLVERS, *DOMINATION_SOLVERS])
+    if name in DOMINATION_SOLVERS:
+        DOMINATION_SOLVERS[name].check(loss, penalty)
+        return DOMINATION_SOLVERS[name](**options)
     if penalty is not None:
         return _make_sparse_solver(name, loss, penalty, **options)
     if name in SPARSE_SOLVERS:
@@ -114,11 +120,13 @@ def _make_sparse_solver(name: str, loss: Loss, penalty: Penalty, **options: Any)
 
 
 __all__ = [
+    "DOMINATION_SOLVERS",
     "FISTA",
     "LBFGS",
     "SOLVERS",
     "SPARSE_SOLVERS",
     "Callback",
+    "CoordinateDescent",
     "CuttingPlanes",
     "Newton",
     "PairSGD",

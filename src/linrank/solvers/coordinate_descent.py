@@ -1,0 +1,133 @@
+"""Coordinate descent: the domination loss, one feature at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..engines.coordinates import CoordinateEngine, Rule
+from ..errors import DataError
+from ..losses import Loss
+from ..penalties import ElasticNet, Penalty
+from .base import Iterate, Solver
+from .result import Status
+from .sparse import SparseSolver
+
+GROWTH = 1.5  #: what η is multiplied by after a sweep that lowers the objective
+BACK = 16.0  #: what it is divided by after one that does not
+ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
+
+
+@dataclass
+class CoordinateDescent(SparseSolver):
+    """``w_r ← argmin_v g_r v + ½(β_r/η)(v − w_r)² + Ω_r(v)`` for each feature r in turn.
+
+    Domination Rank (Stevens, Bengio & Singer 2015, fig. 1.1 and §1.4). Here g_r is the derivative
+    of C times the loss, and β_r = C·m·max_j x_jr², summed over the queries, is never below the
+    second one (eq. 1.3): with η = 1 no step raises the objective. Ω is ½‖w‖², l1 with any weights
+    (lemmas 1 and 2), 0 among them, or the elastic net. It takes a `Problem` or a `SparseProblem`
+    with a domination loss, and stops on the rule of `Solver` or of `SparseSolver`.
+
+    An iteration is a sweep over all features: O(entries of X), where the weights that move cost
+    several times what the others do, and an evaluation of the objective
+    (see `linrank.engines.coordinates`).
+
+    Parameters
+    ----------
+    relax : bool
+        Whether steps may be longer (Roweis & Salakhutdinov 2003, whom the paper cites for its
+        bound): η grows by half after every sweep, and a sweep that does not lower the objective
+        is undone. They go back to η = 1 then; an η of a sixteenth was found to be faster. False
+        is the paper's algorithm, η = 1. β is far above the curvature for features that few
+        documents have: on text-like data, 50,000 × 40,000, with l1 at ten times the smallest C,
+        longer steps came within 1e-4 of the optimum in 25 sweeps, where 158 sweeps without
+        them were still 5 % above it.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.path import make_problem
+    >>> from linrank.penalties import L1
+    >>> problem = make_problem(make_ranking(random_state=0), 0.1, loss="domination", penalty=L1())
+    >>> result = CoordinateDescent(tol=1e-4).solve(problem)
+    >>> result.converged, result.gap <= 1e-4
+    (True, True)
+    """
+
+    relax: bool = True
+    _coordinates: CoordinateEngine = field(init=False, repr=False)
+    _rule: Rule = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.relax, bool):
+            raise DataError(f"relax is {self.relax!r}; expected True or False")
+
+    @staticmethod
+    def check(loss: Loss, penalty: Penalty | None) -> None:
+        """Refuse what it cannot minimise; a penalty of None is ½‖w‖²."""
+        if loss.pairwise:
+            raise DataError(
+                "solver='coordinate-descent' is for the domination loss, but loss="
+                f"{loss.name!r} is a sum over pairs: use solver='auto', or loss='domination'"
+            )
+        if penalty is not None and not penalty.convex:
+            raise DataError(
+                "solver='coordinate-descent' is for ½‖w‖², l1 and elastic_net; with "
+                f"{type(penalty).__name__} use solver='reweighted' (which 'auto' is then) or "
+                "'fista'"
+            )
+
+    @property
+    def _penalty(self) -> Penalty | None:
+        """Ω, or None where it is ½‖w‖²."""
+        return getattr(self.problem, "penalty", None)
+
+    def _prepare(self) -> None:
+        engine, penalty = self.problem.engine, self._penalty
+        self.check(engine.loss, penalty)
+        known = getattr(self, "_coordinates", None)
+        if known is None or known.engine is not engine:
+            self._coordinates = CoordinateEngine(engine)
+        l1, l2 = np.zeros(engine.n_features), np.ones(engine.n_features)
+        if penalty is not None:
+            ratio = penalty.ratio if isinstance(penalty, ElasticNet) else 1.0
+            l1, l2 = ratio * penalty.weights, (1.0 - ratio) * penalty.weights
+        self._rule = Rule(self.problem.C, self._coordinates.bound, 1.0, l1, l2)
+
+    def _minimise(self) -> Status:
+        eta = 1.0
+        for _ in range(self.max_iter):
+            if self._is_done():
+                return Status.CONVERGED
+            if self._keep(self._sweep(eta)):
+                eta *= GROWTH if self.relax else 1.0
+            elif eta > 1.0:
+                eta = max(1.0, eta / BACK)
+            else:
+                return Status.PRECISION if self._gradient_is_small() else Status.STUCK
+            self._record()
+        return Status.CONVERGED if self._is_done() else Status.MAX_ITER
+
+    def _sweep(self, eta: float) -> Iterate:
+        w = self.point.w.copy()
+        self._coordinates.begin(w)
+        self._coordinates.sweep(w, self._rule._replace(eta=eta))
+        return Iterate(w, *self.problem.value_grad(w))
+
+    def _keep(self, new: Iterate) -> bool:
+        """Take a point that is better or, as far as rounding lets us see, nearer to the end."""
+        old, away = self.point, self._relative_norm()
+        change = new.value - old.value
+        self.point = new
+        if change < 0 or (change <= ROUNDING * abs(old.value) and self._relative_norm() < away):
+            return True
+        self.point = old
+        return False
+
+    def _relative_norm(self) -> float:
+        return (Solver if self._penalty is None else SparseSolver)._relative_norm(self)
+
+    def _is_done(self) -> bool:
+        return self._gradient_is_small() if self._penalty is None else super()._is_done()
