@@ -1,7 +1,7 @@
 """One feature at a time: the domination loss as a function of a single weight.
 
 With z = score − s, the notation of `linrank.losses.domination` and X by columns, the derivative
-of the loss in w_r (Stevens, Bengio & Singer 2015, §1.4) is a sum over the entries of column r,
+of the loss in w_r (Stevens, Bengio & Singer 2013, §1.4) is a sum over the entries of column r,
 
     Σ_k Σ_{i∈G(k)} u_i t_i (μ_k,r − Z_k x_ir) = Σ_j w_j e^{z_j} A_j x_jr − Σ_i u_i t_i Z_k x_ir,
 

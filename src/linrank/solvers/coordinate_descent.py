@@ -23,7 +23,7 @@ ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
 class CoordinateDescent(SparseSolver):
     """``w_r ← argmin_v g_r v + ½(β_r/η)(v − w_r)² + Ω_r(v)`` for each feature r in turn.
 
-    Domination Rank (Stevens, Bengio & Singer 2015, fig. 1.1 and §1.4). Here g_r is the derivative
+    Domination Rank (Stevens, Bengio & Singer 2013, fig. 1.1 and §1.4). Here g_r is the derivative
     of C times the loss, and β_r = C·m·max_j x_jr², summed over the queries, is never below the
     second one (eq. 1.3): with η = 1 no step raises the objective. Ω is ½‖w‖², l1 with any weights
     (lemmas 1 and 2), 0 among them, or the elastic net. It takes a `Problem` or a `SparseProblem`
