@@ -39,6 +39,7 @@ PAPER_RATIO = {
     "MQ2008": {"l1": 0.39, "mcp": 0.27, "log": 0.09, "lp": 0.07},
     "MQ2007": {"l1": 0.60, "mcp": 0.19, "log": 0.29, "lp": 0.05},
 }
+PAPER_FISTA = "FISTA as in the paper, listed pairs"
 LETOR_RATIO = 1e3  #: from the smallest to the largest C; with that, l1 uses over 4 of 5 features
 PAPER_BEST = {"MQ2008": (0.4804, 0.2323), "MQ2007": (0.4672, 0.4445)}
 
@@ -100,11 +101,11 @@ def bench_speed(quick: bool) -> Section:
     section = Section(
         "speed",
         "l1 to within 1e-4 of the optimum",
-        "MQ2007 fold 1, squared hinge. Proximal Newton until its own gap is 1e-4 (median of "
-        "five); the others until their objective is within 1e-4 of the optimum. FISTA as in the "
-        "paper sums over listed pairs and steps by 1/(2C·Σ‖x̃‖²); LinearSVC solves the same "
-        "problem on the differences x_i − x_j, made beforehand, with the loosest tolerance "
-        "10^-k that gets there. Stopped after 300 s",
+        "MQ2007 fold 1, squared hinge. Proximal Newton (median of five) and FISTA until their own "
+        "duality gap is 1e-4; FISTA as in the paper, which sums over listed pairs and steps by "
+        "1/(2C·Σ‖x̃‖²), also until its objective is within 1e-4 of the optimum, which it cannot "
+        "know; LinearSVC, which solves the same problem on the differences x_i − x_j, made "
+        "beforehand, with the loosest tolerance 10^-k that gets there. Stopped after 300 s",
         ["C", "method", "seconds", "× proximal Newton", "(f − f*)/f*"],
     )
     data = read_fold("MQ2007", 1, "train")
@@ -116,8 +117,9 @@ def bench_speed(quick: bool) -> Section:
         best = ProximalNewton(tol=1e-10).solve(problem).objective
         roads = {
             "proximal Newton": proximal_newton(problem),
-            "FISTA, backtracking": fista(problem, "backtracking", best),
-            "FISTA as in the paper, listed pairs": fista(slow, "paper", best),
+            "FISTA, backtracking": fista(problem, "backtracking"),
+            PAPER_FISTA: fista(slow, "paper"),
+            f"{PAPER_FISTA}, optimum known": fista(slow, "paper", best),
             "LinearSVC on differences": linear_svc(problem, pairs, labels, best),
         }
         own = roads["proximal Newton"][0]
@@ -152,8 +154,8 @@ def proximal_newton(problem: SparseProblem) -> tuple[float, float]:
     return statistics.median(result.seconds for result in results), results[0].objective
 
 
-def fista(problem: SparseProblem, step: str, best: float) -> tuple[float, float]:
-    """The seconds until the objective is within 1e-4 of the best, and the objective there."""
+def fista(problem: SparseProblem, step: str, best: float = 0.0) -> tuple[float, float]:
+    """The seconds to a gap of 1e-4, or to within that of the best objective; and the objective."""
     stop = stop_after(300)
 
     def callback(step: Step) -> None:
@@ -161,7 +163,7 @@ def fista(problem: SparseProblem, step: str, best: float) -> tuple[float, float]
             raise KeyboardInterrupt
         stop(step)
 
-    result = FISTA(step=step, tol=1e-9, max_iter=10**6, callback=callback).solve(problem)
+    result = FISTA(step=step, tol=1e-4, max_iter=10**6, callback=callback).solve(problem)
     return result.seconds, result.objective
 
 

@@ -117,17 +117,25 @@ def test_prox_leaves_the_derivative_at_zero(penalty):
 
 
 @each
-def test_prox_takes_weights_steps_and_features(penalty):
+def test_prox_takes_weights_and_steps(penalty):
     beta = np.array([0.5, 1.0, 3.0, 2.0])
     known = type(penalty)(**vars(penalty) | {"weights": beta}).for_features(4)
     z, steps = np.array([1.5, -2.5, 4.0, -0.7]), np.array([1.0, 0.2, 0.7, 0.1])
     one = penalty.for_features(1)
     each_alone = [one.prox(z[[j]], steps[j] * beta[j])[0] for j in range(4)]
     np.testing.assert_allclose(known.prox(z, steps), each_alone, rtol=1e-12)
-    some = np.array([2, 0])
-    np.testing.assert_array_equal(
-        known.prox(z[some], steps[some], some), known.prox(z, steps)[some]
-    )
+
+
+@pytest.mark.parametrize("penalty", [L1(), ElasticNet(ratio=0.3), ElasticNet(ratio=1.0)])
+def test_convex_penalties_are_the_sum_of_their_parts(penalty):
+    beta, w = np.array([0.5, 0.0, 3.0, 2.0]), np.array([1.5, -2.5, 0.0, -0.7])
+    known = type(penalty)(**vars(penalty) | {"weights": beta}).for_features(4)
+    l1, l2 = known.parts()
+    assert known.value(w) == pytest.approx(l1 @ np.abs(w) + 0.5 * l2 @ w**2, rel=1e-12)
+
+
+def test_one_weight_is_for_all_features():
+    np.testing.assert_array_equal(L1(weights=2.0).for_features(3).weights, [2.0, 2.0, 2.0])
 
 
 @each
@@ -231,7 +239,6 @@ def test_bad_parameters_get_a_sentence(name, value, sentence):
     [
         ([1.0, 2.0], r"penalty weights have shape \(2,\) but there are 3 features"),
         ([[1.0, 2.0, 3.0]], r"penalty weights have shape \(1, 3\) but there are 3 features"),
-        (2.0, r"penalty weights have shape \(\) but there are 3 features"),
         ([1.0, -2.0, 1.0], "penalty weight 1 is -2.0; expected finite numbers ≥ 0"),
         ([1.0, 2.0, np.nan], "penalty weight 2 is nan; expected finite numbers ≥ 0"),
         ([np.inf, 2.0, 1.0], "penalty weight 0 is inf; expected finite numbers ≥ 0"),

@@ -21,6 +21,7 @@ from linrank import (
     sparse_path,
     write_letor,
 )
+from linrank.estimators.sparse import has_values
 from linrank.penalties import L1, PENALTIES, Log, make_penalty
 from problems import as_form, make_problem_arrays
 
@@ -78,6 +79,9 @@ def test_debias_keeps_the_features_and_undoes_the_shrinking(data):
     gradient = loss.value_grad(free.coef_[used])[1]
     assert np.linalg.norm(gradient) < 1e-3 * loss.at_zero[1]
     np.testing.assert_array_equal(free.model_.coef, free.coef_)
+    slow = SparseRankSVM(C=3e-4, debias=True, solver="fista", tol=1e-6)
+    slow.fit(data.X, data.y, qid=data.qid)
+    np.testing.assert_allclose(slow.coef_, free.coef_, rtol=1e-2)
 
 
 def test_nothing_selected_gives_a_warning_that_names_the_smallest_C(data):
@@ -86,6 +90,32 @@ def test_nothing_selected_gives_a_warning_that_names_the_smallest_C(data):
         ranker = SparseRankSVM(C=0.9 * least).fit(data.X, data.y, qid=data.qid)
     assert not ranker.coef_.any()
     assert SparseRankSVM(C=1.1 * least).fit(data.X, data.y, qid=data.qid).n_selected_ == 1
+
+
+@pytest.mark.parametrize("penalty", ["log", "lp"])
+def test_the_C_that_a_concave_penalty_is_told_does_select(data, penalty):
+    """It is above that of l1."""
+    least = make_problem(data, penalty=L1()).smallest_C
+    with pytest.warns(NothingSelectedWarning, match="that selects one is about") as caught:
+        SparseRankSVM(C=1.1 * least, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+    told = float(str(caught[0].message).split()[-1])
+    assert told > 1.2 * least
+    assert SparseRankSVM(C=1.01 * told, penalty=penalty).fit(data.X, data.y, data.qid).n_selected_
+    with pytest.warns(NothingSelectedWarning):
+        SparseRankSVM(C=0.9 * told, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+
+
+@pytest.mark.parametrize("form", ["dense64", "csr32"])
+def test_features_without_values(monkeypatch, form):
+    monkeypatch.setattr("linrank.estimators.sparse.BLOCK", 9)  # three rows at a time
+    X = np.zeros((10, 3))
+    X[7, 1] = X[2, 0] = 2.0
+    matrix = as_form(X, form)
+    if form == "csr32":
+        matrix.data[matrix.data == 2.0] = [0.0, -1.0]  # one is stored, but 0
+        np.testing.assert_array_equal(has_values(matrix), [False, True, False])
+    else:
+        np.testing.assert_array_equal(has_values(matrix), [True, True, False])
 
 
 def test_constant_features_give_a_sentence():

@@ -17,7 +17,7 @@ _HOME = {
     "KernelRankSVM": "estimators.kernel",
     "SparseRankSVM": "estimators.sparse",
     "SparseRankSVMCV": "estimators.sparse",
-    "sparse_path": "estimators.sparse",
+    "sparse_path": "path",
     "QueryKFold": "estimators.model_selection",
     "LinearModel": "model",
     "RankingData": "data.ranking",
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from .estimators.kernel import KernelRankSVM
     from .estimators.model_selection import QueryKFold
     from .estimators.ranksvm import RankSVM, RankSVMCV
-    from .estimators.sparse import SparseRankSVM, SparseRankSVMCV, sparse_path
+    from .estimators.sparse import SparseRankSVM, SparseRankSVMCV
     from .estimators.topics import MultiTopicRanker
     from .metrics import (
         all_pairs_error,
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         reciprocal_rank,
     )
     from .model import LinearModel
-    from .path import C_GRID, make_problem, regularization_path
+    from .path import C_GRID, make_problem, regularization_path, sparse_path
     from .solvers.result import Status
 
 

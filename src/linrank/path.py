@@ -16,7 +16,7 @@ from .engines.threads import ThreadEngine
 from .errors import DataError
 from .losses import get_loss
 from .metrics import evaluate, parse_metric
-from .penalties import Penalty
+from .penalties import Penalty, make_penalty
 from .problem import Objective, Problem, SparseProblem
 from .solvers import Result, Status, Step, make_solver
 
@@ -67,17 +67,19 @@ def mean_metric(data: RankingData, scores: Vector, metric: str, **options: Any) 
     return found.mean[parse_metric(metric).name]
 
 
-def best_index(values: Vector) -> int:
-    """The first (so the smallest C) of the largest values.
+def best_index(values: Vector, greater_is_better: bool = True) -> int:
+    """The first (so the smallest C) of the best values: the largest, or of errors the smallest.
 
     Examples
     --------
     >>> best_index(np.array([0.3, 0.5, 0.5]))
     1
+    >>> best_index(np.array([0.3, 0.5, 0.5]), greater_is_better=False)
+    0
     """
     if np.isnan(values).all():
         raise DataError("the metric is undefined for every C: no query can be evaluated")
-    return int(np.nanargmax(values))
+    return int(np.nanargmax(values) if greater_is_better else np.nanargmin(values))
 
 
 def make_problem(
@@ -168,3 +170,54 @@ def regularization_path(
             break
     coefs = np.array([result.coef for result in results])
     return RegularizationPath(grid[: len(results)], coefs, results)
+
+
+def sparse_path(
+    data: RankingData,
+    penalty: str | Penalty = "l1",
+    Cs: Sequence[float] | None = None,
+    *,
+    shape: float | None = None,
+    valid: RankingData | None = None,
+    metric: str = "ndcg@10",
+    tol: float = 1e-3,
+    solver: str = "auto",
+    n_threads: int | None = None,
+    **options: Any,
+) -> tuple[RegularizationPath, Vector | None]:
+    """Sparse solutions from the smallest C that selects a feature upward, with warm starts.
+
+    Parameters
+    ----------
+    data : RankingData
+    penalty, shape
+        See `linrank.SparseRankSVM`.
+    Cs : sequence of float, optional
+        By default 50 values, from the smallest C that selects a feature to 10,000 times that.
+    valid : RankingData, optional
+        Held-out data to measure on.
+    metric : str
+    tol, solver
+        See `linrank.SparseRankSVM`.
+    n_threads : int, optional
+    **options
+        Of `make_problem`: loss, counting, preferences, normalize.
+
+    Returns
+    -------
+    path : RegularizationPath
+        ``path.Cs``, ``path.coefs``, ``path.n_features`` and the solver's results.
+    values : float64 array of shape (n_Cs,) or None
+        The metric on the held-out data.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking, sparse_path
+    >>> path, _ = sparse_path(make_ranking(random_state=0), "l1", [1e-4, 1e-3])
+    >>> bool(path.n_features[0] < path.n_features[1])
+    True
+    """
+    chosen = penalty if isinstance(penalty, Penalty) else make_penalty(penalty, shape)
+    problem = make_problem(data, penalty=chosen, n_threads=n_threads, **options)
+    path = regularization_path(problem, Cs, tol=tol, solver=solver)
+    return path, None if valid is None else path.evaluate(valid, metric)

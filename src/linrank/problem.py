@@ -132,16 +132,23 @@ class SparseProblem(Objective):
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective f(w) + Ω(w), and the gradient of f."""
-        self.n_evaluations += 1
-        loss, gradient = self.engine.value_grad(w)
-        gradient *= self.C
-        return self.C * loss + self.penalty.value(w), gradient
+        loss, gradient = self._loss(w)
+        return self.C * loss + self.penalty.value(w), self.C * gradient
 
-    def hessian(self, n_rows: int | None, features: NDArray[np.int64]) -> Vector:
-        """The Hessian of f in some features, exact or from a sample of about `n_rows` rows."""
-        H = self.engine.hessian(n_rows, features)
-        H *= self.C
-        return H
+    def _loss(self, w: Vector) -> tuple[float, Vector]:
+        """L and its gradient at w, unless the engine has just computed them, for whatever C."""
+        last = self.engine.last
+        if last is not None and np.array_equal(w, last[0]):
+            return last[1], last[2]
+        self.n_evaluations += 1
+        return self.engine.value_grad(w)
+
+    def loss_hessian(self, features: NDArray[np.int64], n_rows: int | None = None) -> Vector:
+        """The Hessian of L in some features, from a sample of about `n_rows` rows if given.
+
+        At the last w of `value_grad`; that of f is C times it.
+        """
+        return self.engine.hessian(n_rows, features)
 
     @property
     def smallest_C(self) -> float:
@@ -150,7 +157,7 @@ class SparseProblem(Objective):
         For penalties that are not convex, which begin with the l1 solution: of l1.
         """
         zero, penalty = np.zeros(self.n_features), self.penalty
-        _, gradient = self.engine.value_grad(zero)
+        _, gradient = self._loss(zero)
         need = penalty.prices(zero) if penalty.convex else penalty.weights
         with np.errstate(divide="ignore", invalid="ignore"):
             C = np.where(gradient == 0, np.inf, need / np.abs(gradient))

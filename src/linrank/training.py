@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._rows import multiply
 from .counting.layout import COUNTINGS
 from .counting.preferences import ALL_PAIRS, Preferences
-from .data.ranking import RankingData, rank_by_content, row_keys
+from .data.ranking import RankingData, check_matrix, rank_by_content, row_keys
 from .errors import DataError, choice
 from .losses import get_loss
 from .metrics import evaluate, parse_metric
@@ -27,12 +27,17 @@ from .path import (
     sparse_grid,
 )
 from .penalties import Penalty
-from .problem import Objective, SparseProblem
+from .problem import Objective, Problem, SparseProblem
 from .solvers import Result, Solver, Status, Step, make_solver
+from .solvers.fista import trace_of_hessian
 
 Vector = NDArray[np.float64]
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  #: rows to train on, rows held out
 Callback = Callable[[float, Step, int], None]  #: C, step, and the fold (0: all of the data)
+
+RIDGE = 1e-6  #: part of the mean curvature of the loss that is left as a ridge when refitting
+FINE_GRID = 200  #: values of C among which the first one with a feature is looked for
+REFIT_TOL = 1e-4  #: the coarsest tolerance of a refit
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,10 @@ class Criterion:
     def __post_init__(self) -> None:
         choice("rule", self.rule, ("best", "1se"))
 
+    def best(self, values: Vector) -> int:
+        """The first of the best values: the largest, or of an error the smallest."""
+        return best_index(values, parse_metric(self.metric).greater_is_better)
+
     def choose(self, values: Vector, error: float, n_features: NDArray[np.int64]) -> int:
         """The C to take, given the criterion for each, and the error of the best one.
 
@@ -55,10 +64,10 @@ class Criterion:
         >>> Criterion(rule="1se").choose(values, 0.02, n_features)
         1
         """
-        best = best_index(values)
+        best = self.best(values)
         if self.rule == "best":
             return best
-        near = np.flatnonzero(values >= values[best] - error)
+        near = np.flatnonzero(np.abs(values - values[best]) <= error)
         return int(near[np.argmin(n_features[near])])
 
     def standard_error(self, data: RankingData, scores: Vector) -> float:
@@ -253,7 +262,7 @@ class Trainer:
     def _refit(self, data: RankingData, Cs: Vector, fold_values: Vector) -> Training:
         """Train on all of the data with the chosen C, by way of the smaller ones."""
         means = _mean_of_folds(fold_values)
-        best = best_index(means)
+        best = self.criterion.best(means)
         problem = self.problem(data)
         path = self._solutions(problem, Cs[: best + 1], 0)
         last = len(path) - 1
@@ -269,6 +278,35 @@ class Trainer:
             path=path,
             interrupted=path.interrupted or len(path) <= best,
         )
+
+    def first_C(self, problem: SparseProblem) -> float:
+        """The smallest C that selects a feature; where the penalty is not convex, of a fine grid.
+
+        A concave penalty can drop what l1 has only just selected.
+        """
+        if problem.penalty.convex:
+            return problem.smallest_C
+        solver, w0 = self._solver(None), None
+        for C in sparse_grid(problem, FINE_GRID):
+            w0 = solver.solve(problem.with_C(C), w0).coef
+            if w0.any():
+                break
+        return float(C)
+
+    def debias(self, training: Training, data: RankingData) -> Training:
+        """Fit the loss alone on the features in use, but for a ridge that only keeps it finite."""
+        used = np.flatnonzero(training.result.coef)
+        chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
+        engine = replace(self, penalty=None, solver="auto").problem(chosen).engine
+        engine.value_grad(np.zeros(len(used)))
+        curvature = trace_of_hessian(engine) / len(used)
+        problem = Problem(engine, 1.0 / max(RIDGE * curvature, np.finfo(float).tiny))
+        solver = make_solver("newton", engine.loss, tol=min(self.tol, REFIT_TOL))
+        result = solver.solve(problem, training.result.coef[used])
+        coef = np.zeros(data.n_features)
+        coef[used] = result.coef
+        model = training.model.with_coef(coef, debiased=True)
+        return replace(training, result=replace(training.result, coef=coef), model=model)
 
     def _solver(self, report: Callable[[Step], None] | None) -> Solver:
         return make_solver(
@@ -324,7 +362,7 @@ class Trainer:
         valid: RankingData | None = None,
     ) -> Training:
         """The training of the chosen C; the data that it is chosen by tell how sure that is."""
-        k, error = best_index(values), 0.0
+        k, error = self.criterion.best(values), 0.0
         if valid is not None and self.criterion.rule != "best":
             scores = multiply(valid.X, path.coefs[k], self.n_threads)
             error = self.criterion.standard_error(valid, scores)

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._threads import resolve_threads
 from ..counting.preferences import Delta
 from ..data.ranking import RankingData
 from ..errors import NothingSelectedWarning
-from ..path import RegularizationPath, make_problem, regularization_path
 from ..penalties import Penalty, make_penalty
-from ..problem import Problem, SparseProblem
-from ..solvers import make_solver
+from ..problem import SparseProblem
 from ..training import Criterion, Trainer, Training
 from .ranksvm import ChoiceOfC, _BaseRankSVM
 
-RIDGE = 1e-6  #: part of the mean curvature of the loss that is left as a ridge when refitting
+BLOCK = 2**20  #: entries of X that are looked at together
 
 
-class _BaseSparseRankSVM(SelectorMixin, _BaseRankSVM):
+class BaseSparseRanker(SelectorMixin, _BaseRankSVM):
     """What sparse RankSVMs share: the penalty, what was selected, and the refit."""
 
-    def _penalty(self) -> Penalty:
+    def _penalty(self) -> Penalty | None:
         if isinstance(self.penalty, Penalty):
             return self.penalty
         return make_penalty(self.penalty, self.shape, self.feature_cost)
@@ -41,52 +38,42 @@ class _BaseSparseRankSVM(SelectorMixin, _BaseRankSVM):
     def _finish(self, training: Training, data: RankingData, trainer: Trainer) -> None:
         """Warn where nothing is selected, refit if that is wanted, and store."""
         used = np.flatnonzero(training.result.coef)
-        if not len(used):
+        if len(used) and self.debias:
+            training = trainer.debias(training, data)
+        if not len(used) and trainer.penalty is not None:
             self._warn_of_nothing(data, trainer, training.C)
-        elif self.debias:
-            training = _refit(training, data, used, trainer)
-        nonzero = np.asarray((data.X != 0).sum(axis=0)).ravel() > 0
         self.n_selected_ = len(used)
-        self.sparsity_ratio_ = len(used) / max(1, int(nonzero.sum()))
+        self.zero_weights_ = 1.0 - len(used) / data.n_features
+        self.sparsity_ratio_ = len(used) / max(1, int(has_values(data.X).sum()))
         self._store(training, data)
 
     def _warn_of_nothing(self, data: RankingData, trainer: Trainer, C: float) -> None:
         problem = trainer.problem(data, C)
         assert isinstance(problem, SparseProblem)
-        least = problem.smallest_C
-        where = f"the smallest C that selects one is {least:.6g}"
-        if not np.isfinite(least):
-            where = "within every query, all documents that are compared have the same features"
+        where = "within every query, all documents that are compared have the same features"
+        if np.isfinite(problem.smallest_C):
+            about = "" if problem.penalty.convex else "about "
+            least = trainer.first_C(problem)
+            where = f"the smallest C that selects one is {about}{least:.6g}"
         warnings.warn(
             f"no feature is selected at C = {C:g}: {where}", NothingSelectedWarning, stacklevel=4
         )
 
 
-def _refit(
-    training: Training, data: RankingData, used: NDArray[np.int64], trainer: Trainer
-) -> Training:
-    """Fit the loss alone on the features in use, but for a ridge that only keeps it finite."""
-    chosen = replace(trainer, penalty=None)
-    problem = chosen.problem(data.replace(X=_columns(data.X, used), feature_names=None), 1.0)
-    problem.value_grad(np.zeros(len(used)))
-    curvature = float(np.mean(np.diag(problem.engine.hessian()))) if len(used) < 4096 else 1.0
-    problem = Problem(problem.engine, 1.0 / (RIDGE * max(curvature, 1e-300)))
-    result = make_solver("newton", problem.engine.loss, tol=min(trainer.tol, 1e-4)).solve(
-        problem, training.result.coef[used]
-    )
-    coef = np.zeros(data.n_features)
-    coef[used] = result.coef
-    model = training.model.with_coef(coef, debiased=True)
-    return replace(training, result=replace(training.result, coef=coef), model=model)
+def has_values(X: Any) -> NDArray[np.bool_]:
+    """Which features are not zero everywhere, some rows at a time."""
+    found = np.zeros(X.shape[1], dtype=bool)
+    step = max(1, BLOCK // max(1, X.shape[1]))
+    for first in range(0, X.shape[0], step):
+        rows = X[first : first + step]
+        if issparse(rows):
+            found[rows.indices[rows.data != 0]] = True
+        else:
+            found |= rows.any(axis=0)
+    return found
 
 
-def _columns(X: Any, features: NDArray[np.int64]) -> Any:
-    from ..data.ranking import check_matrix
-
-    return check_matrix(X[:, features])
-
-
-class SparseRankSVM(_BaseSparseRankSVM):
+class SparseRankSVM(BaseSparseRanker):
     """RankSVM with a penalty that sets weights to zero: it chooses features while it learns.
 
     Minimises, over all pairs (i, j) of documents of one query with label i above label j,
@@ -201,7 +188,7 @@ class SparseRankSVM(_BaseSparseRankSVM):
         return self
 
 
-class SparseRankSVMCV(ChoiceOfC, _BaseSparseRankSVM):
+class SparseRankSVMCV(ChoiceOfC, BaseSparseRanker):
     """`SparseRankSVM` with C chosen by a ranking metric, on held-out data or by query folds.
 
     Parameters
@@ -303,54 +290,3 @@ normalize, max_iter, n_threads, verbose
         trainer = self._trainer(penalty=self._penalty(), criterion=criterion)
         self._finish(self._choose_C(trainer, data, valid, qid), data, trainer)
         return self
-
-
-def sparse_path(
-    data: RankingData,
-    penalty: str | Penalty = "l1",
-    Cs: Sequence[float] | None = None,
-    *,
-    shape: float | None = None,
-    valid: RankingData | None = None,
-    metric: str = "ndcg@10",
-    tol: float = 1e-3,
-    solver: str = "auto",
-    n_threads: int | None = None,
-    **options: Any,
-) -> tuple[RegularizationPath, NDArray[np.float64] | None]:
-    """Sparse solutions from the smallest C that selects a feature upward, with warm starts.
-
-    Parameters
-    ----------
-    data : RankingData
-    penalty, shape
-        See `SparseRankSVM`.
-    Cs : sequence of float, optional
-        By default 50 values, from the smallest C that selects a feature to 10,000 times that.
-    valid : RankingData, optional
-        Held-out data to measure on.
-    metric : str
-    tol, solver
-        See `SparseRankSVM`.
-    n_threads : int, optional
-    **options
-        Of `linrank.make_problem`: loss, counting, preferences, normalize.
-
-    Returns
-    -------
-    path : RegularizationPath
-        ``path.Cs``, ``path.coefs``, ``path.n_features`` and the solver's results.
-    values : float64 array of shape (n_Cs,) or None
-        The metric on the held-out data.
-
-    Examples
-    --------
-    >>> from linrank import make_ranking
-    >>> path, _ = sparse_path(make_ranking(random_state=0), "l1", [1e-4, 1e-3])
-    >>> bool(path.n_features[0] < path.n_features[1])
-    True
-    """
-    chosen = penalty if isinstance(penalty, Penalty) else make_penalty(penalty, shape)
-    problem = make_problem(data, penalty=chosen, n_threads=resolve_threads(n_threads), **options)
-    path = regularization_path(problem, Cs, tol=tol, solver=solver)
-    return path, None if valid is None else path.evaluate(valid, metric)

@@ -51,6 +51,11 @@ class Loss:
         """Whether it has a derivative everywhere."""
         return not self.table[:, 1].any()
 
+    @property
+    def squared(self) -> bool:
+        """Whether it is c·max(0, τ − t)²: then ℓ*(−s·u) = s·ℓ*(−u) − s(1 − s)·ℓ at u = −ℓ'."""
+        return len(self.table) == 1 and self.smooth
+
     def hinges(self, shift: float = 0.0) -> Hinges:
         """The loss with `shift` added to every τ, for kernels."""
         tau, a, c = self.table.T.copy()

@@ -23,7 +23,7 @@ class Penalty:
 
     Parameters
     ----------
-    weights : array of shape (n_features,), optional
+    weights : float or array of shape (n_features,), optional
         β: what each feature costs; 1 where it is not given, 0 for one that is free.
     """
 
@@ -49,6 +49,8 @@ class Penalty:
             weights = np.array(self.weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"penalty weights cannot be read as numbers: {error}") from None
+        if weights.ndim == 0:
+            weights = np.full(n_features, weights)
         if weights.shape != (n_features,):
             raise DataError(
                 f"penalty weights have shape {weights.shape} but there are {n_features} features"
@@ -64,10 +66,9 @@ class Penalty:
         """Ω(w)."""
         return float(self.weights @ self.curve(np.abs(w)))
 
-    def prox(self, z: Vector, step: Any, features: Any = slice(None)) -> Vector:
+    def prox(self, z: Vector, step: Any) -> Vector:
         """``argmin_w ½‖w − z‖² + step·Ω(w)``, by feature; `step` may be one number for each."""
-        u = np.abs(z)
-        return np.sign(z) * self.shrink(u, step * self.weights[features])
+        return np.sign(z) * self.shrink(np.abs(z), step * self.weights)
 
     def prices(self, w: Vector) -> Vector:
         """``β_j·g'(|w_j|)``: what a little more of each weight costs; 0 for a free feature."""
@@ -85,6 +86,10 @@ class Penalty:
         away = np.maximum(0.0, np.abs(gradient) - beta)
         away[used] = np.abs(gradient[used] + np.sign(w[used]) * beta[used])
         return away
+
+    def parts(self) -> tuple[Vector, Vector]:
+        """l1 and l2 of ``Ω(w) = Σ_j l1_j·|w_j| + ½·l2_j·w_j²``, where the penalty is convex."""
+        raise NotImplementedError
 
     def curve(self, u: Vector) -> Vector:
         """g(u)."""

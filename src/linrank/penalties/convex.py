@@ -22,6 +22,10 @@ class L1(Penalty):
 
     convex: ClassVar[bool] = True
 
+    def parts(self) -> tuple[Vector, Vector]:
+        """Take all of β as l1."""
+        return self.weights, np.zeros_like(self.weights)
+
     def curve(self, u: Vector) -> Vector:
         """U."""
         return u
@@ -56,6 +60,10 @@ class ElasticNet(Penalty):
 
     def __post_init__(self) -> None:
         check_parameter("ratio", self.ratio, 0.0, np.nextafter(1.0, 2.0))
+
+    def parts(self) -> tuple[Vector, Vector]:
+        """ρβ and (1 − ρ)β."""
+        return self.ratio * self.weights, (1.0 - self.ratio) * self.weights
 
     def curve(self, u: Vector) -> Vector:
         """ρu + ½(1 − ρ)u²."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import norm
 
 from .._jit import njit
-from ..penalties import ElasticNet
+from ..problem import SparseProblem
 from .base import Iterate, Vector
 from .newton import invert
 from .result import Status
@@ -18,6 +18,9 @@ from .sparse import SparseSolver
 
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 FIRST_SET = 10  #: features that the first working set may hold beyond those in use
+SPARE = 5  #: least number of features beyond a working set whose Hessian is computed with it
+ROWS_PER_FEATURE = 320  #: of the sample that the Hessian is made of while the working set grows
+SLOW = 0.2  #: a step with an old Hessian may promise this part of what the one before promised
 FORCING = 0.01  #: how much of the distance to a critical point a step may leave
 SWEEPS = 20  #: of coordinate descent, before a linear system is solved
 ROUNDS = 100  #: most of these together, per step
@@ -26,6 +29,9 @@ LIFT = 1e-10  #: of the mean diagonal is added to the Hessian, where features re
 FLAT = 1e-6  #: part of g²/f that stands for the diagonal where no pair bends
 MOST_LIFT = 1e6  #: when even this does not help, nothing does
 HALVINGS = 8  #: of a step, before the Hessian is lifted
+FEW_HALVINGS = 2  #: of a step with an old Hessian, before a new one is made
+
+Features = NDArray[np.int64]
 
 
 @dataclass
@@ -39,60 +45,114 @@ class ProximalNewton(SparseSolver):
     by coordinate descent, H the Hessian of f there, and moves along δ by a line search. The
     working set are the features in use and those that violate optimality most; it may double
     from one iteration to the next, so H stays small when few features matter.
+
+    H costs as much as many gradients, and hardly changes near the optimum. So it is used again
+    while the decrease that the model promises falls fast from step to step, also for the next
+    problem on the same engine: at another C it is that of before times a number. While violators
+    do not fit in the working set, the Hessian of a sample of queries will do.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.path import make_problem
+    >>> from linrank.penalties import L1
+    >>> problem = make_problem(make_ranking(random_state=0), C=1e-4, penalty=L1())
+    >>> result = ProximalNewton(tol=1e-6).solve(problem)
+    >>> result.converged, result.gap <= 1e-6
+    (True, True)
     """
+
+    _curvature: Curvature | None = field(init=False, repr=False, default=None)
+    _promise: float = field(init=False, repr=False)  #: the decrease that the last model promised
+
+    def _prepare(self) -> None:
+        self._promise = np.inf
+        known = self._curvature
+        if known is not None and known.problem.engine is not self.problem.engine:
+            self._curvature = None
 
     def _minimise(self) -> Status:
         lift = LIFT
         for _ in range(self.max_iter):
             if self._is_done():
                 return Status.CONVERGED
-            features = self._working_set()
-            while not self._line_search(features, self._newton_step(features, lift)):
-                lift *= 100.0  # a flat model promises too much: make it steeper
-                if lift > MOST_LIFT:
-                    return Status.PRECISION if self._gradient_is_small() else Status.STUCK
-            lift = max(LIFT, 0.1 * lift)
+            features, complete = self._working_set()
+            if not self._step_by_old_hessian(features):
+                self._curvature = self._make_curvature(features, complete)
+                while not self._line_search(self._newton_target(features, lift), HALVINGS):
+                    lift *= 100.0  # a flat model promises too much: make it steeper
+                    if lift > MOST_LIFT:
+                        return Status.PRECISION if self._gradient_is_small() else Status.STUCK
+                lift = max(LIFT, 0.1 * lift)
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
-    def _working_set(self) -> NDArray[np.int64]:
-        """The features in use, and the worst violators: at most as many again."""
+    def _working_set(self) -> tuple[Features, bool]:
+        """The features in use and the worst violators, as many again; whether these are all."""
         w = self.point.w
         away = self.problem.penalty.distance(w, self.point.gradient)
         in_use = np.flatnonzero(w)
         others = np.flatnonzero((w == 0) & (away > 0))
         room = max(FIRST_SET, len(in_use))
-        if len(others) > room:
+        complete = len(others) <= room
+        if not complete:
             others = others[np.argpartition(-away[others], room)[:room]]
-        return np.sort(np.concatenate([in_use, others]))
+        return np.sort(np.concatenate([in_use, others])), complete
 
-    def _newton_step(self, features: NDArray[np.int64], lift: float) -> Vector:
-        penalty, w = self.problem.penalty, self.point.w[features]
-        H = self.problem.hessian(None, features)
-        ridge = 1.0 - penalty.ratio if isinstance(penalty, ElasticNet) else 0.0
-        beta = penalty.weights[features]
+    def _make_curvature(self, features: Features, complete: bool) -> Curvature:
+        """The Hessian here, with spare features: those that are nearest to coming in.
+
+        A working set that leaves out violators is not the last one, and gets a sample only.
+        """
+        if not complete:
+            n_rows = ROWS_PER_FEATURE * len(features)
+            return Curvature(self.problem, features, self.problem.loss_hessian(features, n_rows))
+        missing = self.problem.penalty.parts()[0] - np.abs(self.point.gradient)
+        missing[features] = np.inf
+        n_spare = min(max(SPARE, len(features) // 2), len(missing) - len(features))
+        spare = np.argpartition(missing, n_spare - 1)[:n_spare] if n_spare else features[:0]
+        features = np.sort(np.concatenate([features, spare]))
+        return Curvature(self.problem, features, self.problem.loss_hessian(features))
+
+    def _step_by_old_hessian(self, features: Features) -> bool:
+        """Move by the Hessian at hand, if it has these features and still serves."""
+        if self._curvature is None or not self._curvature.has(features):
+            return False
+        target, before = self._newton_target(features, LIFT), self._promise
+        return self._slope(target) >= -SLOW * before and self._line_search(target, FEW_HALVINGS)
+
+    def _newton_target(self, features: Features, lift: float) -> Vector:
+        """Where the model is least."""
+        assert self._curvature is not None
+        target, (l1, l2) = self.point.w.copy(), self.problem.penalty.parts()
+        H = self.problem.C * self._curvature.of(features)
         away = self._relative_norm() * self.slope_at_zero
         scale = max(np.trace(H) / len(features), FLAT * away**2 / self.point.value)
         H.flat[:: len(features) + 1] += lift * scale
         model = Model(
-            H, self.point.gradient[features], w, (1.0 - ridge) * beta, ridge * beta,
+            H, self.point.gradient[features], target[features], l1[features], l2[features],
             FORCING * away / np.sqrt(len(features)),
         )  # fmt: skip
-        return minimise_model(model) - w
+        target[features] = minimise_model(model)
+        return target
 
-    def _line_search(self, features: NDArray[np.int64], step: Vector) -> bool:
-        """Move along the step, 1, ½, ¼, … of it, to where the objective falls enough.
+    def _slope(self, target: Vector) -> float:
+        """How much the objective would change on the way to the target if f were straight."""
+        here, penalty = self.point, self.problem.penalty
+        rise = penalty.value(target) - penalty.value(here.w)
+        return float(here.gradient @ (target - here.w)) + rise
+
+    def _line_search(self, target: Vector, halvings: int) -> bool:
+        """Move to the target, or ½, ¼, … of the way to where the objective falls enough.
 
         Where its change drowns in rounding, coming nearer to a critical point will do.
         """
         here, penalty = self.point, self.problem.penalty
-        target = here.w.copy()
-        target[features] += step
-        slope = float(here.gradient[features] @ step)
-        slope += penalty.value(target) - penalty.value(here.w)
+        slope = self._slope(target)
+        self._promise = -slope
         away = norm(penalty.distance(here.w, here.gradient))
         part = 1.0
-        for _ in range(HALVINGS):
+        for _ in range(halvings):
             w = target if part == 1.0 else here.w + part * (target - here.w)
             trial = Iterate(w, *self.problem.value_grad(w))
             change = trial.value - here.value
@@ -107,6 +167,23 @@ class ProximalNewton(SparseSolver):
         return False
 
 
+class Curvature(NamedTuple):
+    """The Hessian of the loss L at some w, in some features, which are in order."""
+
+    problem: SparseProblem
+    features: Features
+    H: Vector
+
+    def has(self, features: Features) -> bool:
+        """Whether these are among its features."""
+        return bool(np.isin(features, self.features, assume_unique=True).all())
+
+    def of(self, features: Features) -> Vector:
+        """The part of the matrix that belongs to some of its features."""
+        at = np.searchsorted(self.features, features)
+        return self.H[np.ix_(at, at)]
+
+
 class Model(NamedTuple):
     """``g'(v − w) + ½(v − w)'H(v − w) + Σ l1|v| + ½ l2 v²``, to be minimised in v.
 
@@ -119,6 +196,12 @@ class Model(NamedTuple):
     l1: Vector
     l2: Vector
     accuracy: float
+
+    def value(self, v: Vector) -> float:
+        """What is to be minimised."""
+        delta = v - self.w
+        smooth = float(delta @ (self.gradient + 0.5 * (self.H @ delta)))
+        return smooth + float(self.l1 @ np.abs(v) + 0.5 * self.l2 @ v**2)
 
 
 def minimise_model(model: Model) -> Vector:
@@ -136,20 +219,28 @@ def minimise_model(model: Model) -> Vector:
 
 
 def _solve_with_signs(model: Model, v: Vector) -> None:
-    """Go to the minimum among the coordinates in use, leaving out those that reach 0."""
+    """Go to the minimum among the coordinates in use, given their signs.
+
+    Those that would change their sign stop at 0. That may lead uphill: then ½, ¼, … of the way, or
+    to where the first of them stops.
+    """
     H, gradient, w, l1, l2, _ = model
-    while (used := np.flatnonzero(v)).size:
-        signs = np.sign(v[used])
-        A = H[np.ix_(used, used)] + np.diag(l2[used])
-        goal = invert(A)(H[used] @ w - gradient[used] - l1[used] * signs)
-        crosses = goal * signs <= 0
-        if not crosses.any():
-            v[used] = goal
-            return
-        way = v[used] / (v[used] - goal)
-        part = way[crosses].min()
-        v[used] += part * (goal - v[used])
-        v[used[crosses & (way == part)]] = 0.0
+    used = np.flatnonzero(v)
+    old, signs = v[used], np.sign(v[used])
+    A = H[np.ix_(used, used)] + np.diag(l2[used])
+    goal = invert(A)(H[used] @ w - gradient[used] - l1[used] * signs)
+    end = np.full(len(used), np.inf)  # part of the way after which a coordinate is 0
+    np.divide(old, old - goal, out=end, where=goal * signs <= 0)
+
+    def move(part: float) -> float:
+        v[used] = np.where(end <= part, 0.0, old + part * (goal - old))
+        return model.value(v)
+
+    first = min(1.0, float(end.min(initial=1.0)))
+    limit, part = move(first), 1.0
+    while part > first and move(part) > limit:
+        part *= 0.5
+    move(max(part, first))
 
 
 @njit

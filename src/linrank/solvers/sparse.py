@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import norm
-from scipy.optimize import minimize_scalar
 
-from ..penalties import ElasticNet
+from ..penalties import Penalty
 from .base import Solver, Vector
 
 
@@ -19,13 +18,18 @@ class SparseSolver(Solver):
     ``point.value`` is the objective, ``point.gradient`` the gradient of f alone, and a gradient
     norm is the distance of −∇f to the subdifferential of Ω: 0 at a critical point.
 
-    For convex Ω there is a lower bound on the optimum. With u_p = −ℓ'(t_p), the dual variables
-    s·C·u_p for 0 ≤ s ≤ 1 have the dual value
+    For convex Ω there is a lower bound on the optimum. The gradient ∇f at any w is a point of the
+    dual, and so is s·∇f for 0 ≤ s ≤ 1, with the dual value
 
-        −C·Σ_p ℓ*(−s·u_p) − Ω*(−s·∇f)  ≥  s·(f(w) − w'∇f(w)) − Ω*(−s·∇f),
+        −f*(s·∇f) − Ω*(−s·∇f)  ≥  s·(f(w) − w'∇f(w)) − Ω*(−s·∇f),
 
-    by the convexity of the conjugate ℓ* and ℓ*(0) = −min ℓ = 0: so it takes any convex loss, and
-    nothing but f and its gradient. For l1, Ω* is 0 while s·|∂f/∂w_j| ≤ β_j, and infinite beyond.
+    by the convexity of the conjugate f* and f*(0) = −min f ≤ 0: so it takes any convex loss that is
+    never below 0, and nothing but f and its gradient. For l1, Ω* is 0 while s·|∂f/∂w_j| ≤ β_j, and
+    infinite beyond: near the optimum, where s must be 1 − ε, the bound is off by ε·f.
+
+    For the squared hinge, whose ℓ*(−u) = u²/4 − u is known, the left side itself is
+    s·(2f(w) − w'∇f(w)) − s²·f(w), for every s ≥ 0. Near the optimum it is off by ε·Ω + ε²·f only.
+
     Stops when the gap to the best bound is at most `tol` of the objective or, where there is no
     bound, when the distance is at most `tol` of ‖∇f(0)‖.
     """
@@ -47,20 +51,29 @@ class SparseSolver(Solver):
         penalty, w, gradient = self.problem.penalty, self.point.w, self.point.gradient
         if not penalty.convex or not penalty.weights.all():
             return -np.inf
-        inner = self.point.value - penalty.value(w) - float(w @ gradient)
-        if isinstance(penalty, ElasticNet) and penalty.ratio < 1:
-            return _elastic_net_dual(inner, gradient, penalty)
-        steepest = float(np.max(np.abs(gradient) / penalty.weights))
-        return inner * min(1.0, 1.0 / steepest) if steepest > 0 else inner
+        loss = self.point.value - penalty.value(w)
+        conjugate = loss - float(w @ gradient)
+        if self.problem.engine.loss.squared:
+            return highest_dual(conjugate + loss, loss, gradient, penalty, np.inf)
+        return highest_dual(conjugate, 0.0, gradient, penalty, 1.0)
 
 
-def _elastic_net_dual(inner: float, gradient: Vector, penalty: ElasticNet) -> float:
-    """The largest s·inner − Ω*(−s·gradient) for 0 ≤ s ≤ 1."""
-    beta, rho = penalty.weights, penalty.ratio
+def highest_dual(rise: float, bend: float, gradient: Vector, penalty: Penalty, end: float) -> float:
+    """The largest ``rise·s − bend·s² − Ω*(−s·gradient)`` for 0 ≤ s ≤ end.
 
-    def dual(s: float) -> float:
-        excess = np.maximum(s * np.abs(gradient) - rho * beta, 0.0)
-        return s * inner - float(np.sum(excess**2 / (2.0 * (1.0 - rho) * beta)))
-
-    found = minimize_scalar(lambda s: -dual(s), bounds=(0.0, 1.0), method="bounded")
-    return max(dual(1.0), dual(float(found.x)))
+    Ω* has a part for each feature, 0 up to s = l1/|gradient| and a parabola (without an l2 part: a
+    wall) from there on. The derivative falls with s: it is followed from one such knot to the next.
+    """
+    l1, l2 = penalty.parts()
+    steep = np.abs(gradient)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        knots, pulls = l1 / steep, steep**2 / l2
+    end = min(end, float(np.min(knots[l2 == 0], initial=np.inf)))
+    order = np.argsort(knots)[: np.count_nonzero(knots < end)]
+    knots, pulls = knots[order], pulls[order]
+    bends = 2.0 * bend + np.concatenate([[0.0], np.cumsum(pulls)])
+    rises = rise + np.concatenate([[0.0], np.cumsum(pulls * knots)])
+    past = int(np.count_nonzero(rises[:-1] > bends[:-1] * knots))  # knots before the highest point
+    s = min(end, max(0.0, rises[past] / bends[past])) if bends[past] > 0 else min(end, 1.0)
+    used = slice(0, past)
+    return s * (rise - bend * s) - 0.5 * float(np.sum(pulls[used] * (s - knots[used]) ** 2))
