@@ -98,11 +98,16 @@ def make_problem(
         data, get_loss(loss), normalize, n_threads, counting=counting, preferences=preferences
     )
     if engine.n_pairs == 0:
-        raise DataError(
-            "there is no pair to learn from: within every query all labels are equal "
-            f"({data.n_queries} queries, {data.n_docs} documents)"
-        )
+        raise no_pair(data)
     return Problem(engine, C) if penalty is None else SparseProblem(engine, C, penalty)
+
+
+def no_pair(data: RankingData) -> DataError:
+    """The error for data that say nothing."""
+    return DataError(
+        "there is no pair to learn from: within every query all labels are equal "
+        f"({data.n_queries} queries, {data.n_docs} documents)"
+    )
 
 
 def sparse_grid(problem: SparseProblem, n: int = 50, ratio: float = 1e4) -> Vector:

@@ -105,11 +105,3 @@ def checked_rows(ranker: Ranker, X: Any) -> Matrix:
     X = check_matrix(X)
     check_finite(X, None)
     return X
-
-
-def no_pair(data: RankingData) -> DataError:
-    """The error for data that say nothing."""
-    return DataError(
-        "there is no pair to learn from: within every query all labels are equal "
-        f"({data.n_queries} queries, {data.n_docs} documents)"
-    )

@@ -18,8 +18,9 @@ from ..errors import DataError
 from ..estimators.base import LinearRanker
 from ..estimators.ranksvm import _as_seed
 from ..model import LinearModel
+from ..path import no_pair
 from ..penalties.base import check_parameter
-from .base import check_count, no_pair
+from .base import check_count
 
 CHUNK = 2**16  #: steps between two looks at Ctrl-C
 

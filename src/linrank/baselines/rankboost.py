@@ -11,7 +11,8 @@ import numpy as np
 from .._jit import njit
 from ..data.ranking import Matrix, RankingData, check_finite
 from ..estimators.base import Ranker, Vector
-from .base import LARGEST_R, check_count, checked_rows, no_pair
+from ..path import no_pair
+from .base import LARGEST_R, check_count, checked_rows
 from .stumps import StumpModel, Stumps, add_stump, best_stump, number_values
 
 

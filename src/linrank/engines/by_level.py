@@ -43,7 +43,9 @@ def hessian_by_level(
     run(_sum_csr if isinstance(matrix, CSR) else _sum_dense, tasks, n_threads)
     _sum_upward(plan.query_nodes, state.decay, b)
     mixed = b.T @ (0.5 * parts.square[:, None] * b + c)
-    return H - mixed - mixed.T
+    H -= mixed
+    H -= mixed.T
+    return H
 
 
 def gram(X: Any, weight: Vector, chosen: Any, n_threads: int) -> Vector:
@@ -51,15 +53,20 @@ def gram(X: Any, weight: Vector, chosen: Any, n_threads: int) -> Vector:
     ranges = row_ranges(X, n_threads)
     tasks = [(kernel_matrix(X), a, b, weight, chosen) for a, b in ranges]
     with blas_threads(1):  # each of our threads multiplies its own rows
-        return np.sum(run(_gram_of_rows, tasks, n_threads), axis=0)
+        H, *others = run(_gram_of_rows, tasks, n_threads)
+    for other in others:
+        H += other
+    _mirror(H)
+    return H
 
 
 def _gram_of_rows(X: Any, first: int, last: int, weight: Vector, chosen: Any) -> Vector:
+    """The part of some rows; of CSR rows, its upper triangle."""
     n = len(chosen[0])
     H = np.zeros((n, n))
     if isinstance(X, CSR):
         _gram_csr(X, first, last, weight, chosen[1], np.empty(n, np.int64), np.empty(n), H)
-        return H + np.triu(H, 1).T
+        return H
     columns = np.empty((n, BLOCK_ROWS))
     for a in range(first, last, BLOCK_ROWS):
         b = min(a + BLOCK_ROWS, last)
@@ -83,6 +90,17 @@ def _gram_csr(X, first, last, weight, place, at, values, H):  # type: ignore[no-
             factor, k = weight[i] * values[r], at[r]
             for s in range(r, n):
                 H[min(k, at[s]), max(k, at[s])] += factor * values[s]
+
+
+@njit
+def _mirror(H):  # type: ignore[no-untyped-def]
+    """Copy the upper triangle to the lower one, a tile at a time."""
+    n, tile = len(H), 64
+    for a in range(0, n, tile):
+        for b in range(a, n, tile):
+            for i in range(a, min(a + tile, n)):
+                for j in range(max(b, i + 1), min(b + tile, n)):
+                    H[j, i] = H[i, j]
 
 
 @njit

@@ -9,7 +9,7 @@ import numpy as np
 from ..engines.coordinates import CoordinateEngine, Rule
 from ..errors import DataError
 from ..losses import Loss
-from ..penalties import ElasticNet, Penalty
+from ..penalties import Penalty
 from .base import Iterate, Solver
 from .result import Status
 from .sparse import SparseSolver
@@ -92,8 +92,7 @@ class CoordinateDescent(SparseSolver):
             self._coordinates = CoordinateEngine(engine)
         l1, l2 = np.zeros(engine.n_features), np.ones(engine.n_features)
         if penalty is not None:
-            ratio = penalty.ratio if isinstance(penalty, ElasticNet) else 1.0
-            l1, l2 = ratio * penalty.weights, (1.0 - ratio) * penalty.weights
+            l1, l2 = penalty.parts()
         self._rule = Rule(self.problem.C, self._coordinates.bound, 1.0, l1, l2)
 
     def _minimise(self) -> Status:

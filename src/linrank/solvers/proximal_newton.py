@@ -19,6 +19,7 @@ from .sparse import SparseSolver
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 FIRST_SET = 10  #: features that the first working set may hold beyond those in use
 SPARE = 5  #: least number of features beyond a working set whose Hessian is computed with it
+MOST_SPARE = 100
 ROWS_PER_FEATURE = 320  #: of the sample that the Hessian is made of while the working set grows
 SLOW = 0.2  #: a step with an old Hessian may promise this part of what the one before promised
 FORCING = 0.01  #: how much of the distance to a critical point a step may leave
@@ -109,7 +110,7 @@ class ProximalNewton(SparseSolver):
             return Curvature(self.problem, features, self.problem.loss_hessian(features, n_rows))
         missing = self.problem.penalty.parts()[0] - np.abs(self.point.gradient)
         missing[features] = np.inf
-        n_spare = min(max(SPARE, len(features) // 2), len(missing) - len(features))
+        n_spare = min(max(SPARE, len(features) // 2), MOST_SPARE, len(missing) - len(features))
         spare = np.argpartition(missing, n_spare - 1)[:n_spare] if n_spare else features[:0]
         features = np.sort(np.concatenate([features, spare]))
         return Curvature(self.problem, features, self.problem.loss_hessian(features))
