@@ -14,8 +14,8 @@ from linrank.counting.preferences import Preferences
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
-from linrank.penalties import L1, ElasticNet
-from linrank.solvers import make_solver
+from linrank.penalties import L1, ElasticNet, make_penalty
+from linrank.solvers import Status, make_solver
 from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -217,6 +217,24 @@ def test_solvers_reach_the_optimum(kind, solver, penalty):
     assert result.objective == pytest.approx(best, rel=1e-6)
     if penalty is not None:
         assert result.objective * (1 - result.gap) <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["mcp", "scad", "log", "lp"])
+@pytest.mark.parametrize("solver", ["reweighted", "fista"])
+def test_concave_penalties_end_at_a_critical_point(name, solver):
+    X, _, qid = make_problem_arrays("five levels", n=60)
+    y = np.digitize(X @ [2.0, -1.0, 0.0, 0.0], [-1.0, 0.0, 1.0]) + (np.arange(60) % 7 == 0) * 1.0
+    penalty = make_penalty(name)
+    problem = make_problem(RankingData(X, y, qid), 5.0, loss="domination", penalty=penalty)
+    result = make_solver(solver, LOSS, penalty, tol=1e-6, max_iter=5000).solve(problem)
+    assert result.status is Status.CRITICAL
+    assert result.coef.any()
+    _, gradient, _ = reference.domination_loss(X @ result.coef, y, qid)
+    away = problem.penalty.distance(result.coef, 5.0 * X.T @ gradient)
+    assert np.linalg.norm(away) <= 1e-3 * problem.start()[1]
+    start = make_solver("auto", LOSS, L1(), tol=1e-6).solve(problem.with_penalty(L1()))
+    if solver == "reweighted":
+        assert result.objective <= problem.value_grad(start.coef)[0] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("solver", ["cutting-planes", "sgd-pairs", "sgd-queries", "smoothing"])

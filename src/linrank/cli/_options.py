@@ -255,7 +255,11 @@ Solver = Annotated[
 ]
 Loss = Annotated[
     LossName,
-    typer.Option("--loss", help="The loss of a pair of documents.", rich_help_panel=LOSS),
+    typer.Option(
+        "--loss",
+        help="The loss of pairs, or domination: of each document against all worse ones.",
+        rich_help_panel=LOSS,
+    ),
 ]
 Counting = Annotated[
     CountingName,
