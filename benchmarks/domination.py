@@ -99,8 +99,8 @@ def bench_speed(options: Options) -> Section:
         "text-like 50,000 × 40,000 with about 75 words each. C is 10 times the smallest that "
         "selects a feature for l1, and as much for ½‖w‖². Seconds until the objective is within "
         f"1e-4 of the best known, stopped after {LIMIT:.0f} s. LightGBM's rank_xendcg (100 trees, "
-        "default settings) minimises another objective: for orientation. P@10 is that of the documents "
-        "learnt from",
+        "default settings) minimises another objective: for orientation. P@10 on these documents "
+        "themselves",
         ["data", "penalty", "method", "seconds", "× ours", "(f − f*)/f* reached", "sweeps or steps",
          "zero weights", "P@10"],
     )  # fmt: skip

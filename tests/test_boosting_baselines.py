@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import linrank.baselines.pamir as pamir
 import linrank.baselines.rankboost as rankboost
 import linrank.baselines.stumps as stumps_module
-from commandline import error_of
+from commandline import run
 from linrank import DataError, LinearModel, QueryKFold, evaluate, make_ranking, ndcg, read_letor
 from linrank.baselines import PAMIR, AdaRank, RankBoost, StumpModel
 from linrank.baselines.adarank import Performance
@@ -490,21 +490,29 @@ def test_the_model_survives_its_file(arrays, tmp_path):
         model.predict(X)
 
 
-def test_a_file_of_stumps_is_no_linear_model(arrays, tmp_path, letor):
+def test_a_file_of_stumps_is_no_linear_model(arrays, tmp_path):
     path = tmp_path / "model.json"
     RankBoost(2).fit(*arrays).model_.save(path)
-    with pytest.raises(FileFormatError, match="not a linrank model"):
+    with pytest.raises(FileFormatError, match="no format 'linrank-model'"):
         LinearModel.load(path)
-    assert "not a linrank model" in error_of("predict", path, letor / "test.txt")
     LinearModel([1.0]).save(path)
-    with pytest.raises(FileFormatError, match="not a model of stumps"):
+    with pytest.raises(FileFormatError, match="no format 'linrank-stumps'"):
         StumpModel.load(path)
+
+
+def test_the_command_line_takes_stumps(letor, tmp_path):
+    data = read_letor(letor / "test.txt")
+    ranker = RankBoost(5).fit(data.X, data.y, data.qid)
+    ranker.model_.save(tmp_path / "model.json")
+    out = run("predict", tmp_path / "model.json", letor / "test.txt").stdout
+    np.testing.assert_allclose([float(line) for line in out.split()], ranker.predict(data.X))
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"version": 2}, "file version 2"),
+        ({"index_base": 2}, "index_base is 2"),
         ({"alphas": None}, "'alphas' is missing"),
         ({"alphas": [1.0]}, "vectors of one length"),
         ({"alphas": ["1", 2.0]}, "not a list of numbers"),
@@ -528,7 +536,7 @@ def test_damaged_files_are_refused(arrays, tmp_path, change, words):
     assert str(path) in str(caught.value)
     for text in ("", "[1]", "\x00"):
         path.write_text(text)
-        with pytest.raises(FileFormatError, match="not a model of stumps"):
+        with pytest.raises(FileFormatError, match="not a linrank model"):
             StumpModel.load(path)
     with pytest.raises(FileFormatError, match="cannot be read"):
         StumpModel.load(tmp_path / "none.json")

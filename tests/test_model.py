@@ -64,7 +64,7 @@ def damage(content, **changes):
         ({"weights": "REMOVED"}, "'weights' is missing"),
         ({"weights": [1.0, "import os", 2.0]}, "weights is not a list of numbers"),
         ({"weights": [1.0, True, 2.0]}, "weights is not a list of numbers"),
-        ({"weights": [1.0]}, "feature_names has 3 entries for 1 weights"),
+        ({"weights": [1.0]}, "feature_names has 3 entries for 1 features"),
         ({"n_features": 4}, "3 weights where n_features is 4"),
         ({"feature_names": "abc"}, "feature_names is not a list of names"),
         ({"index_base": 7}, "index_base is 7"),

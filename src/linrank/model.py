@@ -1,4 +1,4 @@
-"""`LinearModel`: learnt weights with what is needed to use them safely; JSON on disk."""
+"""Models: what was learnt, with what is needed to use it safely; JSON on disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,106 @@ from numpy.typing import NDArray
 from ._files import atomic_write
 from ._rows import multiply
 from ._version import __version__
-from .data.ranking import check_matrix
+from .data.ranking import Matrix, check_matrix
 from .errors import DataError, FileFormatError
 
-FORMAT = "linrank-model"
 VERSION = 1
 
 
-class LinearModel:
+class Model:
+    """What all models are saved with: the names of their features, and how they were learnt.
+
+    Subclasses name their `format`, and say what else they are made of.
+    """
+
+    format: ClassVar[str]
+
+    def __init__(
+        self,
+        n_features: int,
+        feature_names: Sequence[str] | None = None,
+        index_base: int = 1,
+        settings: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        if feature_names is not None and len(feature_names) != n_features:
+            raise DataError(
+                f"feature_names has {len(feature_names)} entries for {n_features} features"
+            )
+        self.n_features = n_features
+        self.feature_names = None if feature_names is None else [str(n) for n in feature_names]
+        self.index_base = index_base
+        self.settings = dict(settings or {})
+        self.training = dict(training or {})
+
+    def names(self) -> list[str]:
+        """The feature names, or their numbers in LETOR files where there are none."""
+        if self.feature_names is not None:
+            return self.feature_names
+        return [str(self.index_base + f) for f in range(self.n_features)]
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Score documents; higher is better."""
+        X = check_matrix(X)
+        if X.shape[1] != self.n_features:
+            raise DataError(f"X has shape {X.shape} but the model has {self.n_features} features")
+        return self._scores(X)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON; an existing file is replaced only when all is written."""
+        content = {
+            "format": self.format,
+            "version": VERSION,
+            "linrank": __version__,
+            "n_features": self.n_features,
+            "index_base": self.index_base,
+            "feature_names": self.feature_names,
+            "settings": _plain(self.settings),
+            "training": _plain(self.training),
+            **self._learnt(),
+        }
+        with atomic_write(path, "w") as file:
+            json.dump(content, file, indent=1, allow_nan=False)
+            file.write("\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model; nothing in the file is executed."""
+        content = read_content(path)
+        if content.get("format") != cls.format:
+            raise FileFormatError(f"{path}: not a linrank model (no format {cls.format!r} in it)")
+        if not isinstance(content.get("version"), int) or content["version"] < 1:
+            raise FileFormatError(f"{path}: damaged: its version is not a number from 1 on")
+        if content["version"] > VERSION:
+            raise FileFormatError(
+                f"{path}: written by a newer linrank ({content.get('linrank', 'unknown')}, file "
+                f"version {content['version']}); this one ({__version__}) reads up to {VERSION}"
+            )
+        try:
+            if content["index_base"] not in (0, 1):
+                raise DataError(f"index_base is {content['index_base']!r}")
+            more = {name: content[name] for name in ("index_base", "settings", "training")}
+            return cls._from_content(content, feature_names=_names(content), **more)
+        except KeyError as error:
+            raise FileFormatError(f"{path}: damaged: {error} is missing") from None
+        except (DataError, OverflowError, TypeError, ValueError) as error:
+            raise FileFormatError(f"{path}: damaged: {error}") from None
+
+    def _scores(self, X: Matrix) -> NDArray[np.float64]:
+        """The scores of a checked matrix with the right number of features."""
+        raise NotImplementedError
+
+    def _learnt(self) -> dict[str, Any]:
+        """What the file holds beside what all models have."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any], **more: Any) -> Self:
+        """The model of a file; `more` are what all models have."""
+        raise NotImplementedError
+
+
+class LinearModel(Model):
     """A linear score ``w'x``, with the names of its features and how it was learnt.
 
     Parameters
@@ -44,6 +136,8 @@ class LinearModel:
     [('bm25', 1.0)]
     """
 
+    format = "linrank-model"
+
     def __init__(
         self,
         coef: Any,
@@ -56,14 +150,7 @@ class LinearModel:
         self.coef: NDArray[np.float64] = np.array(coef, dtype=np.float64)
         if self.coef.ndim != 1 or not np.isfinite(self.coef).all():
             raise DataError("coef must be a vector of finite numbers")
-        if feature_names is not None and len(feature_names) != len(self.coef):
-            raise DataError(
-                f"feature_names has {len(feature_names)} entries for {len(self.coef)} weights"
-            )
-        self.feature_names = None if feature_names is None else [str(n) for n in feature_names]
-        self.index_base = index_base
-        self.settings = dict(settings or {})
-        self.training = dict(training or {})
+        super().__init__(len(self.coef), feature_names, index_base, settings, training)
 
     def with_coef(self, coef: Any, **training: Any) -> LinearModel:
         """The same model with other weights, and more to say about how they were learnt."""
@@ -75,23 +162,8 @@ class LinearModel:
             training=self.training | training,
         )
 
-    @property
-    def n_features(self) -> int:
-        """The number of features."""
-        return len(self.coef)
-
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Score documents; higher is better."""
-        X = check_matrix(X)
-        if X.shape[1] != self.n_features:
-            raise DataError(f"X has shape {X.shape} but the model has {self.n_features} features")
+    def _scores(self, X: Matrix) -> NDArray[np.float64]:
         return multiply(X, self.coef)
-
-    def names(self) -> list[str]:
-        """The feature names, or their numbers in LETOR files where there are none."""
-        if self.feature_names is not None:
-            return self.feature_names
-        return [str(self.index_base + f) for f in range(self.n_features)]
 
     def largest(self, n: int) -> list[tuple[str, float]]:
         """The n features with the largest absolute weights."""
@@ -99,73 +171,40 @@ class LinearModel:
         order = np.argsort(-np.abs(self.coef), kind="stable")[:n]
         return [(names[f], float(self.coef[f])) for f in order]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as JSON; an existing file is replaced only when all is written."""
-        content = {
-            "format": FORMAT,
-            "version": VERSION,
-            "linrank": __version__,
-            "n_features": self.n_features,
-            "index_base": self.index_base,
-            "feature_names": self.feature_names,
-            "settings": _plain(self.settings),
-            "training": _plain(self.training),
-            "weights": self.coef.tolist(),
-        }
-        with atomic_write(path, "w") as file:
-            json.dump(content, file, indent=1, allow_nan=False)
-            file.write("\n")
+    def _learnt(self) -> dict[str, Any]:
+        return {"weights": self.coef.tolist()}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LinearModel:
-        """Read a model; nothing in the file is executed."""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
-            raise FileFormatError(f"{path}: not a linrank model, or damaged: {error}") from None
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise FileFormatError(f"{path}: not a linrank model (no format {FORMAT!r} in it)")
-        if not isinstance(content.get("version"), int) or content["version"] < 1:
-            raise FileFormatError(f"{path}: damaged: its version is not a number from 1 on")
-        if content["version"] > VERSION:
-            raise FileFormatError(
-                f"{path}: written by a newer linrank ({content.get('linrank', 'unknown')}, file "
-                f"version {content['version']}); this one ({__version__}) reads up to {VERSION}"
+    def _from_content(cls, content: dict[str, Any], **more: Any) -> LinearModel:
+        model = cls(numbers(content, "weights"), **more)
+        if model.n_features != content["n_features"]:
+            raise DataError(
+                f"{model.n_features} weights where n_features is {content['n_features']}"
             )
-        return cls._from_content(content, path)
-
-    @classmethod
-    def _from_content(cls, content: dict[str, Any], path: Any) -> LinearModel:
-        try:
-            if content["index_base"] not in (0, 1):
-                raise DataError(f"index_base is {content['index_base']!r}")
-            model = cls(
-                _numbers(content["weights"]),
-                feature_names=_names(content["feature_names"]),
-                index_base=content["index_base"],
-                settings=content["settings"],
-                training=content["training"],
-            )
-            if model.n_features != content["n_features"]:
-                raise DataError(
-                    f"{model.n_features} weights where n_features is {content['n_features']}"
-                )
-        except KeyError as error:
-            raise FileFormatError(f"{path}: damaged: {error} is missing") from None
-        except (DataError, OverflowError, TypeError, ValueError) as error:
-            raise FileFormatError(f"{path}: damaged: {error}") from None
         return model
 
 
-def _numbers(values: Any) -> list[float]:
+def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a model file holds, of whatever format."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
+        raise FileFormatError(f"{path}: not a linrank model, or damaged: {error}") from None
+    return content if isinstance(content, dict) else {}
+
+
+def numbers(content: dict[str, Any], name: str) -> list[float]:
+    """A list of numbers of a model file."""
+    values = content[name]
     if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
-        raise DataError("weights is not a list of numbers")
+        raise DataError(f"{name} is not a list of numbers")
     return values
 
 
-def _names(values: Any) -> list[str] | None:
+def _names(content: dict[str, Any]) -> list[str] | None:
+    values = content["feature_names"]
     if values is not None and not (
         isinstance(values, list) and all(isinstance(v, str) for v in values)
     ):

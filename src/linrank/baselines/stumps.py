@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._files import atomic_write
 from .._jit import by_type, njit
 from .._rows import copy_columns, kernel_matrix
-from .._version import __version__
-from ..data.ranking import Matrix, check_finite, check_matrix
-from ..errors import DataError, FileFormatError
+from ..data.ranking import Matrix, check_finite
+from ..errors import DataError
 from ..estimators.base import Vector
-from ..model import _names, _numbers, _plain
+from ..model import Model, numbers
 from .base import SAME
-
-FORMAT = "linrank-stumps"
-VERSION = 1
 
 BLOCK = 2**12  #: documents that are scored at a time
 
@@ -171,18 +163,15 @@ def add_stump(bins, f, k, alpha, scores):  # type: ignore[no-untyped-def]
 # The model ------------------------------------------------------------------------------------
 
 
-class StumpModel:
+class StumpModel(Model):
     """A score ``Σ_t alpha_t·[x_f > threshold_t]``, with the names of its features; JSON on disk.
 
     Parameters
     ----------
     stumps : Stumps
     n_features : int
-    feature_names : sequence of str, optional
-    settings : mapping
-        The parameters of the training.
-    training : mapping
-        How the training went.
+    feature_names, index_base, settings, training
+        See `linrank.LinearModel`.
 
     Examples
     --------
@@ -191,12 +180,15 @@ class StumpModel:
     [1.0, 0.75, -0.25]
     """
 
+    format = "linrank-stumps"
+
     def __init__(
         self,
         stumps: Stumps,
         n_features: int,
         *,
         feature_names: Sequence[str] | None = None,
+        index_base: int = 1,
         settings: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
@@ -208,23 +200,11 @@ class StumpModel:
             raise DataError(f"a feature of a stump is none of 0, …, {n_features - 1}")
         if not np.isfinite([threshold, alpha]).all():
             raise DataError("thresholds and alphas must be finite numbers")
-        if feature_names is not None and len(feature_names) != n_features:
-            raise DataError(f"feature_names has {len(feature_names)} entries for {n_features}")
+        super().__init__(n_features, feature_names, index_base, settings, training)
         self.stumps = Stumps(feature, threshold, alpha)
-        self.n_features = n_features
-        self.feature_names = None if feature_names is None else [str(n) for n in feature_names]
-        self.settings = dict(settings or {})
-        self.training = dict(training or {})
-
-    def predict(self, X: Any) -> Vector:
-        """Score documents; higher is better."""
-        X = check_matrix(X)
-        if X.shape[1] != self.n_features:
-            raise DataError(f"X has shape {X.shape} but the model has {self.n_features} features")
-        check_finite(X, None)
-        return self._scores(X)
 
     def _scores(self, X: Matrix) -> Vector:
+        check_finite(X, None)
         scores = np.zeros(X.shape[0])
         for first in range(0, X.shape[0], BLOCK):
             block = scores[first : first + BLOCK]
@@ -248,54 +228,17 @@ class StumpModel:
         for t, k in enumerate(column):
             yield values[k], self.stumps.threshold[t], self.stumps.alpha[t]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as JSON; an existing file is replaced only when all is written."""
-        content = {
-            "format": FORMAT,
-            "version": VERSION,
-            "linrank": __version__,
-            "n_features": self.n_features,
-            "feature_names": self.feature_names,
-            "settings": _plain(self.settings),
-            "training": _plain(self.training),
+    def _learnt(self) -> dict[str, Any]:
+        return {
             "features": self.stumps.feature.tolist(),
             "thresholds": self.stumps.threshold.tolist(),
             "alphas": self.stumps.alpha.tolist(),
         }
-        with atomic_write(path, "w") as file:
-            json.dump(content, file, indent=1, allow_nan=False)
-            file.write("\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> StumpModel:
-        """Read a model; nothing in the file is executed."""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
-        except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
-            raise FileFormatError(f"{path}: not a model of stumps, or damaged: {error}") from None
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise FileFormatError(f"{path}: not a model of stumps (no format {FORMAT!r} in it)")
-        if content.get("version") != VERSION:
-            raise FileFormatError(
-                f"{path}: file version {content.get('version')!r}, written by linrank "
-                f"{content.get('linrank', 'unknown')}; this one ({__version__}) reads {VERSION}"
-            )
-        try:
-            feature, threshold, alpha = (
-                _numbers(content[name]) for name in ("features", "thresholds", "alphas")
-            )
-            if not all(type(f) is int for f in (*feature, content["n_features"])):
-                raise DataError("features and n_features must be whole numbers")
-            return cls(
-                Stumps(np.array(feature, np.int64), np.array(threshold), np.array(alpha)),
-                content["n_features"],
-                feature_names=_names(content["feature_names"]),
-                settings=content["settings"],
-                training=content["training"],
-            )
-        except KeyError as error:
-            raise FileFormatError(f"{path}: damaged: {error} is missing") from None
-        except (DataError, OverflowError, TypeError, ValueError) as error:
-            raise FileFormatError(f"{path}: damaged: {error}") from None
+    def _from_content(cls, content: dict[str, Any], **more: Any) -> StumpModel:
+        n_features, feature = content["n_features"], numbers(content, "features")
+        if not all(type(f) is int for f in (*feature, n_features)):
+            raise DataError("features and n_features must be whole numbers")
+        threshold, alpha = (np.array(numbers(content, name)) for name in ("thresholds", "alphas"))
+        return cls(Stumps(np.array(feature, np.int64), threshold, alpha), n_features, **more)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from . import _options as options
-from ._io import check_output, read_data
+from ._io import check_output, load_model, read_data
 from ._progress import progress
 
 EPILOG = """
@@ -30,7 +30,9 @@ def predict(
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="MODEL", help="A model that linrank train has written.", show_default=False
+            metavar="MODEL",
+            help="A model that linrank train has written, or RankBoost.",
+            show_default=False,
         ),
     ],
     data: options.Data,
@@ -50,9 +52,8 @@ def predict(
     check_output(out)
     from .._files import atomic_write
     from ..data.scores import write_scores
-    from ..model import LinearModel
 
-    learnt = LinearModel.load(model)
+    learnt = load_model(model)
     documents = read_data(
         data, n_features=learnt.n_features, index_base=learnt.index_base, n_threads=threads
     )
