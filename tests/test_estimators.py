@@ -28,8 +28,8 @@ from linrank import (
     ndcg,
     pairwise_accuracy,
 )
+from linrank.criterion import Criterion, query_folds
 from linrank.path import make_problem
-from linrank.training import Criterion, query_folds
 from problems import as_form, make_problem_arrays
 
 

@@ -199,7 +199,7 @@ def row_ranges(X: Any, n_parts: int) -> list[tuple[int, int]]:
 
 
 def multiply(X: Any, w: NDArray[np.float64], n_threads: int | None = None) -> NDArray[np.float64]:
-    """``Xw`` in threads, without a copy of X; X as `linrank.data.ranking.check_matrix` leaves it.
+    """``Xw`` in threads, without a copy of X; X as `linrank.data.checks.check_matrix` leaves it.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._files import atomic_write
 from ._rows import multiply
 from ._version import __version__
-from .data.ranking import Matrix, check_matrix
+from .data.checks import Matrix, check_matrix
 from .errors import DataError, FileFormatError
 
 VERSION = 1

@@ -7,7 +7,7 @@ from typing import Any
 from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from ..data.ranking import Matrix
+from ..data.checks import Matrix
 from ..errors import DataError
 from .base import TreeRanker
 

@@ -9,7 +9,8 @@ from sklearn.ensemble import RandomForestRegressor
 
 from .._rows import row_ranges
 from .._threads import resolve_threads, run
-from ..data.ranking import Matrix, RankingData
+from ..data.checks import Matrix
+from ..data.ranking import RankingData
 from ..estimators.base import Vector
 from .base import TreeRanker
 

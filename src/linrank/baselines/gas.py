@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._jit import njit
 from .._threads import resolve_threads, run, split
 from ..counting.fenwick import insert, smaller
-from ..data.ranking import Matrix, RankingData
+from ..data.checks import Matrix
+from ..data.ranking import RankingData
 from ..errors import DataError
 from ..estimators.base import DTYPES, Vector
 from ..metrics import evaluate, parse_metric

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._jit import njit
-from ..data.ranking import Matrix, RankingData, check_finite
+from ..data.checks import Matrix, check_finite
+from ..data.ranking import RankingData
 from ..estimators.base import Ranker, Vector
 from ..path import no_pair
 from .base import LARGEST_R, check_count, checked_rows

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._jit import by_type, njit
 from .._rows import copy_columns, kernel_matrix
-from ..data.ranking import Matrix, check_finite
+from ..data.checks import Matrix, check_finite
 from ..errors import DataError
 from ..estimators.base import Vector
 from ..model import Model, numbers

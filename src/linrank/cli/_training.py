@@ -38,8 +38,9 @@ def make_trainer(
 ) -> Trainer:
     """Check the options before anything is read; names of choices are enumerations."""
     from ..counting.preferences import Preferences
+    from ..criterion import Criterion
     from ..penalties import make_penalty
-    from ..training import Criterion, Trainer
+    from ..training import Trainer
 
     if penalty is None and (shape is not None or rule is options.RuleName.one_se):
         name = "--shape" if shape is not None else "--rule 1se"

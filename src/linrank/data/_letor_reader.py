@@ -16,7 +16,8 @@ from ._csr import assemble_csr
 from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
 from ._source import EXAMPLE, Chunk, Source
-from .ranking import RankingData, group_by_query, query_keys, take_rows
+from .checks import group_by_query, take_rows
+from .ranking import RankingData, query_keys
 from .text import TextColumn
 
 T = TypeVar("T")

@@ -16,8 +16,9 @@ from .._files import write_error
 from .._rows import kernel_matrix, matvec
 from ..errors import DataError
 from ._csr import assemble_csr
+from .checks import MAX_FEATURES
 from .letor import check_dtype, write_letor
-from .ranking import MAX_FEATURES, RankingData, query_keys
+from .ranking import RankingData, query_keys
 
 _BLOCK = 1 << 12  # rows that are worked on while they are in the cache
 _HEAVY_TAIL = 1.5  # standard deviation of the logarithm of a heavy-tailed feature

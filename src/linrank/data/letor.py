@@ -14,7 +14,8 @@ from ._compression import compressed
 from ._letor_reader import Progress, ReadOptions, read_source
 from ._letor_writer import MAX_DECIMALS, LetorWriter
 from ._source import open_source
-from .ranking import MAX_FEATURES, RankingData
+from .checks import MAX_FEATURES
+from .ranking import RankingData
 
 StrPath = str | os.PathLike[str]
 

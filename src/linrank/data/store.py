@@ -21,8 +21,9 @@ from ..errors import DataError, FileFormatError
 from ._csr import assemble_csr
 from ._letor_reader import Progress, read_source
 from ._source import open_source
+from .checks import check_feature_names
 from .letor import StrPath, check_options, read_letor
-from .ranking import RankingData, check_feature_names
+from .ranking import RankingData
 from .text import TextColumn
 
 FORMAT, VERSION = "linrank-store", 1

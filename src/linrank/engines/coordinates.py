@@ -29,7 +29,7 @@ from scipy import sparse
 
 from .._jit import njit
 from .._threads import split
-from ..data.ranking import take_rows
+from ..data.checks import take_rows
 from ..losses.domination import DominationPlan
 from .threads import ThreadEngine
 

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import multiply
 from .._threads import resolve_threads
-from ..data.ranking import Matrix, RankingData, check_finite, check_matrix, group_by_query
+from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
+from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import ndcg
 

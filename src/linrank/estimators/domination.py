@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._threads import resolve_threads
+from ..criterion import Criterion
 from ..data.ranking import RankingData
 from ..errors import DataError, choice
 from ..penalties import Penalty, make_penalty
-from ..training import Criterion, Trainer
+from ..training import Trainer
 from .ranksvm import ChoiceOfC, print_step
 from .sparse import BaseSparseRanker
 

@@ -13,7 +13,8 @@ from scipy import sparse
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
 from .._threads import blas_threads, resolve_threads, run
-from ..data.ranking import Matrix, RankingData, check_finite, row_keys
+from ..data.checks import Matrix, check_finite
+from ..data.ranking import RankingData, row_keys
 from ..engines.threads import ThreadEngine
 from ..errors import DataError, NotConvergedWarning, choice
 from ..losses import get_loss

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import GroupKFold
 
-from ..data.ranking import check_matrix, group_by_query, rank_by_content, row_keys
+from ..data.checks import check_matrix, group_by_query
+from ..data.ranking import rank_by_content, row_keys
 from ..errors import DataError
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from .._threads import resolve_threads
 from ..counting.preferences import Delta, Preferences
+from ..criterion import Criterion, Fold
 from ..data.ranking import RankingData
 from ..engines.stochastic import SGDState, stream_pass
 from ..errors import DataError, NotConvergedWarning
@@ -20,7 +21,7 @@ from ..losses import get_loss
 from ..model import LinearModel
 from ..path import C_GRID
 from ..solvers import Result, Step
-from ..training import Criterion, Fold, Trainer, Training
+from ..training import Trainer, Training
 from .base import DTYPES, LinearRanker
 from .model_selection import QueryKFold
 

@@ -13,11 +13,12 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..counting.preferences import Delta
+from ..criterion import Criterion
 from ..data.ranking import RankingData
 from ..errors import NothingSelectedWarning
 from ..penalties import Penalty, make_penalty
 from ..problem import SparseProblem
-from ..training import Criterion, Trainer, Training
+from ..training import Trainer, Training
 from .ranksvm import ChoiceOfC, _BaseRankSVM
 
 BLOCK = 2**20  #: entries of X that are looked at together

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._threads import resolve_threads, run
-from ..data.ranking import check_finite, check_matrix
+from ..data.checks import check_finite, check_matrix
 from ..errors import DataError
 from ..metrics import evaluate
 from .base import DTYPES

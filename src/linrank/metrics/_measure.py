@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.ranking import group_by_query
+from ..data.checks import group_by_query
 from ..errors import DataError
 from ._ranking import Floats, Ranking
 from ._rules import SKIP, Rules, apply_gain, resolve_rules

@@ -10,7 +10,8 @@ from scipy import sparse
 
 from .._threads import resolve_threads
 from ..counting.plan import rank_labels
-from ..data.ranking import Matrix, RankingData
+from ..data.checks import Matrix
+from ..data.ranking import RankingData
 
 _BLOCK_BYTES = 1 << 24  # rows of X looked at together: data may be larger than memory
 
