@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from commandline import PROGRAM, error_of, read_until, run, run_json, start
-from linrank import LinearModel, make_ranking
+from linrank import LinearModel, make_problem, make_ranking, read_letor
 from linrank.path import C_GRID
+from linrank.penalties import L1
 
 # What users get wrong ----------------------------------------------------------------------
 
@@ -135,6 +136,19 @@ def test_not_converged_is_saved_and_exit_code_1(letor, here):
     assert LinearModel.load("model.json").training["status"] == "max_iter"
     found = run_json("train", letor / "train.txt", "--max-iter", "1", "--tol", "1e-12", code=1)
     assert found["solver"]["converged"] is False
+
+
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_nothing_selected_is_a_warning(letor, here, extra):
+    least = make_problem(read_letor(letor / "train.txt"), penalty=L1()).smallest_C
+    sentence = f"no feature is selected at C = {{}}: the smallest C that selects one is {least:.6g}"
+    train = "train", letor / "train.txt", "--penalty", "l1", *extra
+    path = "path", letor / "train.txt", "--valid", letor / "vali.txt", "--penalty", "l1", *extra
+    assert run(*train, "--C", "1e-12").stderr == f"warning: {sentence.format('1e-12')}\n"
+    assert not LinearModel.load("model.json").coef.any()
+    assert run(*path, "--grid", "1e-9,1e-8").stderr == f"warning: {sentence.format('1e-09')}\n"
+    assert run(*train, "--C", 1.1 * least).stderr == ""
+    assert run(*path).stderr == ""
 
 
 def test_a_full_disk_leaves_the_old_model(letor, here):

@@ -22,6 +22,7 @@ from linrank import (
     make_ranking,
     sparse_path,
 )
+from linrank.baselines import RankBoost
 from problems import make_problem_arrays
 
 TINY = {"tol": 1e-9, "max_iter": 5000}
@@ -120,7 +121,7 @@ def test_bad_input_gets_a_sentence(arrays, options, given, words):
 
 def test_nothing_to_learn_from(arrays):
     X, y, qid = arrays
-    with pytest.raises(DataError, match="no pair to learn from"):
+    with pytest.raises(DataError, match="no query has both a label above 0"):
         DominationRank(levels="binary").fit(X, -y, qid)
 
 
@@ -217,5 +218,31 @@ def test_topics_of_the_wrong_shape(topics):
         MultiTopicRanker().fit(X, Y[:-1])
     with pytest.raises(DataError, match="Y has 4 topics; fitted were 5"):
         MultiTopicRanker().fit(X, Y).score(X, Y[:, :4])
-    with pytest.raises(DataError, match="topic 1: C cannot be chosen by map"):
-        MultiTopicRanker(DominationRankCV(metric="map")).fit(X, Y, valid=(X, Y * [1, 0, 1, 1, 1]))
+    with pytest.raises(DataError, match="valid is for rankers that choose C"):
+        MultiTopicRanker().fit(X, Y, valid=(X, Y))
+    with pytest.raises(DataError, match=r"Y has 5 topics but valid\[1\] has 4"):
+        MultiTopicRanker(DominationRankCV()).fit(X, Y, valid=(X, Y[:, :4]))
+    with pytest.raises(DataError, match="expected a linear ranker"):
+        MultiTopicRanker(RankBoost()).fit(X, Y)
+    with pytest.raises(DataError, match="all topics were skipped"):
+        MultiTopicRanker().fit(X, Y[:, [3]]).score(X, Y[:, [3]])
+
+
+def test_a_topic_that_cannot_be_learnt_does_not_take_the_others_with_it(topics):
+    X, Y = topics
+    template = DominationRankCV([0.1, 1.0], metric="map")
+    with pytest.warns(UserWarning, match="skipped: topic 1: C cannot be chosen by map"):
+        many = MultiTopicRanker(template).fit(X, Y, valid=(X, Y * [1, 0, 1, 1, 1]))
+    assert many.skipped_topics_.tolist() == [1, 3]
+    assert many.coef_[[0]].nnz > 0
+    with pytest.raises(DataError, match="topic 0: C is -1"):
+        MultiTopicRanker(DominationRank(-1.0)).fit(X, Y[:, :2])
+
+
+def test_one_thread_per_topic(topics):
+    """While topics are learnt, BLAS has one thread, however their fits ask for it."""
+    X, Y = topics
+    first = MultiTopicRanker(DominationRank(5.0), n_threads=2).fit(X, Y)
+    for _ in range(3):
+        again = MultiTopicRanker(DominationRank(5.0), n_threads=2).fit(X, Y)
+        np.testing.assert_array_equal(again.coef_.toarray(), first.coef_.toarray())

@@ -22,6 +22,14 @@ def draw(path: Path, n_features: int = 20, names: list[str] | None = None) -> No
     plot_path(path, CS, VALUES, coefs, metric="ndcg@10 on vali.txt", names=names)
 
 
+@pytest.fixture
+def figures(monkeypatch):
+    """What is drawn, instead of a file."""
+    figures = []
+    monkeypatch.setattr("linrank.report.plots._write", lambda figure, path: figures.append(figure))
+    return figures
+
+
 @pytest.mark.parametrize(
     ("suffix", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"),
                           (".PNG", b"\x89PNG")]
@@ -39,10 +47,8 @@ def test_the_same_plot_gives_the_same_file(tmp_path):
         assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
-def test_what_is_drawn(tmp_path, monkeypatch):
+def test_what_is_drawn(tmp_path, figures):
     """The best C is marked and named, axes are labelled, the largest weights are listed."""
-    figures = []
-    monkeypatch.setattr("linrank.report.plots._write", lambda figure, path: figures.append(figure))
     draw(tmp_path / "plot.png")
     above, below = figures[0].axes
     assert above.get_title(loc="left") == "Best: 0.5000 at C = $2^{-1}$"
@@ -50,7 +56,35 @@ def test_what_is_drawn(tmp_path, monkeypatch):
     assert "C" in below.get_xlabel()
     assert "weight" in below.get_ylabel()
     assert above.get_xscale() == below.get_xscale() == "log"
+    assert below.get_title(loc="left") == "Weights (the 7 largest at the best C)"
     assert len(below.get_legend().get_texts()) == len(COLOURS)
+
+
+@pytest.mark.parametrize(
+    ("weights", "chosen", "title", "shown", "features"),
+    [
+        ({3: [0, 0, 0, 1, 2, 2, 0], 8: [0, 0, 0, 0, 3, 3, 3]}, None,
+         "Weights (2 features, 1 of them in use at the best C)", ["8", "3"], "1 feature, 0.5000"),
+        ({3: [0, 0, 0, 1, 2, 2, 0], 8: [0, 0, 0, 0, 3, 3, 3]}, 4,
+         "Weights (the 2 largest at the chosen C)", ["8", "3"], "2 features, 0.4000"),
+        ({f: [0, 0, 0, float(f == 1), 0, f, 9 - f] for f in range(1, 9)}, None,
+         "Weights (7 features, 1 of them in use at the best C)",
+         ["1", "2", "3", "4", "6", "7", "8"], "1 feature, 0.5000"),
+        ({}, None, "Weights", None, "0 features, 0.5000"),
+    ],
+)  # fmt: skip
+def test_features_without_a_weight(tmp_path, figures, weights, chosen, title, shown, features):
+    """Those in use at the marked C come first, then those in use elsewhere, and no others."""
+    coefs = np.zeros((len(CS), 20))
+    for f, values in weights.items():
+        coefs[:, f] = values
+    names = [str(f) for f in range(20)]
+    plot_path(tmp_path / "plot.png", CS, VALUES, coefs, metric="map", names=names, chosen=chosen)
+    _, below, last = figures[0].axes
+    legend = below.get_legend()
+    assert below.get_title(loc="left") == title
+    assert last.get_title(loc="left") == features
+    assert (legend and [text.get_text() for text in legend.get_texts()]) == shown
 
 
 @pytest.mark.parametrize("n_features", [1, 2])

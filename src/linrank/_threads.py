@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _blas_lock = threading.Lock()
+_blas_limits: list[int] = []  #: what is asked for at the moment
+_blas_limiter: Any = None
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)  # a child has no threads of its parent's
 
@@ -91,7 +93,20 @@ def _blas() -> ThreadpoolController:
 def blas_threads(n_threads: int) -> Iterator[None]:
     """Hold the BLAS of numpy and scipy to that many threads, within a ``with`` block.
 
-    The setting is the whole process's: fits in other threads wait for their turn.
+    The setting is the whole process's: while others hold it to some number, within this thread or
+    in another, it stays at the smallest of all.
     """
-    with _blas_lock, _blas().limit(limits=n_threads):
+    _limit_blas(_blas_limits.append, n_threads)
+    try:
         yield
+    finally:
+        _limit_blas(_blas_limits.remove, n_threads)
+
+
+def _limit_blas(change: Callable[[int], None], n_threads: int) -> None:
+    global _blas_limiter
+    with _blas_lock:
+        change(n_threads)
+        if _blas_limiter is not None:
+            _blas_limiter.restore_original_limits()
+        _blas_limiter = _blas().limit(limits=min(_blas_limits)) if _blas_limits else None

@@ -41,6 +41,8 @@ class Criterion:
         >>> Criterion(rule="1se").choose(values, 0.02, n_features)
         1
         """
+        if n_features.any():  # a ranker without features is none
+            values = np.where(n_features > 0, values, np.nan)
         best = self.best(values)
         if self.rule == "best":
             return best

@@ -16,14 +16,21 @@ from .engines.threads import ThreadEngine
 from .errors import DataError
 from .losses import get_loss
 from .metrics import evaluate, parse_metric
-from .penalties import Penalty, make_penalty
+from .penalties import L1, Penalty, make_penalty
 from .problem import Objective, Problem, SparseProblem
-from .solvers import Result, Status, Step, make_solver
+from .solvers import Result, Solver, Status, Step, make_solver
 
 Vector = NDArray[np.float64]
 
 #: The grid of Lee & Lin 2014, §4.4: C = 2^-15, 2^-14, …, 2^10.
 C_GRID = tuple(2.0**power for power in range(-15, 11))
+
+BARRED = 1e100  #: a cost that no gradient overcomes
+DOUBLINGS = 60  #: of C, before the search for one that selects a feature ends
+NOTHING_HELPS = (
+    "no feature lowers the loss: documents that are compared have the same features, or all of "
+    "their margins are met"
+)
 
 
 @dataclass
@@ -110,14 +117,55 @@ def no_pair(data: RankingData) -> DataError:
     )
 
 
+def first_C(problem: SparseProblem) -> float:
+    """The smallest C with which a feature that has a price is selected; infinite if none is.
+
+    Free features are fitted first. A concave penalty can drop what l1 has only just selected, so
+    there the C is looked for: by doubling it, and then between the last two, to within 5 %.
+    """
+    C = problem.entry_C(_free_optimum(problem))
+    if problem.penalty.convex or not np.isfinite(C):
+        return C
+    method = make_solver("auto", problem.engine.loss, problem.penalty)
+    low = C
+    for _ in range(DOUBLINGS):
+        if _selects(method, problem.with_C(C)):
+            break
+        low, C = C, 2.0 * C
+    while 1.05 * low < C:
+        middle = float(np.sqrt(low * C))
+        low, C = (low, middle) if _selects(method, problem.with_C(middle)) else (middle, C)
+    return C
+
+
+def _free_optimum(problem: SparseProblem) -> Vector:
+    """The optimum without features that have a price: the same for every C."""
+    free = problem.penalty.weights == 0
+    if not free.any() or free.all():
+        return np.zeros(problem.n_features)
+    barred = L1(np.where(free, 0.0, BARRED))
+    method = make_solver("auto", problem.engine.loss, barred, tol=1e-6)
+    return _finished(method.solve(problem.with_C(1.0).with_penalty(barred))).coef
+
+
+def _selects(method: Solver, problem: SparseProblem) -> bool:
+    coef = _finished(method.solve(problem)).coef
+    return bool(coef[problem.penalty.weights > 0].any())
+
+
+def _finished(result: Result) -> Result:
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
+
+
 def sparse_grid(problem: SparseProblem, n: int = 50, ratio: float = 1e4) -> Vector:
     """So many C, evenly on a log scale, from the smallest that selects a feature upward."""
-    start = problem.smallest_C
+    if not problem.penalty.weights.any():
+        raise DataError("there is nothing to select: no feature has a cost")
+    start = first_C(problem)
     if not np.isfinite(start):
-        raise DataError(
-            "there is nothing to select: within every query all documents that are compared have "
-            "the same features"
-        )
+        raise DataError(f"there is nothing to select: {NOTHING_HELPS}")
     return start * np.geomspace(1.0 + 1e-6, ratio, n)
 
 
@@ -222,7 +270,7 @@ def sparse_path(
     >>> bool(path.n_features[0] < path.n_features[1])
     True
     """
-    chosen = penalty if isinstance(penalty, Penalty) else make_penalty(penalty, shape)
+    chosen = make_penalty(penalty, shape)
     problem = make_problem(data, penalty=chosen, n_threads=n_threads, **options)
     path = regularization_path(problem, Cs, tol=tol, solver=solver)
     return path, None if valid is None else path.evaluate(valid, metric)

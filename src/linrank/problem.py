@@ -152,13 +152,18 @@ class SparseProblem(Objective):
 
     @property
     def smallest_C(self) -> float:
-        """The C from which on w = 0 is not optimal: min_j β_j·g'(0) / |∂L/∂w_j| at w = 0.
+        """The C from which on w = 0 is not optimal, where no feature is free."""
+        return self.entry_C(np.zeros(self.n_features))
 
-        For penalties that are not convex, which begin with the l1 solution: of l1.
+    def entry_C(self, w: Vector) -> float:
+        """The C from which on a feature with a price comes in: min_j β_j·g'(0) / |∂L/∂w_j|.
+
+        w is the optimum without such features. For penalties that are not convex, which begin
+        with the l1 solution: of l1.
         """
-        zero, penalty = np.zeros(self.n_features), self.penalty
-        _, gradient = self._loss(zero)
-        need = penalty.prices(zero) if penalty.convex else penalty.weights
+        penalty = self.penalty
+        _, gradient = self._loss(w)
+        need = penalty.prices(np.zeros_like(w)) if penalty.convex else penalty.weights
         with np.errstate(divide="ignore", invalid="ignore"):
-            C = np.where(gradient == 0, np.inf, need / np.abs(gradient))
+            C = np.where((gradient == 0) | (penalty.weights == 0), np.inf, need / np.abs(gradient))
         return float(C.min())

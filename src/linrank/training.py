@@ -21,7 +21,9 @@ from .metrics import parse_metric
 from .model import LinearModel
 from .path import (
     C_GRID,
+    NOTHING_HELPS,
     RegularizationPath,
+    first_C,
     make_problem,
     regularization_path,
     sparse_grid,
@@ -35,7 +37,6 @@ Vector = NDArray[np.float64]
 Callback = Callable[[float, Step, int], None]  #: C, step, and the fold (0: all of the data)
 
 RIDGE = 1e-6  #: part of the mean curvature of the loss that is left as a ridge when refitting
-FINE_GRID = 200  #: values of C among which the first one with a feature is looked for
 REFIT_TOL = 1e-4  #: the coarsest tolerance of a refit
 
 
@@ -224,34 +225,40 @@ class Trainer:
             interrupted=path.interrupted or len(path) <= best,
         )
 
-    def first_C(self, problem: SparseProblem) -> float:
-        """The smallest C that selects a feature; where the penalty is not convex, of a fine grid.
-
-        A concave penalty can drop what l1 has only just selected.
-        """
-        if problem.penalty.convex:
-            return problem.smallest_C
-        solver, w0 = self._solver(None), None
-        for C in sparse_grid(problem, FINE_GRID):
-            w0 = solver.solve(problem.with_C(C), w0).coef
-            if w0.any():
-                break
-        return float(C)
+    def nothing_selected(self, training: Training, data: RankingData) -> str | None:
+        """A sentence on what would select a feature, where none is selected."""
+        if self.penalty is None or training.result.coef.any():
+            return None
+        problem = self.problem(data, training.C)
+        assert isinstance(problem, SparseProblem)
+        least = first_C(problem)
+        about = "" if problem.penalty.convex else "about "
+        where = f"the smallest C that selects one is {about}{least:.6g}"
+        where = where if np.isfinite(least) else NOTHING_HELPS
+        return f"no feature is selected at C = {training.C:g}: {where}"
 
     def debias(self, training: Training, data: RankingData) -> Training:
-        """Fit the loss alone on the features in use, but for a ridge that only keeps it finite."""
+        """Fit the loss alone on the features in use, but for a ridge that only keeps it finite.
+
+        The result is that of this fit: what was certified of the weights before does not hold for
+        the new ones.
+        """
         used = np.flatnonzero(training.result.coef)
         chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
         engine = replace(self, penalty=None, solver="auto").problem(chosen).engine
         engine.value_grad(np.zeros(len(used)))
         curvature = trace_of_hessian(engine) / len(used)
         problem = Problem(engine, 1.0 / max(RIDGE * curvature, np.finfo(float).tiny))
-        solver = make_solver("newton", engine.loss, tol=min(self.tol, REFIT_TOL))
+        tol = min(self.tol, REFIT_TOL)
+        solver = make_solver("newton", engine.loss, tol=tol, max_iter=self.max_iter)
         result = solver.solve(problem, training.result.coef[used])
         coef = np.zeros(data.n_features)
         coef[used] = result.coef
-        model = training.model.with_coef(coef, debiased=True)
-        return replace(training, result=replace(training.result, coef=coef), model=model)
+        result = replace(result, coef=coef)
+        summary = training_summary(result, training.n_pairs, data.n_queries)
+        model = training.model.with_coef(coef, **summary, debiased=True)
+        interrupted = training.interrupted or result.status is Status.INTERRUPTED
+        return replace(training, result=result, model=model, interrupted=interrupted)
 
     def _solver(self, report: Callable[[Step], None] | None) -> Solver:
         return make_solver(
@@ -307,11 +314,11 @@ class Trainer:
         valid: RankingData | None = None,
     ) -> Training:
         """The training of the chosen C; the data that it is chosen by tell how sure that is."""
-        k, error = self.criterion.best(values), 0.0
+        k = replace(self.criterion, rule="best").choose(values, 0.0, path.n_features)
         if valid is not None and self.criterion.rule != "best":
             scores = multiply(valid.X, path.coefs[k], self.n_threads)
             error = self.criterion.standard_error(valid, scores)
-        k = self.criterion.choose(values, error, path.n_features)
+            k = self.criterion.choose(values[: k + 1], error, path.n_features[: k + 1])
         return self._training(problem, path.results[k], path.Cs[k], values[k])
 
     def _training(

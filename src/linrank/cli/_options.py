@@ -249,7 +249,7 @@ Solver = Annotated[
         "--solver",
         help="Preconditioned Newton; the papers' trust-region Newton (tron) and cutting planes; "
         "smoothing for the hinge; L-BFGS; stochastic gradients; for penalties proximal Newton, "
-        "reweighted l1 or FISTA. auto chooses.",
+        "reweighted l1 or FISTA; coordinate descent for the domination loss. auto chooses.",
         rich_help_panel=SOLVER,
     ),
 ]
@@ -338,8 +338,9 @@ Tol = Annotated[
     typer.Option(
         "--tol",
         metavar="NUMBER",
-        help="Stop when the gradient is this part of what it is at w = 0 (smoothing and cutting "
-        "planes: when the duality gap is this part of the objective).",
+        help="Stop when the gradient is this part of what it is at w = 0 (smoothing, cutting "
+        "planes, and with --penalty l1 or elastic_net: when the duality gap is this part of the "
+        "objective).",
         rich_help_panel=SOLVER,
     ),
 ]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..solvers import Result
     from ..training import Trainer, Training
 
+SHOWN = 5  #: weights of a sparse ranker that are shown
+
 
 def data_line(path: Path, data: RankingData, training: Training | None = None) -> str:
     """One line on data; of training data also what was learnt from."""
@@ -64,21 +66,23 @@ def result_json(result: Result) -> dict[str, Any]:
     }
 
 
-def path_table(training: Training, metric: str) -> Table:
-    """The solutions for a grid of C, the best marked."""
+def path_table(trainer: Trainer, training: Training) -> Table:
+    """The solutions for a grid of C, the best and the chosen one marked."""
     assert training.path is not None
     assert training.values is not None
-    columns = ["C", "features", "objective", "iterations", "products", "seconds", metric, ""]
-    table = grid(columns, left=[""])
+    columns = ["C", "features", "objective", "iterations", "products", "seconds"]
+    table = grid([*columns, trainer.criterion.metric, ""], left=[""])
+    best = training.path.Cs[trainer.criterion.best(training.values)]
     for C, value, result in zip(
         training.path.Cs, training.values, training.path.results, strict=True
     ):
-        is_best = training.C == C
+        mark = "best" if best == C else "chosen" if training.C == C else ""
+        if not result.converged:
+            mark = f"{mark}, not converged" if mark else "not converged"
         table.add_row(
             format_C(C), str(result.n_selected), f"{result.objective:.5e}", str(result.n_iter),
             str(result.n_products), f"{result.seconds:.2f}", format_mean(value),
-            "best" if is_best else "" if result.converged else "not converged",
-            style="bold green" if is_best else None,
+            mark, style="bold green" if training.C == C else None,
         )  # fmt: skip
     return table
 
@@ -120,9 +124,12 @@ def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
     """A line on the features that a sparse ranker uses; none for others."""
     if trainer.penalty is None:
         return []
-    largest = ", ".join(f"{name} {weight:.3g}" for name, weight in training.model.largest(5))
-    text = f"{training.result.n_selected} of {training.model.n_features} selected"
-    return [("features", f"{text}; the largest: {largest}" if training.result.n_selected else text)]
+    n, model = training.result.n_selected, training.model
+    text = f"{n} of {model.n_features} selected"
+    if n:
+        text += "; the largest: " if n > SHOWN else ": "
+        text += ", ".join(f"{name} {w:.3g}" for name, w in model.largest(min(n, SHOWN)))
+    return [("features", text)]
 
 
 def chosen(trainer: Trainer, training: Training, where: str) -> str:
@@ -134,4 +141,5 @@ def chosen(trainer: Trainer, training: Training, where: str) -> str:
     measured = f"{criterion.metric} {format_mean(training.value)} {where} ({criterion.flavour})"
     if training.values is None:
         return f"{text}: {measured}"
-    return f"{text}, the best of {len(training.values)}: {measured}"
+    how = "" if criterion.rule == "best" else "the sparsest within one standard error of "
+    return f"{text}, {how}the best of {len(training.values)}: {measured}"

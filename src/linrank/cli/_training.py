@@ -83,7 +83,13 @@ def showing(trainer: Trainer, Cs: Sequence[float], n_folds: int = 0) -> Iterator
         yield replace(trainer, callback=TrainingProgress(update, trainer.tol, Cs, n_folds))
 
 
-def finish(training: Training, out: Path | None, n_folds: int | None = None) -> None:
+def finish(
+    trainer: Trainer,
+    training: Training,
+    data: RankingData,
+    out: Path | None,
+    n_folds: int | None = None,
+) -> None:
     """Say what went wrong, if anything did, and end with the exit code that says the same."""
     kept = "it was not saved" if out is None else f"it was saved as {out}"
     if training.interrupted:
@@ -98,6 +104,10 @@ def finish(training: Training, out: Path | None, n_folds: int | None = None) -> 
     if not training.result.converged:
         say_error(f"the model has not converged; {kept}. {training.result.message}", "warning: ")
         raise typer.Exit(NOT_CONVERGED)
+    with progress("looking for the smallest C that selects a feature"):
+        nothing = trainer.nothing_selected(training, data)
+    if nothing is not None:
+        say_error(nothing, "warning: ")
 
 
 def check_plot(plot: Path | None) -> None:

@@ -70,7 +70,7 @@ def demo(
     scores = training.model.predict(documents.X)
     show(evaluation_table(measure(documents, scores, METRICS, "standard")))
     show(Text(_commands(folder)))
-    finish(training, model)
+    finish(trainer, training, data, model)
 
 
 def _commands(folder: Path) -> str:

@@ -53,7 +53,7 @@ def path(
         typer.Option(
             "--out",
             metavar="FILE",
-            help="Write the best model here, as JSON.",
+            help="Write the model of the chosen C here, as JSON.",
             rich_help_panel=options.OUTPUT,
             show_default=False,
         ),
@@ -110,12 +110,12 @@ def path(
     else:
         lines = [("train", data_line(train, data, training))]
         lines += [("valid", data_line(valid, held_out))]
-        show(facts(lines), path_table(training, metric))
+        show(facts(lines), path_table(trainer, training))
         lines = [("C", chosen(trainer, training, f"on {valid}")), *selected(trainer, training)]
         lines += [("model", f"saved as {out}")] if out is not None else []
         lines += [("plot", f"saved as {plot}")] if plot is not None else []
         show(facts(lines))
-    finish(training, out)
+    finish(trainer, training, data, out)
 
 
 def _as_json(
@@ -126,12 +126,16 @@ def _as_json(
     data: RankingData,
     held_out: RankingData,
 ) -> dict[str, Any]:
+    assert training.path is not None
+    assert training.values is not None
+    best = trainer.criterion.best(training.values)
     return {
         "train": data_json(train, data, training),
         "valid": data_json(valid, held_out),
         "metric": trainer.criterion.metric,
         "flavour": trainer.criterion.flavour,
         "path": path_json(training),
-        "best": {"C": training.C, "mean": training.value},
+        "best": {"C": training.path.Cs[best], "mean": training.values[best]},
+        "chosen": {"C": training.C, "mean": training.value, "rule": trainer.criterion.rule},
         "interrupted": training.interrupted,
     }

@@ -86,7 +86,7 @@ def train(
         lines += selected(trainer, training)
         lines.append(("model", f"saved as {out}"))
         show(facts(lines))
-    finish(training, out, folds)
+    finish(trainer, training, data, out, folds)
 
 
 def _check_usage(

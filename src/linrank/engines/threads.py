@@ -46,6 +46,7 @@ SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing
 LARGE_QUERY = 2**16  #: documents of a query whose sorting is shared among threads
 FEW = 8  #: documents per level, from which on the Hessian is made by level
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
+SAMPLE_NUMBERS = 2**18  #: of these rows in the features at hand; fewer rows where these are many
 
 
 class ThreadEngine:
@@ -179,7 +180,9 @@ class ThreadEngine:
             (queries[a:b], (features, place), self._scratch[k]) for k, (a, b) in enumerate(parts)
         ]
         with blas_threads(1):  # each of our threads multiplies its own part
-            total = np.sum(run(self._hessian_of, tasks, self.n_threads), axis=0)
+            total, *others = run(self._hessian_of, tasks, self.n_threads)
+        for other in others:
+            total += other
         if len(queries) < self.data.n_queries:
             mass = np.add.reduceat(self._state.curvature, self.data.query_ptr[:-1])
             sampled = mass[queries].sum()
@@ -291,7 +294,8 @@ class ThreadEngine:
     def _hessian_of(self, queries: NDArray[np.int64], chosen: Any, scratch: Any) -> Vector:
         """The part of some queries in the Hessian, X'(MX), a few thousand rows at a time."""
         sizes = np.diff(self.data.query_ptr)[queries]
-        n_rows = min(int(sizes.sum()), SAMPLE_ROWS + int(sizes.max()))
+        room = max(1, min(SAMPLE_ROWS, SAMPLE_NUMBERS // len(chosen[0])))
+        n_rows = min(int(sizes.sum()), room + int(sizes.max()))
         XT, MXT = np.empty((2, len(chosen[0]), n_rows))
         total = np.zeros((len(chosen[0]), len(chosen[0])))
         first = 0

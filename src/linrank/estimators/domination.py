@@ -39,8 +39,6 @@ class _BaseDominationRank(BaseSparseRanker):
         return data.replace(margin=scale * data.y)
 
     def _penalty(self) -> Penalty | None:
-        if isinstance(self.penalty, Penalty):
-            return self.penalty
         if self.penalty in ("l2", "none"):
             for name in ("shape", "feature_cost"):
                 if getattr(self, name) is not None:

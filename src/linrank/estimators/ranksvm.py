@@ -52,10 +52,10 @@ class _BaseRankSVM(LinearRanker):
             **more,
         )
 
-    def _store(self, training: Training, data: RankingData) -> None:
+    def _store(self, training: Training, data: RankingData, stacklevel: int = 3) -> None:
         result = training.result
         if not result.converged and not training.interrupted:
-            warnings.warn(result.message, NotConvergedWarning, stacklevel=3)
+            warnings.warn(result.message, NotConvergedWarning, stacklevel=stacklevel)
         self.coef_ = result.coef
         self.result_ = result
         self.model_ = training.model
@@ -83,9 +83,11 @@ class RankSVM(_BaseRankSVM):
     C : float
         The weight of the loss against the penalty. It multiplies the plain sum over pairs,
         as in the papers, unless `normalize` says otherwise.
-    loss : {"squared_hinge", "hinge", "huber", "logistic", "logistic_exact"}
+    loss : {"squared_hinge", "hinge", "huber", "logistic", "logistic_exact", "domination", \
+"domination_binary"}
         max(0, 1 − t)², max(0, 1 − t), quadratic for 0 < t < 1 and linear below, or
-        log(1 + exp(−t)): to within 0.0029 by quadratic pieces, or exactly over listed pairs.
+        log(1 + exp(−t)): to within 0.0029 by quadratic pieces, or exactly over listed pairs; or
+        the domination loss, which is no sum over pairs (see `DominationRank`).
     tol : float
         ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖, or for ``smoothing`` and ``cutting-planes``
         a duality gap of at most ε times the objective.
@@ -259,6 +261,11 @@ class RankSVM(_BaseRankSVM):
             raise DataError(
                 f"partial_fit learns by stochastic gradients, but solver is {self.solver!r}: use "
                 "solver='sgd-pairs' or 'sgd-queries'"
+            )
+        if not get_loss(self.loss).pairwise:
+            raise DataError(
+                f"partial_fit learns from pairs, of which loss={self.loss!r} is no sum: use "
+                "loss='squared_hinge' or 'logistic'"
             )
         if self.normalize is not None:
             raise DataError("normalize needs all of the data, which partial_fit has not: use None")

@@ -17,7 +17,6 @@ from ..criterion import Criterion
 from ..data.ranking import RankingData
 from ..errors import NothingSelectedWarning
 from ..penalties import Penalty, make_penalty
-from ..problem import SparseProblem
 from ..training import Trainer, Training
 from .ranksvm import ChoiceOfC, _BaseRankSVM
 
@@ -28,8 +27,6 @@ class BaseSparseRanker(SelectorMixin, _BaseRankSVM):
     """What sparse RankSVMs share: the penalty, what was selected, and the refit."""
 
     def _penalty(self) -> Penalty | None:
-        if isinstance(self.penalty, Penalty):
-            return self.penalty
         return make_penalty(self.penalty, self.shape, self.feature_cost)
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
@@ -41,24 +38,13 @@ class BaseSparseRanker(SelectorMixin, _BaseRankSVM):
         used = np.flatnonzero(training.result.coef)
         if len(used) and self.debias:
             training = trainer.debias(training, data)
-        if not len(used) and trainer.penalty is not None:
-            self._warn_of_nothing(data, trainer, training.C)
+        sentence = trainer.nothing_selected(training, data)
+        if sentence is not None:
+            warnings.warn(sentence, NothingSelectedWarning, stacklevel=3)
         self.n_selected_ = len(used)
         self.zero_weights_ = 1.0 - len(used) / data.n_features
         self.sparsity_ratio_ = len(used) / max(1, int(has_values(data.X).sum()))
-        self._store(training, data)
-
-    def _warn_of_nothing(self, data: RankingData, trainer: Trainer, C: float) -> None:
-        problem = trainer.problem(data, C)
-        assert isinstance(problem, SparseProblem)
-        where = "within every query, all documents that are compared have the same features"
-        if np.isfinite(problem.smallest_C):
-            about = "" if problem.penalty.convex else "about "
-            least = trainer.first_C(problem)
-            where = f"the smallest C that selects one is {about}{least:.6g}"
-        warnings.warn(
-            f"no feature is selected at C = {C:g}: {where}", NothingSelectedWarning, stacklevel=4
-        )
+        self._store(training, data, stacklevel=4)
 
 
 def has_values(X: Any) -> NDArray[np.bool_]:

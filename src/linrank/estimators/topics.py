@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +11,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._threads import resolve_threads, run
+from .._threads import blas_threads, resolve_threads, run
 from ..data.checks import check_finite, check_matrix
 from ..errors import DataError
 from ..metrics import evaluate
-from .base import DTYPES
+from .base import DTYPES, LinearRanker
 from .domination import DominationRank
+from .ranksvm import ChoiceOfC
 
 Vector = NDArray[np.float64]
 
@@ -40,7 +42,8 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     rankers_ : list
         The fitted ranker of each topic; None for one that was skipped.
     skipped_topics_ : int64 array
-        Topics that all documents belong to, or none: they have no weights.
+        Topics that all documents belong to, or none, and (with a warning) those that their ranker
+        cannot learn: they have no weights.
     zero_weights_ : float
         The part of the weights that are 0, of the topics that were not skipped.
 
@@ -56,6 +59,13 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     def __init__(self, ranker: Any = None, *, n_threads: int | None = None) -> None:
         self.ranker = ranker
         self.n_threads = n_threads
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.two_d_labels = True
+        return tags
 
     def fit(self, X: Any, Y: Any, valid: tuple[Any, Any] | None = None) -> Self:
         """Learn the weights of all topics.
@@ -74,13 +84,16 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         )  # fmt: skip
         check_finite(X, None)
         labels = _label_matrix(Y, X.shape[0], "Y")
-        held_out = None
-        if valid is not None:
-            others = check_matrix(valid[0])
-            held_out = others, _label_matrix(valid[1], others.shape[0], "valid[1]")
-        n_topics = labels.shape[1]
+        n_topics, held_out = labels.shape[1], self._held_out(valid, labels.shape[1])
         tasks = [(X, _column(labels, t), held_out, t) for t in range(n_topics)]
-        self.rankers_ = run(self._fit_topic, tasks, resolve_threads(self.n_threads))
+        with blas_threads(1):  # each topic by one thread
+            self.rankers_ = run(self._fit_topic, tasks, resolve_threads(self.n_threads))
+        if all(isinstance(ranker, DataError) for ranker in self.rankers_):
+            raise self.rankers_[0]
+        for topic, ranker in enumerate(self.rankers_):
+            if isinstance(ranker, DataError):
+                warnings.warn(f"skipped: {ranker}", UserWarning, stacklevel=2)
+                self.rankers_[topic] = None
         learnt = [ranker is not None for ranker in self.rankers_]
         self.skipped_topics_ = np.flatnonzero(~np.array(learnt))
         rows = [
@@ -92,11 +105,23 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         self.zero_weights_ = 1.0 - self.coef_.nnz / max(1, sum(learnt) * X.shape[1])
         return self
 
+    def _held_out(self, valid: tuple[Any, Any] | None, n_topics: int) -> tuple[Any, Any] | None:
+        if valid is None:
+            return None
+        if not isinstance(self._template(), ChoiceOfC):
+            raise DataError("valid is for rankers that choose C, such as DominationRankCV")
+        X, Y = valid
+        X = check_matrix(X)
+        labels = _label_matrix(Y, X.shape[0], "valid[1]")
+        if labels.shape[1] != n_topics:
+            raise DataError(f"Y has {n_topics} topics but valid[1] has {labels.shape[1]}")
+        return X, labels
+
     def _fit_topic(self, X: Any, y: Vector, held_out: Any, topic: int) -> Any:
+        """The ranker of a topic, None where there is nothing to rank, or what is wrong."""
         if y.min() == y.max():
             return None
-        template = DominationRank() if self.ranker is None else self.ranker
-        ranker = clone(template).set_params(n_threads=1)
+        ranker = clone(self._template()).set_params(n_threads=1)
         more: dict[str, Any] = {}
         if held_out is not None:
             y_valid = _column(held_out[1], topic)
@@ -105,7 +130,13 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         try:
             return ranker.fit(X, y, **more)
         except DataError as error:
-            raise DataError(f"topic {topic}: {error}") from None
+            return DataError(f"topic {topic}: {error}")
+
+    def _template(self) -> LinearRanker:
+        template = DominationRank() if self.ranker is None else self.ranker
+        if not isinstance(template, LinearRanker):
+            raise DataError(f"ranker is {template!r}; expected a linear ranker of linrank")
+        return template
 
     def predict(self, X: Any) -> Vector:
         """Score documents for all topics.
@@ -133,16 +164,19 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         metrics : sequence of str
             Names of `linrank.evaluate`.
         """
+        metrics = [metrics] if isinstance(metrics, str) else list(metrics)
         scores = self.predict(X)
         labels = _label_matrix(Y, len(scores), "Y")
         if labels.shape[1] != scores.shape[1]:
             raise DataError(f"Y has {labels.shape[1]} topics; fitted were {scores.shape[1]}")
         topics = np.setdiff1d(np.arange(scores.shape[1]), self.skipped_topics_)
+        if not len(topics):
+            raise DataError("all topics were skipped: there is nothing to evaluate")
         found = evaluate(
             np.concatenate([_column(labels, t) for t in topics]),
             scores[:, topics].T.ravel(),
             np.repeat(topics, len(scores)),
-            list(metrics),
+            metrics,
         )
         return dict(found.mean)
 
@@ -153,7 +187,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
 
 def _label_matrix(Y: Any, n_docs: int, name: str) -> Any:
     labels = sparse.csc_array(Y) if sparse.issparse(Y) else np.asarray(Y)
-    if labels.ndim != 2 or labels.shape[0] != n_docs:
+    if labels.ndim != 2 or labels.shape[0] != n_docs or labels.shape[1] == 0:
         raise DataError(
             f"{name} has shape {labels.shape}; expected a row of labels, one per topic, for each "
             f"of the {n_docs} documents"

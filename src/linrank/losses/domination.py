@@ -129,6 +129,8 @@ class DominationLoss(Loss):
         if self.binary:
             data = data.replace(y=(data.y > 0).astype(np.float64))
         levels = rank_labels(data, query_weight, n_threads)
+        if self.binary and not levels.mass[:, 0].any():
+            raise DataError("no query has both a label above 0 and one that is not")
         weights = document_weights(data, query_weight)
         docs, group_ptr, query_groups = group_documents(levels, data.query_ptr)
         upper = np.ones(data.n_docs) if weights.upper is None else weights.upper

@@ -28,6 +28,7 @@ class Penalty:
     """
 
     weights: Any = None
+    name: ClassVar[str]
     convex: ClassVar[bool] = False
     parameter: ClassVar[str | None] = None  #: the name of the one that shapes g
 
@@ -39,7 +40,7 @@ class Penalty:
         """The name and the parameters, for model files."""
         shape = None if self.parameter is None else getattr(self, self.parameter)
         weights = None if self.weights is None else np.asarray(self.weights).tolist()
-        return {"name": type(self).__name__, "shape": shape, "weights": weights}
+        return {"name": self.name, "shape": shape, "weights": weights}
 
     def for_features(self: P, n_features: int) -> P:
         """The same penalty with its weights checked and filled in."""
@@ -48,17 +49,17 @@ class Penalty:
         try:
             weights = np.array(self.weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"penalty weights cannot be read as numbers: {error}") from None
+            raise DataError(f"feature costs cannot be read as numbers: {error}") from None
         if weights.ndim == 0:
             weights = np.full(n_features, weights)
         if weights.shape != (n_features,):
             raise DataError(
-                f"penalty weights have shape {weights.shape} but there are {n_features} features"
+                f"feature costs have shape {weights.shape} but there are {n_features} features"
             )
         bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
         if len(bad):
             raise DataError(
-                f"penalty weight {bad[0]} is {weights[bad[0]]}; expected finite numbers ≥ 0"
+                f"feature cost {bad[0]} is {weights[bad[0]]}; expected finite numbers ≥ 0"
             )
         return replace(self, weights=weights)
 

@@ -26,6 +26,7 @@ class MCP(Penalty):
 
     gamma: float = 2.0
     strength: float = 1.0
+    name: ClassVar[str] = "mcp"
     parameter: ClassVar[str | None] = "gamma"
 
     def __post_init__(self) -> None:
@@ -74,6 +75,7 @@ class SCAD(Penalty):
 
     a: float = 3.7
     strength: float = 1.0
+    name: ClassVar[str] = "scad"
     parameter: ClassVar[str | None] = "a"
 
     def __post_init__(self) -> None:
@@ -116,6 +118,7 @@ class Log(Penalty):
     """
 
     epsilon: float = 0.1
+    name: ClassVar[str] = "log"
     parameter: ClassVar[str | None] = "epsilon"
 
     def __post_init__(self) -> None:
@@ -149,6 +152,7 @@ class Lp(Penalty):
     """
 
     p: float = 0.5
+    name: ClassVar[str] = "lp"
     parameter: ClassVar[str | None] = "p"
 
     def __post_init__(self) -> None:

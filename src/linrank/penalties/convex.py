@@ -20,6 +20,7 @@ class L1(Penalty):
     [2.0, -0.0]
     """
 
+    name: ClassVar[str] = "l1"
     convex: ClassVar[bool] = True
 
     def parts(self) -> tuple[Vector, Vector]:
@@ -55,6 +56,7 @@ class ElasticNet(Penalty):
     """
 
     ratio: float = 0.5
+    name: ClassVar[str] = "elastic_net"
     convex: ClassVar[bool] = True
     parameter: ClassVar[str | None] = "ratio"
 

@@ -71,7 +71,7 @@ def plot_path(
         Ends in .png, .svg or .pdf; replaced only when all is written.
     Cs : float64 array of shape (n_Cs,)
     values : float64 array of shape (n_Cs,)
-        The metric for each C, NaN where it is undefined; the best is marked.
+        The metric for each C, NaN where it is undefined.
     coefs : float64 array of shape (n_Cs, n_features)
     metric : str
         What the values are, such as ``"ndcg@10 on vali.txt"``.
@@ -98,7 +98,7 @@ def plot_path(
         above.sharex(below)
         above.tick_params(labelbottom=False)
         _draw_metric(above, Cs, values, best, metric, word)
-        _draw_weights(below, Cs, coefs, best, names)
+        _draw_weights(below, Cs, coefs, best, names, word)
         below.set_xlabel("C, the weight of the loss against the penalty (log scale)")
         for axes in last:
             _draw_features(axes, n_features, values, best, metric)
@@ -114,18 +114,29 @@ def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str, 
     axes.margins(y=0.1)
 
 
-def _draw_weights(axes: Any, Cs: Vector, coefs: Vector, best: int, names: Sequence[str]) -> None:
-    largest = np.argsort(-np.abs(coefs[best]), kind="stable")[: len(COLOURS)]
+def _draw_weights(
+    axes: Any, Cs: Vector, coefs: Vector, best: int, names: Sequence[str], word: str
+) -> None:
+    """Draw the largest at the marked C, and where these are few, the largest anywhere."""
+    here, anywhere = np.abs(coefs[best]), np.abs(coefs).max(axis=0)
+    largest = np.lexsort((-anywhere, -here))[: min(len(COLOURS), np.count_nonzero(anywhere))]
     shown = largest[np.argsort(-coefs[-1, largest], kind="stable")]  # the legend's order is theirs
     for feature, colour in zip(shown, COLOURS, strict=False):
         label = _short(names[feature])
         axes.semilogx(Cs, coefs[:, feature], base=2, color=colour, linewidth=1.4, label=label)
     axes.axhline(0.0, color="#666666", linewidth=0.8)
     axes.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
-    of_all = "" if len(shown) == coefs.shape[1] else f" (the {len(shown)} largest at the best C)"
-    axes.set_title(f"Weights{of_all}")
+    title, n_used = "Weights", np.count_nonzero(here[shown])
+    if n_used < len(shown):
+        title += f" ({_features(len(shown))}, {n_used} of them in use at the {word.lower()} C)"
+    elif 0 < n_used < len(here):
+        title += f" (the {n_used} largest at the {word.lower()} C)"
+    axes.set_title(title)
     axes.set_ylabel("weight w (score per unit of the feature)")
-    axes.legend(title="feature", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    if len(shown):
+        axes.legend(
+            title="feature", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0
+        )
 
 
 def _draw_features(
@@ -133,11 +144,15 @@ def _draw_features(
 ) -> None:
     axes.plot(n_features, values, "o-", color=COLOURS[0], markersize=3.5, linewidth=1.0)
     axes.plot(n_features[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
-    axes.set_title(f"{n_features[best]} features, {values[best]:.4f}")
+    axes.set_title(f"{_features(n_features[best])}, {values[best]:.4f}")
     axes.set_xlabel("features with a weight")
     axes.set_ylabel(f"mean {metric}")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.margins(y=0.1)
+
+
+def _features(n: int) -> str:
+    return f"{n} feature" if n == 1 else f"{n} features"
 
 
 def _power_of_two(C: float) -> str:

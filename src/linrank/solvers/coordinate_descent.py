@@ -29,9 +29,10 @@ class CoordinateDescent(SparseSolver):
     (lemmas 1 and 2), 0 among them, or the elastic net. It takes a `Problem` or a `SparseProblem`
     with a domination loss, and stops on the rule of `Solver` or of `SparseSolver`.
 
-    An iteration is a sweep over all features: O(entries of X), where the weights that move cost
-    several times what the others do, and an evaluation of the objective
-    (see `linrank.engines.coordinates`).
+    An iteration is a sweep over all features, O(entries of X), and an evaluation of the objective.
+    A weight that moves also costs a look at all better documents of the queries that it touches
+    (see `linrank.engines.coordinates`): little where few documents are relevant, but most of the
+    time where half of them are.
 
     Parameters
     ----------

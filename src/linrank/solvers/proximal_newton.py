@@ -22,6 +22,8 @@ SPARE = 5  #: least number of features beyond a working set whose Hessian is com
 MOST_SPARE = 100
 ROWS_PER_FEATURE = 320  #: of the sample that the Hessian is made of while the working set grows
 SLOW = 0.2  #: a step with an old Hessian may promise this part of what the one before promised
+NEARER = 4.0  #: factor from one C to the next on the way from w = 0
+ROUGH = 0.3  #: the gap to which the problems on the way are solved
 FORCING = 0.01  #: how much of the distance to a critical point a step may leave
 SWEEPS = 20  #: of coordinate descent, before a linear system is solved
 ROUNDS = 100  #: most of these together, per step
@@ -73,6 +75,8 @@ class ProximalNewton(SparseSolver):
             self._curvature = None
 
     def _minimise(self) -> Status:
+        if not self.point.w.any() and not self.problem.engine.loss.squared:
+            self._approach()
         lift = LIFT
         for _ in range(self.max_iter):
             if self._is_done():
@@ -87,6 +91,25 @@ class ProximalNewton(SparseSolver):
                 lift = max(LIFT, 0.1 * lift)
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
+
+    def _approach(self) -> None:
+        """From w = 0, come to this C by way of smaller ones, roughly.
+
+        Far from the optimum the curvature of most losses says little: steps would be cut short,
+        and bring in many features that are not needed.
+        """
+        C = NEARER * self.problem.smallest_C
+        if not C < self.problem.C:
+            return
+        rough = ProximalNewton(tol=ROUGH, max_iter=self.max_iter)
+        w = self.point.w
+        while C < self.problem.C:
+            result = rough.solve(self.problem.with_C(C), w)
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            w, C = result.coef, NEARER * C
+        self._curvature = rough._curvature
+        self.point = Iterate(w, *self.problem.value_grad(w))
 
     def _working_set(self) -> tuple[Features, bool]:
         """The features in use and the worst violators, as many again; whether these are all."""
@@ -127,7 +150,7 @@ class ProximalNewton(SparseSolver):
         assert self._curvature is not None
         target, (l1, l2) = self.point.w.copy(), self.problem.penalty.parts()
         H = self.problem.C * self._curvature.of(features)
-        away = self._relative_norm() * self.slope_at_zero
+        away = self._distance()
         scale = max(np.trace(H) / len(features), FLAT * away**2 / self.point.value)
         H.flat[:: len(features) + 1] += lift * scale
         model = Model(
@@ -181,6 +204,8 @@ class Curvature(NamedTuple):
 
     def of(self, features: Features) -> Vector:
         """The part of the matrix that belongs to some of its features."""
+        if len(features) == len(self.features):
+            return self.H
         at = np.searchsorted(self.features, features)
         return self.H[np.ix_(at, at)]
 
@@ -228,8 +253,9 @@ def _solve_with_signs(model: Model, v: Vector) -> None:
     H, gradient, w, l1, l2, _ = model
     used = np.flatnonzero(v)
     old, signs = v[used], np.sign(v[used])
-    A = H[np.ix_(used, used)] + np.diag(l2[used])
-    goal = invert(A)(H[used] @ w - gradient[used] - l1[used] * signs)
+    A = H[np.ix_(used, used)]
+    A.flat[:: len(used) + 1] += l2[used]
+    goal = invert(A)((H @ w)[used] - gradient[used] - l1[used] * signs)
     end = np.full(len(used), np.inf)  # part of the way after which a coordinate is 0
     np.divide(old, old - goal, out=end, where=goal * signs <= 0)
 
