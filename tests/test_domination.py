@@ -244,6 +244,34 @@ def test_concave_penalties_end_at_a_critical_point(name, solver):
         assert result.objective <= problem.value_grad(start.coef)[0] * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("solver", ["proximal-newton", "coordinate-descent"])
+@pytest.mark.parametrize("name", ["domination", "domination_binary"])
+def test_sparse_optima_with_weights_and_margins(solver, name):
+    X, y, qid = make_problem_arrays("five levels", n=50)
+    y -= 2 * (name == "domination_binary")
+    rng = np.random.default_rng(0)
+    weight, propensity = rng.random(50) + 0.5, 0.2 + 0.8 * rng.random(50)
+    s = rng.standard_normal(50)
+    data = RankingData(X, y, qid, sample_weight=weight, propensity=propensity, margin=s)
+    problem = make_problem(data, 0.5, loss=name, penalty=L1())
+    result = make_solver(solver, get_loss(name), L1(), tol=1e-8, max_iter=5000).solve(problem)
+    labels = (y > 0) * 1.0 if name == "domination_binary" else y
+
+    def objective(parts):
+        scores = X @ (parts[:4] - parts[4:])
+        value, gradient, _ = reference.domination_loss(
+            scores, labels, qid, weight / propensity, weight, margin=s
+        )
+        slope = 0.5 * X.T @ gradient
+        return 0.5 * value + parts.sum(), np.concatenate([slope + 1, 1 - slope])
+
+    best = minimize(
+        objective, np.full(8, 0.1), jac=True, bounds=[(0, None)] * 8, method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000},
+    ).fun  # fmt: skip
+    assert result.objective == pytest.approx(best, rel=1e-6)
+
+
 @pytest.mark.parametrize("solver", ["cutting-planes", "sgd-pairs", "sgd-queries", "smoothing"])
 def test_solvers_of_pairs_are_refused(solver):
     with pytest.raises(DataError, match=r"solver='newton' \(which 'auto' is then\)"):

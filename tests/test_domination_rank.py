@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
+from commandline import error_of, run, run_json
 from linrank import (
     DataError,
     DominationRank,
@@ -20,6 +21,7 @@ from linrank import (
     average_precision,
     domination_error,
     make_ranking,
+    read_letor,
     sparse_path,
 )
 from linrank.baselines import RankBoost
@@ -159,6 +161,32 @@ def test_model_file(arrays, tmp_path):
     loaded = LinearModel.load(tmp_path / "model.json")
     np.testing.assert_array_equal(loaded.predict(X), ranker.predict(X))
     assert loaded.settings["loss"] == "domination"
+
+
+def test_the_command_line(letor, tmp_path):
+    model, valid = tmp_path / "model.json", ("--valid", letor / "vali.txt")
+    train = letor / "train.txt"
+    run("train", train, *valid, "--loss", "domination", "--metric", "domination-error",
+        "--out", model)  # fmt: skip
+    learnt = LinearModel.load(model)
+    data = read_letor(train)
+    held_out = read_letor(letor / "vali.txt")
+    expected = DominationRankCV(penalty="l2", metric="domination-error").fit(
+        data.X, data.y, data.qid, valid=(held_out.X, held_out.y, held_out.qid)
+    )
+    np.testing.assert_allclose(learnt.coef, expected.coef_)
+    found = run_json("evaluate", letor / "test.txt", model, "--metrics", "all-pairs-error")
+    assert "all-pairs-error" in str(found)
+    found = run_json("path", train, *valid, "--loss", "domination", "--penalty", "l1")
+    assert found["chosen"]["C"] > 0
+    assert "is for sums over pairs" in error_of(
+        "train", train, "--C", "1", "--loss", "domination", "--solver", "sgd-pairs", "--out", model
+    )
+
+
+def test_streams_are_of_pairs(arrays):
+    with pytest.raises(DataError, match="partial_fit learns from pairs"):
+        RankSVM(loss="domination").partial_fit(*arrays)
 
 
 # Many topics ------------------------------------------------------------------------------------

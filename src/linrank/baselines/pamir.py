@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import Any
 
@@ -146,9 +147,8 @@ class PAMIR(LinearRanker):
         check_parameter("C", self.C, 0.0)
         seed, first = _as_seed(self.random_state), not hasattr(self, "_state")
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
-        state = _State(data.n_features, seed) if first else self._state
-        if not first:
-            state.w = self.coef_.copy()  # whoever has kept the weights so far still has them
+        # A copy: whoever has kept the weights so far still has them, and so has a batch that fails.
+        state = _State(data.n_features, seed) if first else copy.deepcopy(self._state)
         self._learn(state, _Draws(data), data, 1)
         return self
 
@@ -221,7 +221,7 @@ class _Draws:
             upper, lower, _ = self.sampler.draw_pairs(state.rng, n)
             total += walk(self._X, upper, lower, C, state.w, self._work)
             state.n_steps += n
-        if not np.isfinite(state.w).all():
+        if not np.isfinite(total) or not np.isfinite(state.w).all():
             raise DataError(
                 "X is so large that squares of its rows' differences are not finite: bring the "
                 "features nearer to 1"
@@ -254,7 +254,7 @@ def _step(X, C, w, work, n):  # type: ignore[no-untyped-def]
         f = feature_at(X, touched, m)
         t += w[f] * sums[f]
         size += sums[f] * sums[f]
-    loss = max(0.0, 1.0 - t)
+    loss = max(0.0, 1.0 - t) if size < np.inf else np.inf
     tau = min(C, loss / size) if size > 0.0 else 0.0
     for m in range(n):
         f = feature_at(X, touched, m)
