@@ -79,7 +79,7 @@ def test_the_hessian_by_level(form, features, monkeypatch):
         monkeypatch.setattr(threads, "FEW", few)
         engine = ThreadEngine(data, LOSS, n_threads=2)
         engine.value_grad(w)
-        assert engine._levels_are_few == (few == 8)
+        assert engine.makes_hessian_by_level == (few == 8)
         found.append(engine.hessian(None, chosen))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-9)
 

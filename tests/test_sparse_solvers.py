@@ -32,11 +32,21 @@ CONVEX = {
     "weighted elastic net": ElasticNet(weights=PRICES, ratio=0.8),
 }
 CONCAVE = {"mcp": MCP(), "scad": SCAD(), "log": Log(), "lp": Lp()}
+
+
+class ByProducts(ProximalNewton):
+    """As if every working set were too large for a Hessian."""
+
+    def _is_large(self, n):
+        return True
+
+
 SOLVERS = {
     "proximal-newton": ProximalNewton,
     "backtracking": FISTA,
     "power": lambda **options: FISTA(step="power", **options),
     "paper": lambda **options: FISTA(step="paper", **options),
+    "by products": ByProducts,
 }
 SMOOTH = ("squared_hinge", "huber", "logistic")
 

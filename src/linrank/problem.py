@@ -143,6 +143,15 @@ class SparseProblem(Objective):
         self.n_evaluations += 1
         return self.engine.value_grad(w)
 
+    def hessp(self, v: Vector) -> Vector:
+        """The Hessian of f times v."""
+        self.n_products += 1
+        return self.C * self.engine.hessp(v)
+
+    def hessian_diagonal(self) -> Vector:
+        """An estimate of the diagonal of the Hessian of f."""
+        return self.C * self.engine.hessian_diagonal()
+
     def loss_hessian(self, features: NDArray[np.int64], n_rows: int | None = None) -> Vector:
         """The Hessian of L in some features, from a sample of about `n_rows` rows if given.
 

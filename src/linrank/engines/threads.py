@@ -170,7 +170,10 @@ class ThreadEngine:
         """
         queries = self._sample(n_rows)
         features = np.arange(self.n_features) if features is None else features
-        if self._levels_are_few and len(queries) == self.data.n_queries - self.n_empty_queries:
+        if (
+            self.makes_hessian_by_level
+            and len(queries) == self.data.n_queries - self.n_empty_queries
+        ):
             return hessian_by_level(self.data.X, self._plan, self._state, features, self.n_threads)
         place = np.full(self.n_features, -1)
         place[features] = np.arange(len(features))
@@ -190,7 +193,7 @@ class ThreadEngine:
         return total
 
     @property
-    def _levels_are_few(self) -> bool:
+    def makes_hessian_by_level(self) -> bool:
         """Whether the Hessian is a diagonal and a few vectors, in the scores."""
         return not self.loss.pairwise and FEW * int(self._plan.query_nodes[-1]) <= self.data.n_docs
 

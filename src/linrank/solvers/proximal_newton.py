@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,6 +25,10 @@ ROWS_PER_FEATURE = 320  #: of the sample that the Hessian is made of while the w
 SLOW = 0.2  #: a step with an old Hessian may promise this part of what the one before promised
 NEARER = 4.0  #: factor from one C to the next on the way from w = 0
 ROUGH = 0.3  #: the gap to which the problems on the way are solved
+MATRIX = 400  #: features of which the Hessian is made as a matrix; of more it is multiplied with
+CHEAP = 3000  #: the same, where making it costs little, from n³ = so many times the entries of X on
+PRODUCTS = 100  #: most of these for one step
+ROUGHLY = 0.1  #: what a step by products may leave of the residual
 FORCING = 0.01  #: how much of the distance to a critical point a step may leave
 SWEEPS = 20  #: of coordinate descent, before a linear system is solved
 ROUNDS = 100  #: most of these together, per step
@@ -54,6 +59,9 @@ class ProximalNewton(SparseSolver):
     problem on the same engine: at another C it is that of before times a number. While violators
     do not fit in the working set, the Hessian of a sample of queries will do.
 
+    Of a large working set H is not made. Then a step holds the signs of the weights and comes from
+    conjugate gradients, which need products with H only: a few reads of the data, and no memory.
+
     Examples
     --------
     >>> from linrank import make_ranking
@@ -82,6 +90,9 @@ class ProximalNewton(SparseSolver):
             if self._is_done():
                 return Status.CONVERGED
             features, complete = self._working_set()
+            if self._is_large(len(features)) and self._step_by_products(features):
+                self._record()
+                continue
             if not self._step_by_old_hessian(features):
                 self._curvature = self._make_curvature(features, complete)
                 while not self._line_search(self._newton_target(features, lift), HALVINGS):
@@ -138,6 +149,40 @@ class ProximalNewton(SparseSolver):
         features = np.sort(np.concatenate([features, spare]))
         return Curvature(self.problem, features, self.problem.loss_hessian(features))
 
+    def _is_large(self, n: int) -> bool:
+        """Whether a Hessian of so many features costs more than to multiply with it."""
+        engine = self.problem.engine
+        if engine.makes_hessian_by_level:
+            return n**3 > CHEAP * engine.n_entries
+        return n > MATRIX
+
+    def _step_by_products(self, features: Features) -> bool:
+        """Move by Newton's method with the signs held: H is not made, but multiplied with.
+
+        Conjugate gradients minimise the model as long as no weight changes its sign (one at 0 may
+        go where f falls); weights that would change theirs end at 0.
+        """
+        w, (l1, l2) = self.point.w[features], self.problem.penalty.parts()
+        l1, l2, gradient = l1[features], l2[features], self.point.gradient[features]
+        signs = np.where(w != 0, np.sign(w), -np.sign(gradient))
+        slope = gradient + l1 * signs + l2 * w
+        diagonal = self.problem.hessian_diagonal()[features] + l2
+        floor = np.finfo(float).eps * float(diagonal.max())
+        scale = 1.0 / np.maximum(diagonal, floor or 1.0)
+        full = np.zeros(self.problem.n_features)
+
+        def product(v: Vector) -> Vector:
+            full[features] = v
+            return self.problem.hessp(full)[features] + l2 * v
+
+        step = conjugate_gradients(product, -slope, scale)
+        for delta in (step, -scale * slope):
+            target = self.point.w.copy()
+            target[features] = np.where((w + delta) * signs > 0, w + delta, 0.0)
+            if self._slope(target) < 0:
+                return self._line_search(target, HALVINGS)
+        return False
+
     def _step_by_old_hessian(self, features: Features) -> bool:
         """Move by the Hessian at hand, if it has these features and still serves."""
         if self._curvature is None or not self._curvature.has(features):
@@ -189,6 +234,29 @@ class ProximalNewton(SparseSolver):
             part *= 0.5
         self.problem.value_grad(here.w)
         return False
+
+
+def conjugate_gradients(
+    product: Callable[[Vector], Vector], right: Vector, scale: Vector
+) -> Vector:
+    """``A⁻¹·right`` roughly, A a matrix to multiply with; preconditioned by a diagonal."""
+    x, residual = np.zeros_like(right), right.copy()
+    z = scale * residual
+    direction, power = z, float(residual @ z)
+    goal = ROUGHLY**2 * power
+    for _ in range(PRODUCTS):
+        if power <= goal:
+            break
+        image = product(direction)
+        bend = float(direction @ image)
+        if bend <= 0:
+            return x if x.any() else z
+        x = x + power / bend * direction
+        residual = residual - power / bend * image
+        z = scale * residual
+        power, before = float(residual @ z), power
+        direction = z + power / before * direction
+    return x
 
 
 class Curvature(NamedTuple):
