@@ -106,7 +106,8 @@ def bench_speed(options: Options) -> Section:
         "duality gap is 1e-4; FISTA as in the paper, which sums over listed pairs and steps by "
         "1/(2C·Σ‖x̃‖²), also until its objective is within 1e-4 of the optimum, which it cannot "
         "know; LinearSVC, which solves the same problem on the differences x_i − x_j, made "
-        "beforehand, with the loosest tolerance 10^-k that gets there (median of five seeds). Stopped after 300 s",
+        "beforehand, with the loosest tolerance 10^-k that gets there (median of five seeds). "
+        "Stopped after 300 s",
         ["C", "method", "seconds", "× proximal Newton", "(f − f*)/f*"],
     )
     data = read_fold("MQ2007", 1, "train")

@@ -183,8 +183,9 @@ class ThreadEngine:
             (queries[a:b], (features, place), self._scratch[k]) for k, (a, b) in enumerate(parts)
         ]
         with blas_threads(1):  # each of our threads multiplies its own part
-            total, *others = run(self._hessian_of, tasks, self.n_threads)
-        for other in others:
+            found = run(self._hessian_of, tasks, self.n_threads)
+        total = found[0] if found else np.zeros((len(features), len(features)))
+        for other in found[1:]:
             total += other
         if len(queries) < self.data.n_queries:
             mass = np.add.reduceat(self._state.curvature, self.data.query_ptr[:-1])
