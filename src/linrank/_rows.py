@@ -191,6 +191,19 @@ copy_columns = _by_storage(
 )
 
 
+def choose_columns(features: NDArray[np.int64], n_features: int) -> tuple[Any, Any]:
+    """What `copy_columns` takes as chosen: the features, and the place of each feature among them.
+
+    Examples
+    --------
+    >>> choose_columns(np.array([0, 3]), 4)
+    (array([0, 3]), array([ 0, -1, -1,  1]))
+    """
+    place: NDArray[np.int64] = np.full(n_features, -1)
+    place[features] = np.arange(len(features))
+    return features, place
+
+
 def row_ranges(X: Any, n_parts: int) -> list[tuple[int, int]]:
     """Cut the rows of X into contiguous ranges of about equal work."""
     if sparse.issparse(X):

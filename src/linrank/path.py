@@ -19,13 +19,13 @@ from .metrics import evaluate, parse_metric
 from .penalties import L1, Penalty, make_penalty
 from .problem import Objective, Problem, SparseProblem
 from .solvers import Result, Solver, Status, Step, make_solver
+from .solvers.reweighted import BARRED
 
 Vector = NDArray[np.float64]
 
 #: The grid of Lee & Lin 2014, §4.4: C = 2^-15, 2^-14, …, 2^10.
 C_GRID = tuple(2.0**power for power in range(-15, 11))
 
-BARRED = 1e100  #: a cost that no gradient overcomes
 DOUBLINGS = 60  #: of C, before the search for one that selects a feature ends
 NOTHING_HELPS = (
     "no feature lowers the loss: documents that are compared have the same features, or all of "

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._rows import copy_columns, kernel_matrix, multiply
+from .._rows import choose_columns, copy_columns, kernel_matrix, multiply
 from .._threads import resolve_threads
 from ..data.ranking import RankingData
 from ..errors import DataError
@@ -260,9 +259,7 @@ class Performance:
     def columns(self, first: int, last: int) -> Vector:
         """The features first, …, last − 1 of all documents."""
         data = self.data
-        place: NDArray[np.int64] = np.full(data.n_features, -1)
-        features = np.arange(first, last)
-        place[features] = np.arange(last - first)
         values = np.zeros((last - first, data.n_docs))
-        copy_columns(kernel_matrix(data.X), 0, data.n_docs, (features, place), values)
+        chosen = choose_columns(np.arange(first, last), data.n_features)
+        copy_columns(kernel_matrix(data.X), 0, data.n_docs, chosen, values)
         return values

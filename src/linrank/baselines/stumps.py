@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._jit import by_type, njit
-from .._rows import copy_columns, kernel_matrix
+from .._rows import choose_columns, copy_columns, kernel_matrix
 from ..data.checks import Matrix, check_finite
 from ..errors import DataError
 from ..estimators.base import Vector
@@ -221,10 +221,9 @@ class StumpModel(Model):
     def _walk(self, X: Matrix, first: int, last: int) -> Iterator[tuple[Vector, float, float]]:
         """The values of some documents that each stump looks at, its threshold and its weight."""
         used, column = np.unique(self.stumps.feature, return_inverse=True)
-        place = np.full(self.n_features, -1)
-        place[used] = np.arange(len(used))
         values = np.zeros((len(used), last - first))
-        copy_columns(kernel_matrix(X), first, last, (used, place), values)
+        chosen = choose_columns(used, self.n_features)
+        copy_columns(kernel_matrix(X), first, last, chosen, values)
         for t, k in enumerate(column):
             yield values[k], self.stumps.threshold[t], self.stumps.alpha[t]
 

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 
 def warmup() -> None:
-    """Compile everything now, so that later commands start at once."""
+    """Compile what RankSVM and the metrics need, so that later commands start at once."""
     with progress("compiling"):
         from .._warmup import cache_folder, warmup
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from .._rows import CSR, copy_columns, kernel_matrix, row_ranges
+from .._rows import CSR, choose_columns, copy_columns, kernel_matrix, row_ranges
 from .._threads import blas_threads, run
 from ..losses.domination import DominationPlan, DominationState, curvature_parts
 
@@ -31,13 +31,12 @@ def hessian_by_level(
 ) -> Vector:
     """``X'MX`` in some features, M at the scores last linearised."""
     parts = curvature_parts(plan, state)
-    place = np.full(X.shape[1], -1)
-    place[features] = np.arange(len(features))
+    chosen = choose_columns(features, X.shape[1])
     shape = len(state.total), len(features)
     matrix, b, c = kernel_matrix(X), np.zeros(shape), np.zeros(shape)
-    H = gram(X, parts.diagonal, (features, place), n_threads)
+    H = gram(X, parts.diagonal, chosen, n_threads)
     tasks = [
-        (matrix, parts.group, weight, (features, place), sums)
+        (matrix, parts.group, weight, chosen, sums)
         for weight, sums in ((parts.share, b), (parts.cross, c))
     ]
     run(_sum_csr if isinstance(matrix, CSR) else _sum_dense, tasks, n_threads)

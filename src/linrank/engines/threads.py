@@ -22,6 +22,7 @@ from scipy.linalg import norm
 from .._jit import njit
 from .._rows import (
     advance,
+    choose_columns,
     copy_columns,
     kernel_matrix,
     matvec,
@@ -175,13 +176,10 @@ class ThreadEngine:
             and len(queries) == self.data.n_queries - self.n_empty_queries
         ):
             return hessian_by_level(self.data.X, self._plan, self._state, features, self.n_threads)
-        place = np.full(self.n_features, -1)
-        place[features] = np.arange(len(features))
+        chosen = choose_columns(features, self.n_features)
         starts = np.concatenate([[0], np.cumsum(np.diff(self.data.query_ptr)[queries])])
         parts = split(starts, len(self._scratch))  # at most as many parts
-        tasks = [
-            (queries[a:b], (features, place), self._scratch[k]) for k, (a, b) in enumerate(parts)
-        ]
+        tasks = [(queries[a:b], chosen, self._scratch[k]) for k, (a, b) in enumerate(parts)]
         with blas_threads(1):  # each of our threads multiplies its own part
             found = run(self._hessian_of, tasks, self.n_threads)
         total = found[0] if found else np.zeros((len(features), len(features)))

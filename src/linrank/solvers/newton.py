@@ -10,6 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..problem import Problem
 from .base import Iterate, Solver, Vector
+from .conjugate_gradients import conjugate_gradients
 from .result import Status
 
 Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the Hessian
@@ -72,34 +73,19 @@ class Newton(Solver):
         """Take one Newton step; False where no step lowers the objective."""
         if self._precondition is None:
             self._precondition = make_preconditioner(self.problem)
-        step, n_products = self._conjugate_gradients(self._precondition)
+        step, n_products = self._newton_direction(self._precondition)
         if n_products > REFRESH:
             self._precondition = None
         return self._line_search(step)
 
-    def _conjugate_gradients(self, precondition: Preconditioner) -> tuple[Vector, int]:
+    def _newton_direction(self, precondition: Preconditioner) -> tuple[Vector, int]:
         """Solve H s = −g until the residual, in the norm of P⁻¹, is a small part of g."""
         relative = self._relative_norm()
         needed = 0.1 * (self.tol / relative) ** 2  # no more than the stopping rule asks for
         forcing = min(0.1, max(relative, needed))
-        step = np.zeros_like(self.point.w)
-        residual = -self.point.gradient
-        z = precondition(residual)
-        direction = z
-        size = start = float(residual @ z)
-        n_products = 0
-        while n_products < MAX_PRODUCTS:
-            n_products += 1
-            product = self.problem.hessp(direction)
-            alpha = size / float(direction @ product)
-            step += alpha * direction
-            residual -= alpha * product
-            z = precondition(residual)
-            size, previous = float(residual @ z), size
-            if size <= forcing * start:
-                break
-            direction = z + (size / previous) * direction
-        return step, n_products
+        return conjugate_gradients(
+            self.problem.hessp, -self.point.gradient, precondition, forcing, MAX_PRODUCTS
+        )
 
     def _line_search(self, step: Vector) -> bool:
         """Move along the step, 1, ½, ¼, … of it, to where the objective falls enough.

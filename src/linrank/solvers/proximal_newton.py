@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from scipy.linalg import norm
 from .._jit import njit
 from ..problem import SparseProblem
 from .base import Iterate, Vector
+from .conjugate_gradients import conjugate_gradients
 from .newton import invert
 from .result import Status
 from .sparse import SparseSolver
@@ -175,7 +175,7 @@ class ProximalNewton(SparseSolver):
             full[features] = v
             return self.problem.hessp(full)[features] + l2 * v
 
-        step = conjugate_gradients(product, -slope, scale)
+        step, _ = conjugate_gradients(product, -slope, lambda v: scale * v, ROUGHLY**2, PRODUCTS)
         for delta in (step, -scale * slope):
             target = self.point.w.copy()
             target[features] = np.where((w + delta) * signs > 0, w + delta, 0.0)
@@ -234,29 +234,6 @@ class ProximalNewton(SparseSolver):
             part *= 0.5
         self.problem.value_grad(here.w)
         return False
-
-
-def conjugate_gradients(
-    product: Callable[[Vector], Vector], right: Vector, scale: Vector
-) -> Vector:
-    """``A⁻¹·right`` roughly, A a matrix to multiply with; preconditioned by a diagonal."""
-    x, residual = np.zeros_like(right), right.copy()
-    z = scale * residual
-    direction, power = z, float(residual @ z)
-    goal = ROUGHLY**2 * power
-    for _ in range(PRODUCTS):
-        if power <= goal:
-            break
-        image = product(direction)
-        bend = float(direction @ image)
-        if bend <= 0:
-            return x if x.any() else z
-        x = x + power / bend * direction
-        residual = residual - power / bend * image
-        z = scale * residual
-        power, before = float(residual @ z), power
-        direction = z + power / before * direction
-    return x
 
 
 class Curvature(NamedTuple):
