@@ -292,6 +292,12 @@ def test_the_scale_of_features_does_not_empty_a_path(data):
     assert path.n_features[0] > 0
 
 
+def test_a_search_that_finds_no_C_says_so(data, monkeypatch):
+    monkeypatch.setattr("linrank.path.DOUBLINGS", 1)
+    problem = make_problem(data.replace(X=1e8 * data.X), penalty=make_penalty("lp"))
+    assert first_C(problem) == np.inf
+
+
 def test_one_standard_error_never_chooses_no_features():
     rng = np.random.default_rng(4)
     X, qid = rng.standard_normal((400, 8)), np.arange(400) // 20

@@ -132,6 +132,8 @@ def first_C(problem: SparseProblem) -> float:
         if _selects(method, problem.with_C(C)):
             break
         low, C = C, 2.0 * C
+    else:
+        return np.inf
     while 1.05 * low < C:
         middle = float(np.sqrt(low * C))
         low, C = (low, middle) if _selects(method, problem.with_C(middle)) else (middle, C)

@@ -31,7 +31,7 @@ def predict(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="A model that linrank train has written, or RankBoost.",
+            help="A model that linrank train, or RankBoost, has written.",
             show_default=False,
         ),
     ],
