@@ -1,0 +1,215 @@
+"""The shapes of ranking data that are measured, generated or real, each kept as a store.
+
+A store is made once and then mapped by every process that measures something on it, so that
+all of them see the same numbers. They are kept in the folder that ``LINRANK_BENCH`` names, or in
+``benchmarks/results/data``: about 12 GB at full size.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_svmlight_file
+
+from linrank import RankingData, open_store, read_letor, save_store
+from linrank._jit import njit
+from linrank.data._csr import assemble_csr
+from linrank.data.generate import make_ranking
+from linrank.data.ranking import query_keys
+
+from .foundation import RESULTS
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A data set to measure on.
+
+    Attributes
+    ----------
+    make : callable
+        The data, at a part of its full size: 1 for all of it.
+    C : float or None
+        None: as many as there are documents for each pair, so that the loss weighs as much as a
+        sum over documents would.
+    """
+
+    name: str
+    about: str
+    make: Callable[[float], RankingData]
+    C: float | None = 1.0
+    real: bool = False
+
+    def weight_of_loss(self, data: RankingData, n_pairs: int) -> float:
+        """C for data of this shape."""
+        return data.n_docs / n_pairs if self.C is None else self.C
+
+
+def _web(part: float, n_queries: int, raw: bool = True, dtype: Any = np.float64) -> RankingData:
+    data = make_ranking(
+        max(8, int(n_queries * part)), (80, 160), 136, n_levels=5, correlation=0.7,
+        heavy_tails=True, dtype=dtype, random_state=0,
+    )  # fmt: skip
+    if not raw:
+        _scale_by_query(data.X, data.query_ptr)
+    return data
+
+
+def _dense(part: float, n_queries: int, **options: Any) -> RankingData:
+    return make_ranking(max(8, int(n_queries * part)), random_state=0, **options)
+
+
+@njit
+def _scale_by_query(X, query_ptr):  # type: ignore[no-untyped-def]
+    """Bring every feature to the range from 0 to 1 within each query, as LETOR does."""
+    low, high = np.empty(X.shape[1]), np.empty(X.shape[1])
+    for q in range(len(query_ptr) - 1):
+        a, b = query_ptr[q], query_ptr[q + 1]
+        low[:], high[:] = X[a], X[a]
+        for i in range(a, b):
+            for f in range(X.shape[1]):
+                low[f], high[f] = min(low[f], X[i, f]), max(high[f], X[i, f])
+        for i in range(a, b):
+            for f in range(X.shape[1]):
+                if high[f] > low[f]:
+                    X[i, f] = (X[i, f] - low[f]) / (high[f] - low[f])
+
+
+# Words: few are frequent, most are rare ---------------------------------------------------------
+
+
+@njit
+def _draw_words(n_docs, n_words, per_doc, flat, seed):  # type: ignore[no-untyped-def]
+    """Distinct words of each document, in order; word k is drawn in proportion to 1/(k + flat)."""
+    np.random.seed(seed)
+    words = np.empty(n_docs * per_doc, np.int32)
+    span = np.log((n_words + flat) / flat)
+    for i in range(n_docs):
+        mine = words[i * per_doc : (i + 1) * per_doc]
+        n = 0
+        while n < per_doc:
+            word = min(n_words - 1, np.int32(flat * np.exp(np.random.random() * span) - flat))
+            place = np.searchsorted(mine[:n], word)
+            if place == n or mine[place] != word:
+                mine[place + 1 : n + 1] = mine[place:n].copy()
+                mine[place] = word
+                n += 1
+    return words
+
+
+def _words(part: float, n_docs: int, n_words: int, per_doc: int, flat: float, seed: int) -> Any:
+    n_docs = max(1000, int(n_docs * part))
+    n_words = max(10 * per_doc, int(n_words * min(1.0, 4 * part)))
+    words = _draw_words(n_docs, n_words, per_doc, flat, seed)
+    return n_docs, n_words, words
+
+
+def _text(part: float) -> RankingData:
+    """One query, two levels: text in the manner of tf-idf, rows of length 1."""
+    n_docs, n_words, words = _words(part, 800_000, 47_000, 75, 50.0, seed=1)
+    rng = np.random.default_rng(1)
+    rarity = np.log((n_words + 50.0) / (np.arange(n_words) + 50.0)) + 0.5
+    values = (rarity[words] * (1 + rng.exponential(1.0, len(words)))).reshape(n_docs, -1)
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    X = assemble_csr(75 * np.arange(n_docs + 1), words, values.ravel(), n_words)
+    utility = X @ (rng.standard_normal(n_words) * (rng.random(n_words) < 0.3))
+    utility += 0.3 * utility.std() * rng.standard_normal(n_docs)
+    return _from_parts(X, (utility > np.median(utility)).astype(float), np.array([0, n_docs]))
+
+
+def _clicks(part: float) -> RankingData:
+    """Lists of 10 with real-valued labels; indicators of hashed features."""
+    n_docs, n_words, words = _words(part, 5_000_000, 1_000_000, 20, 20.0, seed=2)
+    n_docs = n_docs // 10 * 10
+    words = words[: 20 * n_docs]
+    rng = np.random.default_rng(2)
+    X = assemble_csr(20 * np.arange(n_docs + 1), words, np.ones(len(words)), n_words)
+    utility = X @ (rng.standard_normal(n_words) * (rng.random(n_words) < 0.1))
+    utility += utility.std() * rng.standard_normal(n_docs)
+    return _from_parts(X, utility, np.arange(0, n_docs + 1, 10))
+
+
+def _from_parts(X: Any, y: NDArray[np.float64], query_ptr: NDArray[np.int64]) -> RankingData:
+    return RankingData.from_parts(
+        X=X,
+        y=y,
+        query_ptr=query_ptr.astype(np.int64),
+        query_ids=np.arange(1, len(query_ptr)),
+        query_keys=query_keys(X, query_ptr),
+    )
+
+
+# Real data --------------------------------------------------------------------------------------
+
+
+def _real(*parts: str) -> RankingData:
+    return read_letor(Path(os.environ["LINRANK_DATA"], *parts))
+
+
+def _real_auc(name: str) -> RankingData:
+    X, y = load_svmlight_file(str(Path(os.environ["LINRANK_DATA"], name, "train.txt")))
+    return RankingData(X, y)
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("web", "web search, 240 k × 136, 5 levels, raw", lambda part: _web(part, 2000)),
+        Shape("web-scaled", "the same, each query scaled to [0, 1]",
+              lambda part: _web(part, 2000, raw=False)),
+        Shape("web-float32", "web-scaled in float32",
+              lambda part: _web(part, 2000, raw=False, dtype=np.float32)),
+        Shape("web-large", "web search, 2.3 M × 136, raw", lambda part: _web(part, 19_000)),
+        Shape("web-large-scaled", "the same, each query scaled to [0, 1]",
+              lambda part: _web(part, 19_000, raw=False)),
+        Shape("many-levels", "740 k × 46, all labels distinct",
+              lambda part: _dense(part, 1000, docs_per_query=740, n_features=46, n_levels=None)),
+        Shape("wide", "35 k × 600, 5 levels",
+              lambda part: _dense(part, 1266, docs_per_query=(5, 50), n_features=600,
+                                  correlation=0.7)),
+        Shape("wide-large", "470 k × 520, 5 levels",
+              lambda part: _dense(part, 20_000, docs_per_query=(5, 42), n_features=520,
+                                  correlation=0.7)),
+        Shape("text", "one query, two levels, 800 k × 47 k sparse, 75 non-zeros a row", _text,
+              C=None),
+        Shape("clicks", "5 M × 1 M sparse, 20 non-zeros a row, real-valued labels", _clicks,
+              C=0.1),
+        Shape("mq2008", "MQ2008 fold 1", lambda part: _real("MQ2008", "Fold1", "train.txt"),
+              real=True),
+        Shape("mq2007", "MQ2007 fold 1", lambda part: _real("MQ2007", "Fold1", "train.txt"),
+              real=True),
+        Shape("a9a", "a9a, one query, two levels, sparse", lambda part: _real_auc("a9a"),
+              C=None, real=True),
+        Shape("reuters", "reuters, one query, two levels, sparse text",
+              lambda part: _real_auc("reuters"), C=None, real=True),
+    )
+}  # fmt: skip
+
+QUICK = 0.01  #: part of the full size with which programs are tried
+
+
+def available() -> list[str]:
+    """The shapes that can be had here: real ones only where ``LINRANK_DATA`` is set."""
+    return [
+        name for name, shape in SHAPES.items() if "LINRANK_DATA" in os.environ or not shape.real
+    ]
+
+
+def kept(name: str, part: float = 1.0) -> Path:
+    """The store of a shape, made now unless it is there."""
+    folder = Path(os.environ.get("LINRANK_BENCH", RESULTS / "data"))
+    path = folder / (name if part == 1.0 else f"{name}-{part:g}")
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        save_store(SHAPES[name].make(part), path)
+    return path
+
+
+def load_shape(name: str, part: float = 1.0) -> RankingData:
+    """A shape's data, in memory."""
+    return open_store(kept(name, part), mmap=False)
