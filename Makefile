@@ -20,8 +20,8 @@ lint: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/test.stamp  ## the figures of the README, side by side in one run
-	$(CACHE) $(BIN)/python -m benchmarks.foundation
+bench: .venv/bench.stamp  ## the figures of the README, side by side in one run
+	$(CACHE) $(BIN)/python -m benchmarks.suite
 
 bench-pairwise: .venv/bench.stamp  ## ways of counting, and other tools on the same problems
 	$(CACHE) $(BIN)/python -m benchmarks.pairwise

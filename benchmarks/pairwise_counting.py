@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import statistics
 import tracemalloc
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from linrank import RankingData, make_ranking
-from linrank._threads import run
 from linrank.counting.layout import COUNTINGS
 from linrank.errors import DataError
 from linrank.path import make_problem
 from linrank.problem import Problem
 from linrank.solvers import Status, make_solver
 
-from .foundation import interleaved, read_rows
 from .tools import (
     Options,
     Section,
     draw,
+    interleaved,
     line_style,
+    make_evaluation,
+    make_reader,
     median_seconds,
     show_seconds,
     stop_after,
@@ -92,8 +93,8 @@ def _compare(section: Section, name: str, data: RankingData, options: Options) -
         found[counting]["bytes_per_row"] = memory / data.n_docs
     v = np.ones(data.n_features)
     products = {name: lambda p=problem: p.hessp(v) for name, problem in problems.items()}
-    for counting, seconds in interleaved(products, 3 if options.quick else 9).items():
-        found[counting]["seconds_product"] = seconds
+    for counting, times in interleaved(products, most=3 if options.quick else 9).items():
+        found[counting]["seconds_product"] = statistics.median(times)
         _report(section, name, counting, found)
     for counting, sentence in refused.items():
         section.add(name, counting, *["—"] * 6, sentence, data=name, counting=counting)
@@ -193,7 +194,7 @@ def _time_products(
     except DataError as error:
         section.add(counting, "—", "—", "—", str(error), counting=counting)
         return
-    evaluation = median_seconds(lambda: problem.value_grad(w))
+    evaluation = median_seconds(make_evaluation(problem, w))
     read, product = _read_and_product(problem, data, options)
     section.add(
         counting, show_seconds(product), f"{product / read:.2f}", show_seconds(evaluation), "",
@@ -204,18 +205,16 @@ def _time_products(
 
 def _read_and_product(problem: Problem, data: RankingData, options: Options) -> tuple[float, float]:
     """Median seconds of a bare read and of a Hessian product, taken in turns."""
-    edges = np.linspace(0, data.n_docs, options.threads + 1).astype(int)
-    ranges = [(data.X, int(a), int(b)) for a, b in pairwise(edges)]
     v = np.ones(data.n_features)
     repeats = int(np.clip(5.0 / median_seconds(lambda: problem.hessp(v), most=1), 1, 25))
-    seconds = interleaved(
+    times = interleaved(
         {
-            "read": lambda: run(read_rows, ranges, options.threads),
+            "read": make_reader(data, options.threads),
             "product": lambda: problem.hessp(v),
         },
-        repeats,
+        most=repeats,
     )
-    return seconds["read"], seconds["product"]
+    return statistics.median(times["read"]), statistics.median(times["product"])
 
 
 def _draw_bars(axes: Any, measured: list[dict[str, Any]]) -> None:

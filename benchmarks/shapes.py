@@ -23,7 +23,7 @@ from linrank.data._csr import assemble_csr
 from linrank.data.generate import make_ranking
 from linrank.data.ranking import query_keys
 
-from .foundation import RESULTS
+from .tools import RESULTS
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _dense(part: float, n_queries: int, **options: Any) -> RankingData:
     return make_ranking(max(8, int(n_queries * part)), random_state=0, **options)
 
 
-@njit
+@njit(allocates=True)
 def _scale_by_query(X, query_ptr):  # type: ignore[no-untyped-def]
     """Bring every feature to the range from 0 to 1 within each query, as LETOR does."""
     low, high = np.empty(X.shape[1]), np.empty(X.shape[1])
@@ -83,17 +83,16 @@ def _scale_by_query(X, query_ptr):  # type: ignore[no-untyped-def]
 # Words: few are frequent, most are rare ---------------------------------------------------------
 
 
-@njit
-def _draw_words(n_docs, n_words, per_doc, flat, seed):  # type: ignore[no-untyped-def]
+@njit(allocates=True)
+def _draw_words(rng, n_docs, n_words, per_doc, flat):  # type: ignore[no-untyped-def]
     """Distinct words of each document, in order; word k is drawn in proportion to 1/(k + flat)."""
-    np.random.seed(seed)
     words = np.empty(n_docs * per_doc, np.int32)
     span = np.log((n_words + flat) / flat)
     for i in range(n_docs):
         mine = words[i * per_doc : (i + 1) * per_doc]
         n = 0
         while n < per_doc:
-            word = min(n_words - 1, np.int32(flat * np.exp(np.random.random() * span) - flat))
+            word = min(n_words - 1, np.int32(flat * np.exp(rng.random() * span) - flat))
             place = np.searchsorted(mine[:n], word)
             if place == n or mine[place] != word:
                 mine[place + 1 : n + 1] = mine[place:n].copy()
@@ -102,17 +101,19 @@ def _draw_words(n_docs, n_words, per_doc, flat, seed):  # type: ignore[no-untype
     return words
 
 
-def _words(part: float, n_docs: int, n_words: int, per_doc: int, flat: float, seed: int) -> Any:
+def _words(
+    rng: np.random.Generator, part: float, n_docs: int, n_words: int, per_doc: int, flat: float
+) -> Any:
     n_docs = max(1000, int(n_docs * part))
     n_words = max(10 * per_doc, int(n_words * min(1.0, 4 * part)))
-    words = _draw_words(n_docs, n_words, per_doc, flat, seed)
+    words = _draw_words(rng, n_docs, n_words, per_doc, flat)
     return n_docs, n_words, words
 
 
 def _text(part: float) -> RankingData:
     """One query, two levels: text in the manner of tf-idf, rows of length 1."""
-    n_docs, n_words, words = _words(part, 800_000, 47_000, 75, 50.0, seed=1)
     rng = np.random.default_rng(1)
+    n_docs, n_words, words = _words(rng, part, 800_000, 47_000, 75, 50.0)
     rarity = np.log((n_words + 50.0) / (np.arange(n_words) + 50.0)) + 0.5
     values = (rarity[words] * (1 + rng.exponential(1.0, len(words)))).reshape(n_docs, -1)
     values /= np.linalg.norm(values, axis=1, keepdims=True)
@@ -124,10 +125,10 @@ def _text(part: float) -> RankingData:
 
 def _clicks(part: float) -> RankingData:
     """Lists of 10 with real-valued labels; indicators of hashed features."""
-    n_docs, n_words, words = _words(part, 5_000_000, 1_000_000, 20, 20.0, seed=2)
+    rng = np.random.default_rng(2)
+    n_docs, n_words, words = _words(rng, part, 5_000_000, 1_000_000, 20, 20.0)
     n_docs = n_docs // 10 * 10
     words = words[: 20 * n_docs]
-    rng = np.random.default_rng(2)
     X = assemble_csr(20 * np.arange(n_docs + 1), words, np.ones(len(words)), n_words)
     utility = X @ (rng.standard_normal(n_words) * (rng.random(n_words) < 0.1))
     utility += utility.std() * rng.standard_normal(n_docs)

@@ -29,8 +29,15 @@ from linrank.penalties import L1
 from linrank.problem import SparseProblem
 from linrank.solvers import FISTA, ProximalNewton, Step
 
-from .foundation import interleaved
-from .tools import Options, Section, from_process, run_sections, show_seconds, stop_after
+from .tools import (
+    Options,
+    Section,
+    from_process,
+    interleaved,
+    run_sections,
+    show_seconds,
+    stop_after,
+)
 
 N_FEATURES = 46
 #: Laporte et al. 2014, tables IV to VI: the sparsity ratio, and the best method's MAP and NDCG@10.
@@ -209,14 +216,15 @@ def bench_path(options: Options) -> Section:
     grid = sparse_grid(problem, 10 if options.quick else 50)
     middle, last = (problem.with_C(grid[k]) for k in (len(grid) // 2, -1))
     path = f"path of {len(grid)} C"
-    seconds = interleaved(
+    times = interleaved(
         {
             path: lambda: regularization_path(problem, list(grid)),
             "fit at the middle C": lambda: ProximalNewton().solve(middle),
             "fit at the last C": lambda: ProximalNewton().solve(last),
         },
-        7,
+        most=7,
     )
+    seconds = {name: statistics.median(taken) for name, taken in times.items()}
     for name, taken in seconds.items():
         fits = seconds[path] / taken
         section.add(name, show_seconds(taken), "" if name == path else f"{fits:.1f}", fits=fits)

@@ -5,22 +5,32 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numba
+import numpy as np
+import scipy
+import sklearn
 from matplotlib.figure import Figure
 
-from linrank._threads import resolve_threads
+import linrank
+from linrank import RankingData
+from linrank._jit import njit
+from linrank._threads import resolve_threads, run
 from linrank.report.plots import COLOURS
 from linrank.solvers import Step
 
-from .foundation import RESULTS, machine
+RESULTS = Path(__file__).parent / "results"
 
 STYLE = {
     "font.size": 9.0,
@@ -119,6 +129,54 @@ def median_seconds(
     return statistics.median(times)
 
 
+@njit(fast=True)
+def read_rows(X, first, last):  # type: ignore[no-untyped-def]
+    """One bare read: the sum of all entries of some rows."""
+    total = 0.0
+    for i in range(first, last):
+        for f in range(X.shape[1]):
+            total += X[i, f]
+    return total
+
+
+def make_reader(data: RankingData, threads: int) -> Callable[[], object]:
+    """A read of X; of sparse data, scipy's product with a vector, on one thread."""
+    X = data.X
+    if data.is_sparse:
+        v = np.ones(data.n_features)
+        return lambda: X @ v
+    edges = np.linspace(0, data.n_docs, threads + 1).astype(int)
+    ranges = [(X, int(a), int(b)) for a, b in pairwise(edges)]
+    return lambda: run(read_rows, ranges, threads)
+
+
+def interleaved(
+    functions: dict[str, Callable[[], object]], budget: float = 10.0, most: int = 41
+) -> dict[str, list[float]]:
+    """Seconds of each function, taken in turns so that all see the same machine.
+
+    As many turns as fit in the budget, at least 3, at most `most`.
+    """
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        function()  # compile, touch memory
+    started = time.perf_counter()
+    for turn in range(most):
+        if turn >= 3 and time.perf_counter() - started > budget:
+            break
+        for own, function in functions.items():
+            begun = time.perf_counter()
+            function()
+            times[own].append(time.perf_counter() - begun)
+    return times
+
+
+def make_evaluation(problem: Any, w: Any) -> Callable[[], object]:
+    """A value and gradient near w; where the last one was made it would not be made again."""
+    points = cycle([w, (1 + 1e-9) * w])
+    return lambda: problem.value_grad(next(points))
+
+
 def stop_after(seconds: float) -> Callable[[Step], None]:
     """A callback that ends a solver after some time, as Ctrl-C would."""
 
@@ -196,6 +254,21 @@ def draw(path: Path, draws: list[Callable[[Any], None]], width: float = 4.6) -> 
             function(axes)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def machine(threads: int) -> str:
+    """The processor, the threads, and the versions of what the figures depend on."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [li.split(":")[1].strip() for li in cpuinfo.read_text().splitlines()
+                 if li.startswith("model name")]  # fmt: skip
+        name = names[0] if names else name
+    return (
+        f"{name}, {os.cpu_count()} cores, {threads} threads, Python {platform.python_version()}, "
+        f"numpy {np.__version__}, scipy {scipy.__version__}, numba {numba.__version__}, "
+        f"scikit-learn {sklearn.__version__}, linrank {linrank.__version__}"
+    )
 
 
 # The command line ------------------------------------------------------------------------------

@@ -22,7 +22,11 @@ FAST = {"reassoc", "contract", "nsz"}
 
 
 def njit(
-    function: Callable[..., Any] | None = None, *, fast: bool = False, inner: bool = False
+    function: Callable[..., Any] | None = None,
+    *,
+    fast: bool = False,
+    inner: bool = False,
+    allocates: bool = False,
 ) -> Any:
     """Compile a kernel of arrays and numbers.
 
@@ -34,6 +38,9 @@ def njit(
     inner : bool
         It is called by other kernels only. Compiling it is then cheaper: what Python would
         need to call it is left out.
+    allocates : bool
+        It makes arrays. A kernel that does not, and by default none may, needs no count of who
+        holds an array: slices are then free, where counting costs more than a short loop.
 
     Examples
     --------
@@ -45,13 +52,14 @@ def njit(
     42
     """
     if function is None:
-        return lambda f: njit(f, fast=fast, inner=inner)
+        return lambda f: njit(f, fast=fast, inner=inner, allocates=allocates)
     options = {
         "nogil": True,
         "error_model": "numpy",
         "fastmath": FAST if fast else False,
         "no_cfunc_wrapper": True,  # nobody calls from C
         "no_cpython_wrapper": inner,
+        "_nrt": allocates,
     }
     if CACHE and not inner:  # an inner kernel is stored within those that call it
         try:

@@ -11,16 +11,46 @@ from ._jit import njit
 from ._threads import run
 
 RUN = 12  #: lists up to this length are sorted by insertion
+MOVES = 4  #: per document, after which insertion is given up
 
 
 @njit(inner=True)
 def sort_by_key(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
     """Sort ``docs`` by ``keys[doc]``, ascending and stable, in place.
 
-    Merge sort over insertion-sorted runs. Runs that already follow each other are not
-    merged, so a list that is sorted up to a few places costs little more than one walk:
-    scores move little between two steps of a solver. The two buffers hold 2·n items.
+    Scores move little between two steps of a solver, so the documents are first put in order by
+    insertion; where that moves too many, by merging. The two buffers hold 2·n items.
     """
+    if not _insert(keys, docs, tmp_keys):
+        _merge_sort(keys, docs, tmp_keys, tmp_docs)
+
+
+@njit(inner=True)
+def _insert(keys, docs, sorted_keys):  # type: ignore[no-untyped-def]
+    """Sort by insertion; gives up, and says so, when it has moved `MOVES` documents per document.
+
+    However far it comes, documents with equal keys keep their order.
+    """
+    left = MOVES * len(docs)
+    for p in range(len(docs)):
+        doc = docs[p]
+        key = keys[doc]
+        r = p
+        while r > 0 and sorted_keys[r - 1] > key:
+            sorted_keys[r] = sorted_keys[r - 1]
+            docs[r] = docs[r - 1]
+            r -= 1
+        sorted_keys[r] = key
+        docs[r] = doc
+        left -= p - r
+        if left < 0:
+            return False
+    return True
+
+
+@njit(inner=True)
+def _merge_sort(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
+    """Merge sort over insertion-sorted runs; runs that follow each other are not merged."""
     n = len(docs)
     for p in range(n):
         doc = docs[p]

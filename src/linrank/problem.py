@@ -53,6 +53,14 @@ class Objective:
         """The objective and a gradient at w."""
         raise NotImplementedError
 
+    def _loss(self, w: Vector) -> tuple[float, Vector]:
+        """L and its gradient at w, unless the engine has just computed them, for whatever C."""
+        last = self.engine.last
+        if last is not None and np.array_equal(w, last[0]):
+            return last[1], last[2]
+        self.n_evaluations += 1
+        return self.engine.value_grad(w)
+
     def start(self) -> tuple[float, float]:
         """The objective at w = 0 and the norm of C·∇L there, which stopping rules use."""
         loss, slope = self.engine.at_zero
@@ -67,8 +75,8 @@ class Problem(Objective):
 
         gradient  w + C·g_L(w)          Hessian product  v + C·H_L v.
 
-    `hessp`, `hessian` and `hessian_diagonal` speak of the last w given to `value_grad`
-    (and the first call of `start` evaluates w = 0).
+    `hessp` and `hessian` speak of the last w given to `value_grad` (and the first call of
+    `start` evaluates w = 0).
     """
 
     def with_C(self, C: float) -> Problem:
@@ -77,11 +85,8 @@ class Problem(Objective):
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective and its gradient at w."""
-        self.n_evaluations += 1
-        loss, gradient = self.engine.value_grad(w)
-        gradient *= self.C
-        gradient += w
-        return 0.5 * float(w @ w) + self.C * loss, gradient
+        loss, gradient = self._loss(w)
+        return 0.5 * float(w @ w) + self.C * loss, self.C * gradient + w
 
     def hessp(self, v: Vector) -> Vector:
         """The Hessian times v."""
@@ -91,23 +96,16 @@ class Problem(Objective):
         product += v
         return product
 
-    def hessian(self, n_rows: int | None = None) -> Vector:
-        """The Hessian as a matrix; from a sample of about `n_rows` rows if that is given."""
-        H = self.engine.hessian(n_rows)
-        H *= self.C
+    def hessian(self, of_loss: Vector | None = None) -> Vector:
+        """The Hessian as a matrix: exact, or with an estimate of the Hessian of the loss L.
+
+        Where that is a diagonal, so is what is returned.
+        """
+        H = self.C * (self.engine.hessian() if of_loss is None else of_loss)
+        if H.ndim == 1:
+            return H + 1.0
         H.flat[:: self.n_features + 1] += 1.0
         return H
-
-    def hessian_of_documents(self, n_rows: int) -> Vector:
-        """An estimate of the Hessian from single documents, for queries too large to sample."""
-        H = self.engine.hessian_of_documents(n_rows)
-        H *= self.C
-        H.flat[:: self.n_features + 1] += 1.0
-        return H
-
-    def hessian_diagonal(self) -> Vector:
-        """An estimate of the Hessian's diagonal, always above 0; good for rare features."""
-        return 1.0 + self.C * self.engine.hessian_diagonal()
 
 
 class SparseProblem(Objective):
@@ -134,14 +132,6 @@ class SparseProblem(Objective):
         """The objective f(w) + Ω(w), and the gradient of f."""
         loss, gradient = self._loss(w)
         return self.C * loss + self.penalty.value(w), self.C * gradient
-
-    def _loss(self, w: Vector) -> tuple[float, Vector]:
-        """L and its gradient at w, unless the engine has just computed them, for whatever C."""
-        last = self.engine.last
-        if last is not None and np.array_equal(w, last[0]):
-            return last[1], last[2]
-        self.n_evaluations += 1
-        return self.engine.value_grad(w)
 
     def hessp(self, v: Vector) -> Vector:
         """The Hessian of f times v."""

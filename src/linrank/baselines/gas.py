@@ -241,7 +241,7 @@ def _order_feature(
     level[order] = count - count[query_ptr[:-1]][query]
 
 
-@njit
+@njit(allocates=True)
 def _add_concordances(order, level, query_ptr, q0, q1, total):  # type: ignore[no-untyped-def]
     """Add the concordances of the queries q0, …, q1 − 1 to the upper half of ``total``."""
     d = len(order)

@@ -230,7 +230,7 @@ class _Draws:
             state.losses.append(total / self.n_docs)
 
 
-@njit
+@njit(allocates=True)
 def walk(X, upper, lower, C, w, work):  # type: ignore[no-untyped-def]
     """A passive-aggressive step on each of the given pairs; returns the sum of their losses."""
     sign = np.array([1.0, -1.0])

@@ -134,7 +134,7 @@ _add = by_type(
 )
 
 
-@njit
+@njit(allocates=True)
 def best_stump(bins, potential):  # type: ignore[no-untyped-def]
     """The feature, the number of the threshold and r of the stump with the largest |r|.
 

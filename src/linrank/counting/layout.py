@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 COUNTINGS = ("auto", "tables", "explicit", "two-level", *STRUCTURES)
 
 MAX_PAIRS = 10**8  #: most pairs that are listed one by one (about 3 GB)
-MANY_LEVELS = 100  #: from here on sweeps with Fenwick trees are faster than tables
+MANY_LEVELS = 5000  #: from here on sweeps with Fenwick trees are faster than tables
 PAIR_BYTES = 32  #: what a listed pair takes with its weight, margin and second derivative
 
 

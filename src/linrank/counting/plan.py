@@ -117,7 +117,7 @@ def plan_pairs(
     return plan, docs
 
 
-@njit
+@njit(allocates=True)
 def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, mass):  # type: ignore[no-untyped-def]
     """`rank_labels` for the queries q0, …, q1 − 1."""
     largest = 0
@@ -212,3 +212,12 @@ def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-
                 position += 1
         position = plan.nodes[node, START]
     plan.query_nodes[len(n_levels)] = node
+
+
+@njit(fast=True, inner=True)
+def mean(x):  # type: ignore[no-untyped-def]
+    """The mean of some numbers: sums over pairs cancel less when it is taken from them first."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i]
+    return total / len(x)

@@ -7,9 +7,9 @@ For a document i and values x of the documents of its query, the losses need
 
 (γ⁺ and γ⁻ of Lee & Lin 2014, §2.2; with x = 1 their l⁺ and l⁻.) With the documents
 sorted by score, "s_j − s_i < τ" is a prefix (above) or a suffix (below) of the list, found
-once per score vector. So per level c two prefix sums are kept, of the documents with a
-level > c and of those with a level < c, and each wanted sum is one entry of that table,
-or the difference of two: no search, no branch, O(k) additions per document.
+once per score vector. So prefix sums are kept, of all documents and per level c of those with
+a level > c: a wanted sum is an entry of that table, or a difference of entries. No search, no
+branch, O(k) additions per document.
 
 When levels are many (k > `RADIX`), levels are written as numbers of a few digits in a
 radix b ≤ `RADIX`. Two levels are ordered by the first digit in which they differ, so every
@@ -26,11 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._simd import WIDTH, add_product, load, store
 from .._sort import sort_by_key
 from .plan import BASE, LEVELS, START, UNIT, PairPlan
 
-RADIX = 9  #: most levels in one node
-MAX_WIDTH = 2 * (RADIX - 1)  #: columns of the table of such a node
+RADIX = 13  #: most levels in one node: three SIMD vectors of sums
+COLUMNS = RADIX - 1  #: of the table of such a node, beside the sums of all documents
 
 
 class TableState(NamedTuple):
@@ -38,7 +39,7 @@ class TableState(NamedTuple):
 
     docs, digit : the documents of each node by increasing score, and their digits there.
     above, below : per hinge of the loss and position, where in the node's table the sums
-        over the active partners above and below end (see `_mark_active`).
+        over the active partners above end and those below begin (see `_mark_active`).
     curvature : per document, the sum of the second derivatives of its active pairs.
     """
 
@@ -79,7 +80,7 @@ def make_state(plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int) -> Table
 def make_scratch(plan: PairPlan, n: int) -> TableScratch:
     """Buffers for queries of up to n documents."""
     levels = int(plan.nodes[:-1, LEVELS].max(initial=2))
-    work = np.empty(max(2 * n, (n + 1) * _table_width(levels)))
+    work = np.empty(max(2 * n, (n + 1) * _row_length(levels) + levels))
     sums = np.empty((3, n))
     return TableScratch(
         keys=work[: 2 * n],
@@ -91,29 +92,15 @@ def make_scratch(plan: PairPlan, n: int) -> TableScratch:
     )
 
 
-def _table_width(levels: int) -> int:
-    """Columns of a node's table: two per level but one, in whole SIMD vectors if more than two."""
-    return 2 if levels == 2 else (2 * (levels - 1) + 3) // 4 * 4
+def _row_length(levels: int) -> int:
+    """Entries of a row of a node's table: sums per level but one, in whole vectors, and of all."""
+    return 2 if levels == 2 else (levels + 2) // 4 * 4 + 1
 
 
-table_width = njit(_table_width, inner=True)
+row_length = njit(_row_length, inner=True)
 
-
-def _level_masks() -> NDArray[np.float64]:
-    """``masks[levels, digit, column]``, flat: whether a document of that digit counts there.
-
-    Column c < levels − 1 sums the digits > c; column levels − 2 + c sums the digits < c.
-    """
-    masks = np.zeros((RADIX + 1, RADIX, MAX_WIDTH))
-    for levels in range(2, RADIX + 1):
-        for digit in range(levels):
-            for c in range(levels - 1):
-                masks[levels, digit, c] = digit > c
-                masks[levels, digit, levels - 1 + c] = digit < c + 1
-    return masks.ravel()
-
-
-MASKS = _level_masks()
+#: ``LARGER[digit * COLUMNS + c]``: whether a document of that digit is in the sums of column c.
+LARGER = (np.arange(RADIX)[:, None] > np.arange(COLUMNS)).astype(np.float64).ravel()
 
 
 # One query: from scores to active pairs, from values to sums -----------------------------------
@@ -133,24 +120,23 @@ def _sort_nodes(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def
     level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
     a, b = plan.nodes[first, START], plan.nodes[first + 1, START]
     sort_by_key(scores, state.docs[a:b], scratch.keys, scratch.docs)
+    unit = np.uint32(plan.nodes[first, UNIT])  # unsigned and short: a third of the time to divide
     for p in range(a, b):
-        state.digit[p] = level[state.docs[p]] // plan.nodes[first, UNIT]
+        state.digit[p] = np.uint32(level[state.docs[p]]) // unit
     head = first + 1
     while head < last:  # the next layer: nodes that share a unit, one per span of levels
-        span = plan.nodes[head - 1, UNIT]
+        span, unit = unit, np.uint32(plan.nodes[head, UNIT])
         tail = head
-        while tail < last and plan.nodes[tail, UNIT] == plan.nodes[head, UNIT]:
+        while tail < last and plan.nodes[tail, UNIT] == unit:
             scratch.cursor[tail - head] = plan.nodes[tail, START]
             tail += 1
         for p in range(a, b):
             doc = state.docs[p]
-            group = level[doc] // span
+            group = np.uint32(level[doc]) // span
             spot = scratch.cursor[group]
             scratch.cursor[group] = spot + 1
             state.docs[spot] = doc
-            state.digit[spot] = (
-                level[doc] // plan.nodes[head, UNIT] - plan.nodes[head + group, BASE]
-            )
+            state.digit[spot] = np.uint32(level[doc]) // unit - plan.nodes[head + group, BASE]
         head = tail
 
 
@@ -158,30 +144,48 @@ def _sort_nodes(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def
 def _mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untyped-def]
     """Find, for each hinge τ and position, where the sums over the active partners end.
 
-    ``above`` points to the row of the first document with s_j − s_i ≥ τ, ``below`` to that
-    of the first with s_i − s_j < τ, each in the column of the document's own digit. Both
-    tests are the same rounded subtraction, so the two ends of a pair always agree.
+    ``above`` points to the row of the first document with s_j − s_i ≥ τ, in the column of the
+    document's own digit; ``below`` to the sum of all documents in the row of the first with
+    s_i − s_j < τ.
     """
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
         levels = plan.nodes[node, LEVELS]
         if levels < 2:
             continue
-        docs, digits, width, n = state.docs[a:b], state.digit[a:b], table_width(levels), b - a
-        for p in range(n):
+        docs, digits = state.docs[a:b], state.digit[a:b]
+        for p in range(len(docs)):
             ranked[p] = scores[docs[p]]
         for t in range(len(taus)):
             above, below = state.above[t, a:b], state.below[t, a:b]
-            high, low = 0, 0
-            for p in range(n):
-                digit = np.int64(digits[p])
-                while high < n and ranked[high] - ranked[p] < taus[t]:
-                    high += 1
-                while low < n and ranked[p] - ranked[low] >= taus[t]:
-                    low += 1
-                # Row 0 is all zeros, and the last row minus itself is zero: no partners there.
-                above[p] = high * width + digit if digit < levels - 1 else 0
-                below[p] = (low if digit > 0 else n) * width + levels - 2 + digit
+            _find_ends(ranked, taus[t], above, below)
+            _point_to_ends(digits, levels, above, below)
+
+
+@njit(inner=True)
+def _find_ends(ranked, tau, above, below):  # type: ignore[no-untyped-def]
+    """The first position with s_j − s_i ≥ τ, and the first with s_i − s_j < τ, in one walk.
+
+    A pair is found to be active once, so its two ends agree, however the difference is rounded.
+    """
+    n, high = len(above), 0
+    for p in range(n):
+        while high < n and ranked[high] - ranked[p] < tau:
+            below[high] = p
+            high += 1
+        above[p] = high
+    below[high:] = n
+
+
+@njit(inner=True)
+def _point_to_ends(digits, levels, above, below):  # type: ignore[no-untyped-def]
+    """Turn positions into places in the table."""
+    length = row_length(levels)
+    for p in range(len(digits)):
+        digit = np.uint32(digits[p])
+        # Row 0 is all zeros: no partners there.
+        above[p] = above[p] * length + digit if digit < levels - 1 else 0
+        below[p] = below[p] * length + length - 1
 
 
 @njit(fast=True, inner=True)
@@ -195,54 +199,65 @@ def add_pair_sums(plan, state, q, x, wanted, factor, scratch, out):  # type: ign
             continue
         # Slices, so that indices count from 0 and need no test for being negative.
         docs, digits = state.docs[a:b], state.digit[a:b]
-        totals = table[(b - a) * table_width(levels) + levels - 2 :]
+        length = row_length(levels)
         if levels == 2:
             _fill_two_columns(docs, digits, x, table)
         else:
-            _fill_table(docs, digits, x, levels, table)
+            _fill_table(docs, digits, x, length, table)
+        totals = table[(b - a + 1) * length :]
+        _add_up(table[(b - a) * length :], length, levels, totals)
         for t in range(len(state.above)):
             above, below = state.above[t, a:b], state.below[t, a:b]
             for r in range(len(out)):
                 scale, sign = factor * wanted.scale[r, t], wanted.sign[r]
-                _add_sums(docs, digits, above, below, table, totals, scale, sign, out[r])
+                _add_sums(docs, digits, above, below, table, length, totals, scale, sign, out[r])
 
 
 @njit(fast=True, inner=True)
-def _fill_table(docs, digits, x, levels, table):  # type: ignore[no-untyped-def]
-    """Row p of the table: sums of x over the first p documents, in each column's digits."""
-    width = table_width(levels)
-    masks = MASKS[levels * RADIX * MAX_WIDTH :]
-    for c in range(0, width, 4):  # four columns at a time: one SIMD register
-        t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
-        table[c], table[c + 1], table[c + 2], table[c + 3] = 0.0, 0.0, 0.0, 0.0
+def _fill_table(docs, digits, x, length, table):  # type: ignore[no-untyped-def]
+    """Row p: sums of x over the first p documents, of digits > 0, > 1, …, and of all."""
+    total = 0.0
+    table[length - 1] = 0.0
+    for p in range(len(docs)):
+        total += x[docs[p]]
+        table[(p + 2) * length - 1] = total
+    for c in range(0, length - 1, WIDTH):
+        sums = load(LARGER, 0)  # digit 0 is larger than none: all zeros
+        store(table, c, sums)
         o = c
         for p in range(len(docs)):
-            o += width
-            value = x[docs[p]]
-            m = digits[p] * MAX_WIDTH + c
-            t0 += value * masks[m]
-            t1 += value * masks[m + 1]
-            t2 += value * masks[m + 2]
-            t3 += value * masks[m + 3]
-            table[o], table[o + 1], table[o + 2], table[o + 3] = t0, t1, t2, t3
+            o += length
+            sums = add_product(sums, x[docs[p]], load(LARGER, digits[p] * COLUMNS + c))
+            store(table, o, sums)
 
 
 @njit(fast=True, inner=True)
 def _fill_two_columns(docs, digits, x, table):  # type: ignore[no-untyped-def]
-    """`_fill_table` for two levels: the upper documents, and the lower ones."""
-    t0, t1 = 0.0, 0.0
+    """`_fill_table` for two levels: the upper documents, and all."""
+    upper, total = 0.0, 0.0
     table[0], table[1] = 0.0, 0.0
     for p in range(len(docs)):
-        value, upper = x[docs[p]], np.float64(digits[p])
-        t0 += value * upper
-        t1 += value * (1.0 - upper)
-        table[2 * p + 2], table[2 * p + 3] = t0, t1
+        value = x[docs[p]]
+        upper += value * digits[p]
+        total += value
+        table[2 * p + 2], table[2 * p + 3] = upper, total
+
+
+@njit(inner=True)
+def _add_up(last, length, levels, totals):  # type: ignore[no-untyped-def]
+    """The sum over all documents below a digit, for each digit."""
+    totals[0] = 0.0
+    for digit in range(1, levels):
+        totals[digit] = last[length - 1] - last[digit - 1]
 
 
 @njit(fast=True, inner=True)
-def _add_sums(docs, digits, above, below, table, totals, scale, sign, out):  # type: ignore[no-untyped-def]
+def _add_sums(docs, digits, above, below, table, length, totals, scale, sign, out):  # type: ignore[no-untyped-def]
     """Look the sums over partners above and below up in the table, and add them to out."""
     for p in range(len(docs)):
+        digit = np.int64(digits[p])
         higher = table[above[p]]
-        lower = totals[digits[p]] - table[below[p]]
+        first = np.int64(below[p])
+        back = length - digit if digit > 0 else 0  # to the column of digits ≥ this one, or all
+        lower = totals[digit] - (table[first] - table[first - back])
         out[docs[p]] += scale * (higher + sign * lower)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from .._jit import njit
 from .._sort import sort_by_key
+from .plan import mean
 
 MERGED = -1  #: as a lower group: all groups of the query below the upper one
 UPPER, LOWER = range(2)  #: columns of `TwoLevelPlan.nodes`
@@ -122,7 +123,7 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
     """
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     _sort_groups(plan, state, q, scores, scratch)
-    centre = np.mean(scores)  # sums of centred scores cancel less
+    centre = mean(scores)  # sums of centred scores cancel less
     weighted = scratch.values
     for i in range(len(scores)):
         weighted[0, i] = plan.upper[first + i] * (scores[i] - centre)
@@ -161,7 +162,7 @@ def curve_two_level(plan, state, hinges, q, v, out, scratch):  # type: ignore[no
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     upper, lower = plan.upper[first:], plan.lower[first:]
     weighted = scratch.values
-    centre = np.mean(v)  # H does not see what all documents of a query share
+    centre = mean(v)  # H does not see what all documents of a query share
     for i in range(len(v)):
         weighted[0, i] = upper[i] * (v[i] - centre)
         weighted[1, i] = lower[i] * (v[i] - centre)
@@ -187,7 +188,7 @@ def gaps_two_level(plan, state, hinges, q, scores, gaps, scratch):  # type: igno
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     upper, lower = plan.upper[first:], plan.lower[first:]
     W, V = scratch.upper_sums[0], scratch.lower_sums[0]
-    n_merged, centre = 0, np.mean(scores)
+    n_merged, centre = 0, mean(scores)
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         tops, top_keys = _upper_list(plan, state, node)
         lows, low_keys, n_merged = _lower_list(plan, state, node, scratch, n_merged)

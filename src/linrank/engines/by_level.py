@@ -124,7 +124,7 @@ def _sum_csr(X, group, weight, chosen, sums):  # type: ignore[no-untyped-def]
                     sums[group[i], k] += weight[i] * X.data[e]
 
 
-@njit
+@njit(allocates=True)
 def _sum_upward(query_nodes, decay, sums):  # type: ignore[no-untyped-def]
     """From sums of levels to those of all levels below: S_{g+1} = decay_g·S_g + sum_g."""
     for q in range(len(query_nodes) - 1):

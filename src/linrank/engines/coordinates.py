@@ -170,7 +170,7 @@ def _by_columns(X: Any, rows: NDArray[np.int64]) -> Columns:
     return Columns(found.indptr.astype(np.int64), found.indices.astype(np.uint32), found.data)
 
 
-@njit
+@njit(allocates=True)
 def _bound(columns, places, bound):  # type: ignore[no-untyped-def]
     """``Σ_q Σ_{i∈q} u_i·max_{j∈q} x_jr²`` for each feature r."""
     n_queries = len(places.query_nodes) - 1

@@ -106,7 +106,7 @@ def _overload_ask_for(X, i):  # type: ignore[no-untyped-def]
     return lambda X, i: prefetch_row(X, i)
 
 
-@njit
+@njit(allocates=True)
 def add_squares(X, rows, following, squares, counts, work):  # type: ignore[no-untyped-def]
     """Add the squares of x_i − x_j for the given rows i and j, and count those that are not 0."""
     sign = np.array([1.0, -1.0])
@@ -124,7 +124,7 @@ def add_squares(X, rows, following, squares, counts, work):  # type: ignore[no-u
 # Steps ---------------------------------------------------------------------------------------
 
 
-@njit
+@njit(allocates=True)
 def walk_pairs(X, hinges, upper, lower, shift, weights, rule, work):  # type: ignore[no-untyped-def]
     """A step for each of the given pairs."""
     sign = np.array([1.0, -1.0])

@@ -316,8 +316,7 @@ class KernelProblem(Problem):
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective and its gradient at β = w."""
-        self.n_evaluations += 1
-        loss, gradient = self.engine.value_grad(w)
+        loss, gradient = self._loss(w)
         penalty = self.engine.scores(w) + self.lift * w
         return 0.5 * float(w @ penalty) + self.C * loss, self.C * gradient + penalty
 
@@ -326,22 +325,14 @@ class KernelProblem(Problem):
         self.n_products += 1
         return self.C * self.engine.hessp(v) + self.engine.scores(v) + self.lift * v
 
-    def hessian(self, n_rows: int | None = None) -> Vector:
-        """The Hessian as a matrix; its loss from about `n_rows` rows if that is given."""
-        H = self.C * self.engine.hessian(n_rows) + self.engine.data.X
+    def hessian(self, of_loss: Vector | None = None) -> Vector:
+        """The Hessian as a matrix, or a diagonal; see `linrank.problem.Problem`."""
+        H = self.C * (self.engine.hessian() if of_loss is None else of_loss)
+        if H.ndim == 1:
+            return H + self.engine.data.X.diagonal() + self.lift
+        H += self.engine.data.X
         H.flat[:: self.n_features + 1] += self.lift
         return H
-
-    def hessian_of_documents(self, n_rows: int) -> Vector:
-        """An estimate of the Hessian from single documents, for queries too large to sample."""
-        H = self.C * self.engine.hessian_of_documents(n_rows) + self.engine.data.X
-        H.flat[:: self.n_features + 1] += self.lift
-        return H
-
-    def hessian_diagonal(self) -> Vector:
-        """An estimate of the Hessian's diagonal, always above 0."""
-        own = self.engine.data.X.diagonal() + self.lift
-        return own + self.C * self.engine.hessian_diagonal()
 
 
 def _with_pairs(data: RankingData) -> tuple[RankingData, NDArray[np.int64]]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from .._jit import by_type, njit
 from ..counting import tables, trees
 from ..counting.layout import Layout, lay_out
-from ..counting.plan import Wanted
+from ..counting.plan import Wanted, mean
 from ..counting.preferences import Preferences
 from ..counting.tables import TableState
 from ..counting.trees import TreeState
@@ -127,16 +127,14 @@ find_active = by_type(1, {TableState: tables.find_active, TreeState: trees.find_
 add_pair_sums = by_type(1, {TableState: tables.add_pair_sums, TreeState: trees.add_pair_sums})
 
 
-@njit(inner=True)
+@njit(fast=True, inner=True)
 def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
     """The loss of query q and its gradient in the scores."""
     find_active(plan, state, q, scores, hinges.tau, scratch)
     n, first, query_weight = len(scores), plan.query_ptr[q], plan.query_weight[q]
     weighted = len(plan.weight) > 0
     x, sums = scratch.values, scratch.sums[:, :n]
-    centre = 0.0  # only differences of scores matter: sums of centred scores cancel less
-    for i in range(n):
-        centre += scores[i] / n
+    centre = mean(scores)  # only differences of scores matter: sums of centred scores cancel less
     for i in range(n):
         x[i] = plan.weight[first + i] if weighted else 1.0
         sums[0, i], sums[1, i], sums[2, i] = 0.0, 0.0, 0.0
@@ -155,15 +153,13 @@ def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignor
     return query_weight * loss
 
 
-@njit(inner=True)
+@njit(fast=True, inner=True)
 def curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
     """``out = H v`` for query q, at the scores last linearised."""
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
     x = scratch.values
-    centre = 0.0  # as above: H does not see what all documents of a query share
-    for i in range(n):
-        centre += v[i] / n
+    centre = mean(v)  # as above: H does not see what all documents of a query share
     for i in range(n):
         value = v[i] - centre
         x[i] = plan.weight[first + i] * value if weighted else value
@@ -176,7 +172,7 @@ def curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-d
             out[i] = plan.weight[first + i] * out[i] + own
 
 
-@njit(inner=True)
+@njit(inner=True, allocates=True)
 def gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-untyped-def]
     """``gaps[m] += Σ_p weight·max(0, τ_m − t_p)``, at the scores last linearised."""
     n, first = len(scores), plan.query_ptr[q]
@@ -184,7 +180,7 @@ def gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-unty
     x, sums = scratch.values, scratch.sums[:2, :n]
     for i in range(n):
         x[i] = plan.weight[first + i] if weighted else 1.0
-    centre = np.mean(scores)
+    centre = mean(scores)
     for m in range(len(hinges.tau)):
         only = np.zeros((2, len(hinges.tau)))
         only[:, m] = 1.0

@@ -75,7 +75,7 @@ def _cascade(labels, tied, k, graded, threshold, p):  # type: ignore[no-untyped-
     return total
 
 
-@njit
+@njit(allocates=True)
 def _cascade_range(lists, first, last, longest, k, graded, threshold, out):  # type: ignore[no-untyped-def]
     p = np.empty(longest + 1)
     for q in range(first, last):

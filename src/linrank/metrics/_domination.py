@@ -16,7 +16,9 @@ from ._rules import check_choice
 def _domination(labels, tied):  # type: ignore[no-untyped-def]
     # The expected number of documents with a lower label above them, and the number of those
     # with a lower label anywhere.
-    lowest, above = labels.min(), np.inf
+    lowest, above = np.inf, np.inf
+    for label in labels:
+        lowest = min(lowest, label)
     errors, dominating = 0.0, 0
     for start in range(len(labels)):
         if tied[start]:

@@ -76,7 +76,7 @@ def tie_end(tied, start):  # type: ignore[no-untyped-def]
     return end
 
 
-@njit
+@njit(allocates=True)
 def _sort_range(query_ptr, first, last, longest, keys, values, direction, wrong):  # type: ignore[no-untyped-def]
     spare_keys, spare_values = np.empty(longest), np.empty(longest)
     for q in range(first, last):

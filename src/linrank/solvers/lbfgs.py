@@ -9,7 +9,7 @@ from scipy.linalg import norm
 from scipy.optimize import OptimizeResult, minimize
 
 from .base import Iterate, Solver, Vector
-from .newton import make_preconditioner
+from .newton import estimate_hessian, invert
 from .result import Status
 
 MEMORY = 10  #: pairs of differences that stand for the Hessian
@@ -82,5 +82,6 @@ class LBFGS(Solver):
     def _is_hidden(self) -> bool:
         """Whether what is left to gain, ½g'P⁻¹g with P ≈ H, drowns in the objective's rounding."""
         gradient = self.problem.value_grad(self.point.w)[1]
-        decrement = 0.5 * float(gradient @ make_preconditioner(self.problem)(gradient))
+        P = self.problem.hessian(estimate_hessian(self.problem).of_loss)
+        decrement = 0.5 * float(gradient @ invert(P)(gradient))
         return decrement <= ROUNDING * abs(self.point.value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -17,10 +18,9 @@ Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the He
 
 DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and factored
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
-ROWS_PER_FEATURE = 160  #: rows of the Hessian sample per feature, where they can be afforded
-SAMPLE_COST = 10  #: what sampling the Hessian may cost, in Hessian products
-FREE_ROWS = 2048  #: a sample of so many rows is always affordable
-REFRESH = 2  #: a preconditioner that needs more products than this is made anew
+CURVE_COST = 12.0  #: an entry of the Hessian sample, in entries of a product, beside …
+GEMM_COST = 1 / 8  #: … this much for each feature that it is multiplied with
+SAVINGS = 15.0  #: see `rows_per_feature`
 MAX_PRODUCTS = 250  #: of one Newton step
 GAP = 0.01  #: the estimated distance to the optimum must be below this part of ε·f
 ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
@@ -40,14 +40,20 @@ class Newton(Solver):
     scale of the features, where the first can be met far from the optimum.
     """
 
+    _estimate: Estimate | None = field(default=None, init=False, repr=False)
+
     def begin(self, problem: Problem, w: Vector, slope: float) -> None:
         """Get ready to `advance` from w; `slope` is the norm of the gradient at w = 0."""
         self.problem, self.slope_at_zero = problem, slope
         self.point = Iterate(w, *problem.value_grad(w))
+        self._estimate = None
         self._prepare()
 
     def _prepare(self) -> None:
+        """Begin with the estimate that the last problem ended with, if only C has changed."""
         self._precondition: Preconditioner | None = None
+        if self._estimate is not None and self._estimate.engine is not self.problem.engine:
+            self._estimate = None
 
     def _minimise(self) -> Status:
         for _ in range(self.max_iter):
@@ -65,27 +71,46 @@ class Newton(Solver):
 
     def _decrement(self) -> float:
         """½ g'P⁻¹g: about how far the objective is from its optimum."""
-        if self._precondition is None:
-            self._precondition = make_preconditioner(self.problem)
-        return 0.5 * float(self.point.gradient @ self._precondition(self.point.gradient))
+        return 0.5 * float(self.point.gradient @ self._preconditioner(self.point.gradient))
 
     def advance(self) -> bool:
         """Take one Newton step; False where no step lowers the objective."""
-        if self._precondition is None:
-            self._precondition = make_preconditioner(self.problem)
-        step, n_products = self._newton_direction(self._precondition)
-        if n_products > REFRESH:
-            self._precondition = None
-        return self._line_search(step)
+        return self._line_search(self._newton_direction())
 
-    def _newton_direction(self, precondition: Preconditioner) -> tuple[Vector, int]:
+    @property
+    def _preconditioner(self) -> Preconditioner:
+        """The one that is in use, or one for the Hessian at the current point."""
+        if self._estimate is None:
+            self._estimate = estimate_hessian(self.problem)
+            self._speed, self._regret = 0.0, 0.0
+            self._precondition = None
+        if self._precondition is None:
+            self._precondition = invert(self.problem.hessian(self._estimate.of_loss))
+        return self._precondition
+
+    def _newton_direction(self) -> Vector:
         """Solve H s = −g until the residual, in the norm of P⁻¹, is a small part of g."""
+        precondition = self._preconditioner
         relative = self._relative_norm()
         needed = 0.1 * (self.tol / relative) ** 2  # no more than the stopping rule asks for
         forcing = min(0.1, max(relative, needed))
-        return conjugate_gradients(
+        step, n_products = conjugate_gradients(
             self.problem.hessp, -self.point.gradient, precondition, forcing, MAX_PRODUCTS
         )
+        self._judge(n_products, -np.log(forcing))
+        return step
+
+    def _judge(self, n_products: int, gain: float) -> None:
+        """Drop an estimate that has aged: what it has cost too much would pay for a new one.
+
+        That is counted in products more than it would have needed at the speed, in gain per
+        product, that it had when it was new.
+        """
+        assert self._estimate is not None
+        self._speed = self._speed or gain / n_products
+        self._regret += max(0.0, n_products - gain / self._speed)
+        if self._regret > self._estimate.cost:
+            self._estimate = None
 
     def _line_search(self, step: Vector) -> bool:
         """Move along the step, 1, ½, ¼, … of it, to where the objective falls enough.
@@ -110,27 +135,59 @@ class Newton(Solver):
         return False
 
 
-def make_preconditioner(problem: Problem) -> Preconditioner:
-    """A preconditioner for the Hessian where the problem was last evaluated."""
-    d = problem.n_features
-    # Per entry, a row of the sample costs about 30 + d/8 times what it costs in a product.
-    affordable = int(SAMPLE_COST * problem.n_entries / (d * (30 + d / 8)))
-    affordable = max(affordable, FREE_ROWS)
-    if d > DENSE_LIMIT or affordable < d:
-        inverse = 1.0 / problem.hessian_diagonal()
-        return lambda v: inverse * v
-    if affordable < problem.engine.largest_query / 2:
-        n_rows = min(problem.engine.data.n_docs, ROWS_PER_FEATURE * d)
-        return invert(problem.hessian_of_documents(n_rows))
-    return invert(problem.hessian(min(affordable, ROWS_PER_FEATURE * d)))
+class Estimate(NamedTuple):
+    """An estimate of the Hessian of the loss where it was last evaluated.
+
+    ``of_loss`` is a matrix, or a vector that is its diagonal; ``cost`` is what it took to make,
+    in Hessian products.
+    """
+
+    of_loss: Vector
+    cost: float
+    engine: object
+
+
+def estimate_hessian(problem: Problem) -> Estimate:
+    """The Hessian of the loss: exact, of a sample of queries or documents, or its diagonal.
+
+    Whatever is expected to make the rest of the fit the shortest.
+    """
+    engine, d = problem.engine, problem.n_features
+    row_cost = d * (CURVE_COST + GEMM_COST * d) / problem.n_entries
+    n_rows = int(d * rows_per_feature(d * row_cost))
+    if d > DENSE_LIMIT or n_rows < d:
+        return Estimate(engine.hessian_diagonal(), 1.0, engine)
+    n_rows = min(n_rows, engine.data.n_docs)
+    if n_rows < engine.largest_query / 2:
+        H = engine.hessian_of_documents(n_rows)
+    else:
+        H = engine.hessian(n_rows)
+    return Estimate(H, n_rows * row_cost, engine)
+
+
+def rows_per_feature(cost: float) -> float:
+    """How many rows r of a sample to take for each feature, where one costs so many products.
+
+    A fit needed about 10 + 45/√r products on the shapes of data that were measured, and one or
+    two samples, so r = (15/cost)^⅔ takes the least.
+
+    Examples
+    --------
+    >>> rows_per_feature(15.0)
+    1.0
+    """
+    return float((SAVINGS / cost) ** (2 / 3))
 
 
 def invert(P: Vector) -> Preconditioner:
-    """``v ↦ P⁻¹v`` by a Cholesky factor of P scaled to unit diagonal.
+    """``v ↦ P⁻¹v`` for a diagonal P, or by a Cholesky factor of P scaled to unit diagonal.
 
     The scaling is what makes the factor useful when features range over many orders of
     magnitude.
     """
+    if P.ndim == 1:
+        inverse = 1.0 / P
+        return lambda v: inverse * v
     diagonal = np.diag(P)
     floor = np.finfo(float).eps * max(1.0, float(diagonal.max()))
     scale = 1.0 / np.sqrt(np.maximum(diagonal, floor))  # rounding can make one negative

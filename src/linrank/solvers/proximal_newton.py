@@ -315,7 +315,7 @@ def _solve_with_signs(model: Model, v: Vector) -> None:
     move(max(part, first))
 
 
-@njit
+@njit(allocates=True)
 def descend(H, gradient, w, l1, l2, accuracy, sweeps, v):  # type: ignore[no-untyped-def]
     """Coordinate descent on the model, from v on; True when v is a minimum to the accuracy.
 

@@ -1,0 +1,203 @@
+"""Whether ``solver="auto"`` chooses well: every way to precondition, and other solvers."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+
+from linrank import open_store
+from linrank.path import make_problem
+from linrank.problem import Problem
+from linrank.solvers import make_solver
+from linrank.solvers.newton import DENSE_LIMIT, Estimate, estimate_hessian
+
+from .rivals import pinned
+from .shapes import QUICK, SHAPES, available, kept
+from .tools import Options, Section, draw, from_process, line_style, show_seconds, stop_after
+
+CLOSE = 1e-6  #: (f − f*)/f* at which a solver has arrived
+TIGHT = 1e-8  #: tolerance with which f* is found
+RANK = 500  #: documents of the low-rank preconditioner
+MOST_NUMBERS = 2e9  #: of the rows that an exact Hessian is made of, times features
+
+
+def bench_choices(options: Options) -> Section:
+    """Seconds to the optimum by each solver and each preconditioner."""
+    cap = 5.0 if options.quick else 60.0
+    section = Section(
+        "choices",
+        "Solvers and preconditioners",
+        f"Seconds from w = 0 until (f − f*)/f* ≤ {CLOSE:g}, with the Hessian products used, each "
+        "in a process of its own, medians of up to 3 fits. diagonal, low-rank (a diagonal and "
+        f"{RANK} documents), sampled (20 or 160 rows for each feature) and exact are what Newton's "
+        "method is preconditioned with; auto chooses",
+        ["data", *CHOICES, "auto / best"],
+    )
+    with pinned(options.threads):
+        for name in available():
+            part = QUICK if options.quick else 1.0
+            _compare(section, name, part, options.threads, cap)
+    worst = max((own["ratio"], own["data"]) for own in section.numbers)
+    section.aim("auto takes at most 1.3 times as long as the best single choice",
+                f"{worst[0]:.2f} ({worst[1]})", worst[0] <= 1.3)  # fmt: skip
+    drawn = [own for own in section.numbers if own["data"] in ("web", "wide", "text")]
+    draw(
+        options.out / "choices.svg",
+        [lambda axes, own=own: _draw_curves(axes, own) for own in drawn],
+    )
+    return section
+
+
+def _compare(section: Section, name: str, part: float, threads: int, cap: float) -> None:
+    best = next(iter(from_process(run_tight, name, part, threads, cap=10 * cap)), None)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for choice in CHOICES:
+        runs = from_process(run_choice, name, part, threads, choice, cap, cap=2 * cap + 60)
+        found[choice] = list(runs)
+    lowest = min([best, *(run["curve"][-1][1] for runs in found.values() for run in runs)])
+    seconds = {choice: _arrival(runs, lowest) for choice, runs in found.items()}
+    others = [value for choice, value in seconds.items() if choice != "auto"]
+    ratio = seconds["auto"] / min(others)
+    cells = [
+        f"{show_seconds(seconds[choice])} ({runs[0]['products']})"
+        if np.isfinite(seconds[choice])
+        else ("—" if not runs else f"> {cap:.0f} s")
+        for choice, runs in found.items()
+    ]
+    section.add(name, *cells, f"{ratio:.2f}", data=name, ratio=ratio, best=lowest, runs=found)
+
+
+def _arrival(runs: list[dict[str, Any]], best: float) -> float:
+    goal = (1 + CLOSE) * best
+    times = [next((t for t, f in run["curve"] if f <= goal), np.inf) for run in runs]
+    return statistics.median(times) if times else np.inf
+
+
+def run_tight(name: str, part: float, threads: int) -> Iterator[float]:
+    """The optimum."""
+    yield make_solver("auto", tol=TIGHT).solve(_problem(name, part, threads)).objective
+
+
+def run_choice(
+    name: str, part: float, threads: int, choice: str, cap: float
+) -> Iterator[dict[str, Any]]:
+    """The objective against seconds, of up to 3 fits after one that compiles."""
+    solver, estimate = CHOICES[choice]
+    problem = _problem(name, part, threads)
+    if choice == "exact" and problem.n_features * problem.engine.data.n_docs > MOST_NUMBERS:
+        return
+    if choice in ("exact", "sampled 20", "sampled 160") and problem.n_features > DENSE_LIMIT:
+        return
+    if choice == "low-rank" and not problem.engine.data.is_sparse:
+        return
+    small = _problem(name, QUICK, threads)
+    with patch("linrank.solvers.newton.estimate_hessian", estimate):
+        make_solver(solver, tol=0.1).solve(small)
+        started = time.perf_counter()
+        for _ in range(3):
+            method = make_solver(solver, tol=1e-7, callback=stop_after(cap))
+            result = method.solve(problem)
+            yield {
+                "curve": [(step.seconds, step.objective) for step in result.history],
+                "products": result.n_products,
+            }
+            if time.perf_counter() - started > cap / 2:
+                break
+
+
+def _problem(name: str, part: float, threads: int) -> Any:
+    data = open_store(kept(name, part), mmap=False)
+    problem = make_problem(data, n_threads=threads)
+    return problem.with_C(SHAPES[name].weight_of_loss(data, problem.engine.n_pairs))
+
+
+# Estimates of the Hessian of the loss that Newton's method may be held to -----------------------
+
+
+def _diagonal(problem: Problem) -> Estimate:
+    return Estimate(problem.engine.hessian_diagonal(), 1.0, problem.engine)
+
+
+def _sampled(per_feature: float) -> Callable[[Problem], Estimate]:
+    def estimate(problem: Problem) -> Estimate:
+        engine = problem.engine
+        n_rows = int(min(engine.data.n_docs, per_feature * problem.n_features))
+        few = n_rows < engine.largest_query / 2
+        H = engine.hessian_of_documents(n_rows) if few else engine.hessian(n_rows)
+        return Estimate(H, 3.0, engine)
+
+    return estimate
+
+
+class LowRank:
+    """``C·(D + B'B)`` with the rows of B from a sample of documents, for Newton's method.
+
+    It stands in for the matrix or diagonal that `linrank.solvers.newton.invert` is given.
+    """
+
+    ndim = 1
+
+    def __init__(self, D: Any, B: Any) -> None:
+        self.D, self.B = D, B
+
+    def __rmul__(self, C: float) -> LowRank:
+        return LowRank(C * self.D, np.sqrt(C) * self.B)
+
+    def __add__(self, other: float) -> LowRank:
+        return LowRank(self.D + other, self.B)
+
+    def __rtruediv__(self, one: float) -> LowRank:
+        """The inverse, by Woodbury's formula."""
+        self.factor = cho_factor(
+            (self.B @ (self.B / self.D).T).toarray() + np.eye(self.B.shape[0]), lower=True
+        )
+        return self
+
+    def __mul__(self, v: Any) -> Any:
+        """The inverse times v."""
+        z = v / self.D
+        return z - (self.B.T @ cho_solve(self.factor, self.B @ z)) / self.D
+
+
+def _low_rank(problem: Problem) -> Estimate:
+    engine = problem.engine
+    curvature, diagonal = engine._state.curvature, engine.hessian_diagonal()
+    picks = ((np.arange(RANK) + 0.5) * engine.data.n_docs / RANK).astype(np.int64)
+    rows = np.argsort(curvature, kind="stable")[picks]
+    share = curvature[rows] * curvature.sum() / max(curvature[rows].sum(), 1e-300)
+    B = sparse.diags_array(np.sqrt(share)) @ engine.data.X[rows]
+    rest = np.maximum(diagonal - B.multiply(B).sum(axis=0), 0.0)
+    return Estimate(LowRank(rest, sparse.csr_array(B)), 3.0, engine)
+
+
+def _exact(problem: Problem) -> Estimate:
+    return Estimate(problem.engine.hessian(), 3.0, problem.engine)
+
+
+CHOICES: dict[str, tuple[str, Callable[[Problem], Estimate]]] = {
+    "auto": ("auto", estimate_hessian),
+    "diagonal": ("newton", _diagonal),
+    "low-rank": ("newton", _low_rank),
+    "sampled 20": ("newton", _sampled(20)),
+    "sampled 160": ("newton", _sampled(160)),
+    "exact": ("newton", _exact),
+    "tron": ("tron", estimate_hessian),
+    "lbfgs": ("lbfgs", estimate_hessian),
+}
+
+
+def _draw_curves(axes: Any, own: dict[str, Any]) -> None:
+    for k, (choice, runs) in enumerate(own["runs"].items()):
+        if runs:
+            seconds, objective = np.array(runs[0]["curve"]).T
+            gap = np.maximum(objective / own["best"] - 1, 1e-9)
+            axes.plot(seconds, gap, label=choice, **line_style(k))
+    axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="(f − f*)/f*", title=own["data"])
+    axes.legend(fontsize=6)

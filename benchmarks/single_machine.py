@@ -1,0 +1,309 @@
+"""How near linrank is to the limits of one machine: products, fits, paths, files, starting.
+
+The unit is one *read*: the time to sum X once with the same threads. Every data set is measured in
+a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from linrank import LinearModel, RankingData, open_store, read_letor, write_letor
+from linrank.path import make_problem, mean_metric, regularization_path
+from linrank.solvers import make_solver
+
+from .rivals import high_water, pinned
+from .shapes import QUICK, SHAPES, available, kept
+from .tools import (
+    Options,
+    Section,
+    from_process,
+    interleaved,
+    make_evaluation,
+    make_reader,
+    show_seconds,
+)
+
+TOL = 1e-5  #: of fits, on ‖g‖ ≤ ε‖g₀‖
+WEB = ("web", "web-scaled", "web-large", "web-large-scaled")
+FEW_LEVELS = ("web", "web-scaled", "web-large", "web-large-scaled", "wide", "wide-large")
+SPARSE = ("text", "clicks")
+START = 600.0  #: seconds after which a process is given up
+
+
+def ratio_and_spread(times: list[float], units: list[float]) -> tuple[float, float, float]:
+    """The median of a time in units, and the quartiles of the ratios of neighbours in time."""
+    ratios = np.array(times) / np.array(units)
+    low, high = np.quantile(ratios, [0.25, 0.75])
+    return statistics.median(times) / statistics.median(units), float(low), float(high)
+
+
+def _part(options: Options) -> float:
+    return QUICK if options.quick else 1.0
+
+
+# Products ---------------------------------------------------------------------------------------
+
+
+def bench_products(options: Options) -> Section:
+    """What a Hessian product and an evaluation cost, in reads."""
+    section = Section(
+        "products",
+        "Hessian products and evaluations, in reads of X",
+        "At the solution. A read sums X once with the same threads; for sparse data it is scipy's "
+        "X @ v on one thread. Medians of repetitions that take turns, with the quartiles of the "
+        "ratio",
+        ["data", "read", "GB/s", "Hessian product", "quartiles", "value and gradient"],
+    )
+    with pinned(options.threads):
+        for name in available():
+            for own in from_process(run_products, name, _part(options), options.threads, cap=START):
+                product, low, high = own["product"]
+                section.add(
+                    name, show_seconds(own["read"]), f"{own['rate']:.1f}", f"{product:.2f}",
+                    f"{low:.2f} to {high:.2f}", f"{own['value'][0]:.2f}", **own,
+                )  # fmt: skip
+    found = {own["data"]: own["product"][0] for own in section.numbers}
+    for what, names, goal in (
+        ("float64, few levels", FEW_LEVELS, 1.25),
+        ("float32", ("web-float32",), 1.5),
+        ("all labels distinct", ("many-levels",), 3.0),
+        ("sparse, against scipy's X @ v", SPARSE, 2.0),
+    ):
+        worst = max((found[name], name) for name in names)
+        section.aim(f"a product takes at most {goal} reads: {what}",
+                    f"{worst[0]:.2f} ({worst[1]})", worst[0] <= goal)  # fmt: skip
+    return section
+
+
+def run_products(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
+    """Seconds of a read, a product and an evaluation."""
+    data = open_store(kept(name, part), mmap=False)
+    problem = make_problem(data, n_threads=threads)
+    problem = problem.with_C(SHAPES[name].weight_of_loss(data, problem.engine.n_pairs))
+    w = make_solver("auto").solve(problem).coef
+    v = np.ones(data.n_features)
+    times = interleaved(
+        {
+            "read": make_reader(data, threads),
+            "product": lambda: problem.hessp(v),
+            "value": make_evaluation(problem, w),
+        },
+        budget=10.0,
+    )
+    read = statistics.median(times["read"])
+    size = data.X.data.nbytes + data.X.indices.nbytes if data.is_sparse else data.X.nbytes
+    yield {
+        "data": name,
+        "read": read,
+        "rate": size / read / 1e9,
+        "product": ratio_and_spread(times["product"], times["read"]),
+        "value": ratio_and_spread(times["value"], times["read"]),
+    }
+
+
+# Fits -------------------------------------------------------------------------------------------
+
+
+def bench_fits(options: Options) -> Section:
+    """Whole fits, paths and memory."""
+    section = Section(
+        "fits",
+        "Whole fits, in reads of X",
+        f"solver='auto' to ‖g‖ ≤ {TOL:g}‖g₀‖ from w = 0, with laying out the pairs; medians of up "
+        "to 5. The path has 26 values of C from 2^-15 to 2^10 with warm starts, against the "
+        "slowest fit of one of them from w = 0. Memory is the process's peak beyond its imports, "
+        "X included",
+        ["data", "C", "fit", "reads", "products", "evaluations", "path / slowest fit",
+         "memory / X", "NDCG@10"],
+    )  # fmt: skip
+    with pinned(options.threads):
+        for name in available():
+            for own in from_process(run_fit, name, _part(options), options.threads, cap=START):
+                section.add(
+                    name, f"{own['C']:.2g}", show_seconds(own["seconds"]),
+                    f"{own['seconds'] / own['read']:.0f}", str(own["products"]),
+                    str(own["evaluations"]),
+                    "—" if own["path"] is None else f"{own['path']:.1f}",
+                    f"{own['memory'] / own['size']:.2f}",
+                    "—" if own["ndcg"] is None else f"{own['ndcg']:.4f}", **own,
+                )  # fmt: skip
+    found = {own["data"]: own for own in section.numbers}
+    reads, slowest = max((found[n]["seconds"] / found[n]["read"], n) for n in WEB)
+    section.aim("a fit of web search takes at most 50 reads", f"{reads:.0f} ({slowest})",
+                reads <= 50)  # fmt: skip
+    path = found["web-scaled"]["path"]
+    section.aim("a path takes at most 6 of its slowest fits", f"{path:.1f}", path <= 6)
+    memory = found["web-large"]["memory"] / found["web-large"]["size"]
+    section.aim("peak memory at most 1.15 X (web-large)", f"{memory:.2f} X", memory <= 1.15)
+    if not options.quick:
+        difference = abs(found["web-float32"]["ndcg"] - found["web-scaled"]["ndcg"])
+        section.aim("float32 ranks as well as float64: NDCG@10 within 0.001",
+                    f"{difference:.5f} apart", difference <= 0.001)  # fmt: skip
+    return section
+
+
+def run_fit(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
+    """Seconds and passes of a fit, the path's ratio for small data, memory, and quality."""
+    make_solver("auto").solve(make_problem(open_store(kept(name, QUICK)), n_threads=threads))
+    before = high_water()
+    data = open_store(kept(name, part), mmap=False)
+    n_pairs = make_problem(data, n_threads=threads).engine.n_pairs
+    C = SHAPES[name].weight_of_loss(data, n_pairs)
+    fits = [fit_once(data, C, threads)]
+    memory = high_water() - before
+    while len(fits) < 5 and sum(seconds for seconds, _ in fits) < 10:
+        fits.append(fit_once(data, C, threads))
+    read = statistics.median(interleaved({"read": make_reader(data, threads)}, 1.0)["read"])
+    result = fits[-1][1]
+    ranked = data.n_queries > 1 and data.y.max() <= 31 and data.y.min() >= 0
+    yield {
+        "data": name,
+        "C": C,
+        "seconds": statistics.median(seconds for seconds, _ in fits),
+        "read": read,
+        "products": result.n_products,
+        "evaluations": result.n_evaluations,
+        "converged": result.converged,
+        "path": _path(data, threads) if data.n_docs < 300_000 and not data.is_sparse else None,
+        "memory": memory,
+        "size": data.X.data.nbytes + data.X.indices.nbytes if data.is_sparse else data.X.nbytes,
+        "ndcg": mean_metric(data, data.X @ result.coef, "ndcg@10") if ranked else None,
+    }
+
+
+def fit_once(data: RankingData, C: float, threads: int) -> tuple[float, Any]:
+    started = time.perf_counter()
+    result = make_solver("auto", tol=TOL).solve(make_problem(data, C, n_threads=threads))
+    return time.perf_counter() - started, result
+
+
+def _path(data: RankingData, threads: int) -> float:
+    """The seconds of a path in those of its slowest fit from w = 0."""
+    problem = make_problem(data, n_threads=threads)
+    started = time.perf_counter()
+    path = regularization_path(problem, tol=TOL)
+    seconds = time.perf_counter() - started
+    fits = [make_solver("auto", tol=TOL).solve(problem.with_C(C)).seconds for C in path.Cs]
+    return seconds / max(fits)
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+def bench_files(options: Options) -> Section:
+    """From a LETOR file to a saved model, against reading the file alone."""
+    section = Section(
+        "files",
+        "From a LETOR file to a saved model",
+        f"Reading, fitting at C = 1 to {TOL:g} and saving, against reading alone, in turns, with a "
+        "file that the system has in memory; scikit-learn's reader beside it",
+        ["data", "file", "read", "MB/s", "read, fit and save", "÷ read",
+         "scikit-learn's reader ÷ ours"],
+    )  # fmt: skip
+    with pinned(options.threads):
+        for name in ("web-scaled", "many-levels", "mq2007"):
+            if name not in available():
+                continue
+            for own in from_process(run_file, name, _part(options), options.threads, cap=START):
+                section.add(
+                    name, f"{own['size'] / 1e6:.0f} MB", show_seconds(own["read"]),
+                    f"{own['size'] / own['read'] / 1e6:.0f}", show_seconds(own["all"]),
+                    f"{own['all'] / own['read']:.2f}", f"{own['sklearn'] / own['read']:.0f}", **own,
+                )  # fmt: skip
+    worst = max((own["all"] / own["read"], own["data"]) for own in section.numbers)
+    section.aim("from file to saved model in at most 2.5 times the time of reading it",
+                f"{worst[0]:.2f} ({worst[1]})", worst[0] <= 2.5)  # fmt: skip
+    return section
+
+
+def run_file(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
+    """Seconds of reading, and of all from file to model."""
+    from sklearn.datasets import load_svmlight_file
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "train.txt")
+        write_letor(path, open_store(kept(name, part)), decimals=6)
+
+        def train() -> None:
+            data = read_letor(path, n_threads=threads)
+            coef = fit_once(data, 1.0, threads)[1].coef
+            LinearModel(coef).save(Path(folder, "model.json"))
+
+        times = interleaved(
+            {"read": lambda: read_letor(path, n_threads=threads), "all": train}, 20.0, most=7
+        )
+        started = time.perf_counter()
+        load_svmlight_file(str(path), query_id=True)
+        slow = time.perf_counter() - started
+        yield {
+            "data": name,
+            "size": path.stat().st_size,
+            "read": statistics.median(times["read"]),
+            "all": statistics.median(times["all"]),
+            "sklearn": slow,
+        }
+
+
+# Starting ---------------------------------------------------------------------------------------
+
+TOY_FIT = """
+import time
+started = time.perf_counter()
+import numpy as np
+from linrank import RankSVM
+X = np.random.default_rng(0).standard_normal((40, 3))
+RankSVM().fit(X, np.arange(40) % 3, qid=np.arange(40) // 10)
+print(time.perf_counter() - started)
+"""
+
+
+def bench_start(options: Options) -> Section:
+    """What it takes before anything is computed: compilation, imports, the command line."""
+    section = Section(
+        "start",
+        "Starting",
+        "Each in a process of its own: the first fit ever, with no kernel compiled; the same "
+        "again, the median of 3; and the help text, the median of 5",
+        ["what", "seconds", "goal"],
+    )
+    with TemporaryDirectory() as folder:
+        toy = [sys.executable, "-c", TOY_FIT]
+        cold, *warm = (
+            float(_printed(toy, NUMBA_CACHE_DIR=folder)) for _ in range(2 if options.quick else 4)
+        )
+    command = [str(Path(sys.executable).with_name("linrank")), "--help"]
+    times = interleaved({"help": lambda: _printed(command)}, 2.0, most=5)["help"]
+    for what, seconds, goal in (
+        ("the first fit ever, of toy data", cold, 15.0),
+        ("the first fit of a later process", statistics.median(warm), 3.0),
+        ("linrank --help", statistics.median(times), 0.4),
+    ):
+        section.add(what, f"{seconds:.2f}", f"≤ {goal:g}", what=what, seconds=seconds)
+        section.aim(f"{what}: at most {goal:g} s", f"{seconds:.2f} s", seconds <= goal)
+    return section
+
+
+def _printed(command: list[str], **environment: str) -> str:
+    done = subprocess.run(
+        command, env=os.environ | environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+SECTIONS = {
+    "products": bench_products,
+    "fits": bench_fits,
+    "files": bench_files,
+    "start": bench_start,
+}
