@@ -1,0 +1,134 @@
+"""Programs that read LETOR text and write weights, where the environment says where they are.
+
+They minimise ½‖w‖² + C·Σ_pairs ℓ: liblinear's ranksvm with the same C, SVMrank, whose risk is a
+mean over queries, with C·queries.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from linrank import RankingData, open_store
+from linrank.errors import FileFormatError
+
+from .rivals import SETTINGS, Job, Run, Vector, high_water, text_of
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that joins when a variable of the environment says where it is.
+
+    Attributes
+    ----------
+    options : callable
+        From a setting, the job and the number of queries, what stands before FILE and MODEL.
+    read : callable
+        The weights of a model file, for so many features.
+    """
+
+    name: str
+    loss: str
+    variable: str
+    options: Callable[[float, Job, int], dict[str, float]]
+    read: Callable[[Path, int], Vector]
+    threaded: bool = False
+    from_text: bool = True
+
+    def refuse(self, data: RankingData, n_pairs: int) -> str | None:
+        """Nothing is refused."""
+        return None
+
+    def runs(self, job: Job) -> Iterator[Run]:
+        """As `Tool.runs`; seconds are those of the whole process, so they include reading."""
+        data = open_store(job.store)
+        text = text_of(job.store)
+        yield {"prepared": 0.0}
+        for setting in SETTINGS:
+            options = self.options(setting, job, data.n_queries)
+            words = [str(word) for option in options.items() for word in option]
+            with tempfile.TemporaryDirectory() as folder:
+                model = Path(folder) / "model"
+                command = [os.environ[self.variable], *words, str(text), str(model)]
+                done = _run_command(command, job.cap)
+                if done is None:
+                    return
+                coef = self.read(model, data.n_features)
+            yield {"setting": setting, "seconds": done[0], "coef": coef, "memory": done[1]}
+
+
+def _run_command(command: list[str], cap: float) -> tuple[float, int] | None:
+    """Seconds and memory of a program; None if it took longer than the cap."""
+    memory = 0
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        while process.poll() is None:
+            if time.perf_counter() > started + cap:
+                return None
+            memory = max(memory, high_water(process.pid))
+            time.sleep(0.002)
+        seconds = time.perf_counter() - started
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}; see above")
+    return seconds, memory
+
+
+def read_liblinear(path: Path, n_features: int) -> Vector:
+    """The weights of a liblinear model: a heading that ends with ``w``, then one a line."""
+    head, found, tail = path.read_text().partition("\nw\n")
+    if not found:
+        raise FileFormatError(f"{path}: no line is 'w', which weights of liblinear stand below")
+    heading = dict(line.split(maxsplit=1) for line in head.splitlines())
+    n_given = int(heading["nr_feature"])
+    coef = np.zeros(n_features)
+    weights = np.array(tail.split(), dtype=np.float64)
+    if len(weights) != n_given + (float(heading["bias"]) >= 0):
+        raise FileFormatError(f"{path}: {len(weights)} weights, expected {n_given} (nr_feature)")
+    coef[:n_given] = weights[:n_given]
+    return coef
+
+
+def read_svmlight(path: Path, n_features: int) -> Vector:
+    """The weights of a linear SVMlight model: Σ alpha·x over the lines below the threshold."""
+    lines = path.read_text().splitlines()
+    start = next((k for k, line in enumerate(lines) if "# threshold b" in line), None)
+    if start is None:
+        raise FileFormatError(f"{path}: no '# threshold b', which vectors of SVMlight stand below")
+    coef = np.zeros(n_features)
+    for line in lines[start + 1 :]:
+        alpha, *entries = line.split("#")[0].split()
+        for entry in entries:
+            index, value = entry.split(":")
+            if index != "qid":
+                coef[int(index) - 1] += float(alpha) * float(value)
+    return coef
+
+
+PROGRAMS = (
+    Program(
+        "liblinear ranksvm", "squared_hinge", "LINRANK_BENCH_RANKSVM",
+        lambda eps, job, n_queries: {"-s": 8, "-c": job.C, "-e": eps}, read_liblinear,
+    ),
+    # Its epsilon is of the mean loss of a query, so it is given as a part of that at w = 0.
+    Program(
+        "SVMrank", "hinge", "LINRANK_BENCH_SVMRANK",
+        lambda eps, job, n_queries: {"-c": job.C * n_queries, "-e": eps * job.n_pairs / n_queries},
+        read_svmlight,
+    ),
+)  # fmt: skip
+
+
+def programs_here() -> list[Program]:
+    """The programs whose place is known."""
+    return [program for program in PROGRAMS if program.variable in os.environ]

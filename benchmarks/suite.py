@@ -1,0 +1,20 @@
+"""The figures of the README, all of them in one run: ``make bench``.
+
+``python -m benchmarks.suite SECTION …`` measures some of them, ``--quick`` tries the program on
+small data. Tables, numbers and plots go to benchmarks/results.
+"""
+
+from __future__ import annotations
+
+from . import choices, comparison, larger_than_memory, single_machine
+from .tools import run_sections
+
+SECTIONS = {
+    **single_machine.SECTIONS,
+    "choices": choices.bench_choices,
+    **comparison.SECTIONS,
+    "larger": larger_than_memory.bench_larger,
+}
+
+if __name__ == "__main__":
+    run_sections(__doc__, "suite", SECTIONS)

@@ -1,0 +1,284 @@
+"""Other tools: each solves linrank's problem with C mapped, and model files are read back."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from benchmarks import comparison, rivals
+from benchmarks.programs import PROGRAMS, read_liblinear, read_svmlight
+from benchmarks.rivals import TOOLS, Job, differences, run_linrank, run_tool, text_of, tight_solver
+from scipy import sparse
+
+from linrank import RankingData, make_ranking, save_store
+from linrank.errors import FileFormatError
+from linrank.path import make_problem
+
+C = 1e-3
+
+
+def many_queries():
+    return make_ranking(12, (5, 20), 6, n_levels=4, noise=1.0, random_state=3)
+
+
+def one_query():
+    return make_ranking(1, 60, 6, n_levels=None, noise=1.0, random_state=3)
+
+
+def as_sparse(data):
+    return RankingData(sparse.csr_array(np.where(data.X > 0.3, data.X, 0.0)), data.y, data.qid)
+
+
+def make_job(data, folder, cap=60.0):
+    save_store(data, folder / "store")
+    return Job(folder / "store", C, make_problem(data).engine.n_pairs, 1, cap)
+
+
+def distance(data, loss, coef):
+    """(f − f*)/f* of weights, by linrank."""
+    problem = make_problem(data, C, loss=loss)
+    return problem.value_grad(coef)[0] / tight_solver(problem).solve(problem).objective - 1
+
+
+# Objectives -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [many_queries(), as_sparse(many_queries()), one_query()], ids=repr)
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_solves_the_same_problem(name, data):
+    tool = TOOLS[name]
+    pytest.importorskip(tool.module)
+    reason = tool.refuse(data, make_problem(data).engine.n_pairs)
+    if reason is not None:
+        pytest.skip(reason)
+    coef = tool.prepare(data, C)(1e-6)
+    assert abs(distance(data, tool.loss, coef)) < 1e-5
+    assert distance(data, tool.loss, tool.prepare(data, 2 * C)(1e-6)) > 2e-4  # it would show
+
+
+def test_differences_are_those_of_all_pairs():
+    data = many_queries()
+    D, sign = differences(data)
+    D_sparse, sign_sparse = differences(data.replace(X=sparse.csr_array(data.X)))
+    pairs = [
+        data.X[i] - data.X[j]
+        for i in range(data.n_docs)
+        for j in range(data.n_docs)
+        if data.qid[i] == data.qid[j] and data.y[i] > data.y[j]
+    ]
+    upright = D * sign[:, None]
+    np.testing.assert_allclose(upright, pairs)
+    np.testing.assert_allclose(D_sparse.toarray(), D, atol=1e-15)
+    assert sign.tolist() == sign_sparse.tolist()
+    assert abs(sign.sum()) <= 1
+
+
+def test_a_tool_says_what_it_cannot_take(monkeypatch):
+    data = many_queries()
+    n_pairs = make_problem(data).engine.n_pairs
+    assert all(TOOLS[name].refuse(data, n_pairs) is None for name in ("LinearSVC, dual", "dlib"))
+    reason = TOOLS["FastSurvivalSVM"].refuse(data, n_pairs)
+    assert reason == "one query with distinct labels only"
+    assert TOOLS["FastSurvivalSVM"].refuse(one_query(), 60 * 59 // 2) is None
+    monkeypatch.setattr(rivals, "MEMORY", 8 * 6 * n_pairs - 1)
+    assert TOOLS["LinearSVC, dual"].refuse(data, n_pairs) == f"{n_pairs:.1e} pairs do not fit"
+    monkeypatch.setattr(rivals, "MEMORY", 8 * 6 * data.n_docs)
+    assert TOOLS["dlib"].refuse(data, n_pairs).endswith("vectors do not fit")
+
+
+def test_runs_go_from_loose_to_tight(tmp_path, monkeypatch):
+    monkeypatch.setattr(rivals, "SETTINGS", (1.0, 1e-6))
+    data = many_queries()
+    ready, loose, tight = run_tool("LinearSVC, primal", make_job(data, tmp_path))
+    assert set(ready) == {"prepared"}
+    away = [distance(data, "squared_hinge", run["coef"]) for run in (loose, tight)]
+    assert away[0] > 1e-4 > 1e-8 > away[1]
+    assert loose["seconds"] > 0
+    assert tight["memory"] >= loose["memory"] >= 0
+
+
+@pytest.mark.parametrize("loss", ["logistic", "logistic_exact"])
+def test_linrank_is_judged_by_the_objective_of_the_tool(tmp_path, loss):
+    data = many_queries()
+    job = make_job(data, tmp_path)
+    problem = make_problem(data, C, loss="logistic_exact")
+    best = tight_solver(problem).solve(problem).objective
+    (fit,) = run_linrank(job, loss, "logistic_exact", 0.0, repeats=1)
+    seconds, objectives = np.array(fit["curve"]).T
+    assert (np.diff(seconds) > 0).all()
+    assert objectives[0] == pytest.approx(C * job.n_pairs * np.log(2))
+    assert -1e-12 < objectives[-1] / best - 1 < 1e-3
+    assert (objectives[-1] / best - 1 < 1e-9) == (loss == "logistic_exact")
+
+
+def test_linrank_stops_at_the_goal(tmp_path):
+    job = make_job(many_queries(), tmp_path)
+    goal = 0.7 * C * job.n_pairs
+    (fit,) = run_linrank(job, "squared_hinge", "squared_hinge", goal, repeats=1)
+    assert fit["curve"][-1][1] <= goal < fit["curve"][-2][1]
+    (read,) = run_linrank(job, "squared_hinge", "squared_hinge", goal, True, repeats=1)
+    np.testing.assert_allclose([f for _, f in read["curve"]], [f for _, f in fit["curve"]])
+
+
+# Model files ------------------------------------------------------------------------------------
+
+LIBLINEAR = "solver_type L2R_L2LOSS_RANKSVM\nnr_class 2\nnr_feature 3\nbias -1\nw\n"
+SVMLIGHT = """SVM-light Version V6.20
+0 # kernel type
+3 # kernel parameter -d
+1 # kernel parameter -g
+1 # kernel parameter -s
+1 # kernel parameter -r
+empty# kernel parameter -u
+4 # highest feature index
+12 # number of training documents
+2 # number of support vectors plus 1
+0 # threshold b, each following line is a SV (starting with alpha*y)
+"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    def write(text):
+        path = tmp_path / "model"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_liblinear_models_are_read(model):
+    path = model(LIBLINEAR + "0.5 \n-1.25e-3 \n0 \n")
+    assert read_liblinear(path, 4).tolist() == [0.5, -1.25e-3, 0.0, 0.0]
+
+
+def test_svmlight_models_are_read(model):
+    assert read_svmlight(model(SVMLIGHT + "1 1:0.5 4:-2e-3 #\n"), 5).tolist() == [
+        0.5, 0.0, 0.0, -2e-3, 0.0,
+    ]  # fmt: skip
+    two = model(SVMLIGHT + "2 qid:1 1:0.5 3:1 #\n-1 1:0.25 #\n")
+    assert read_svmlight(two, 3).tolist() == [0.75, 0.0, 2.0]
+
+
+def test_what_is_no_model_gets_a_sentence(model):
+    with pytest.raises(FileFormatError, match=r"model: no line is 'w'"):
+        read_liblinear(model(SVMLIGHT), 3)
+    with pytest.raises(FileFormatError, match=r"model: 2 weights, expected 3 \(nr_feature\)"):
+        read_liblinear(model(LIBLINEAR + "1\n2\n"), 3)
+    with pytest.raises(FileFormatError, match=r"model: no '# threshold b'"):
+        read_svmlight(model(LIBLINEAR), 3)
+
+
+# Programs ---------------------------------------------------------------------------------------
+
+FAKE = """#!{python}
+import sys
+import numpy as np
+from linrank import read_letor
+from linrank.path import make_problem
+from linrank.solvers import make_solver
+
+*options, file, model = sys.argv[1:]
+options = dict(zip(options[::2], map(float, options[1::2]), strict=True))
+data = read_letor(file)
+C, loss, head, line = {body}
+problem = make_problem(data, C, loss=loss)
+tol = min(0.5, options["-e"] / {scale})
+w = make_solver("auto", problem.engine.loss, tol=tol).solve(problem).coef
+with open(model, "w") as out:
+    out.write(head + line(w))
+"""
+BODIES = {
+    "LINRANK_BENCH_RANKSVM": (
+        '(options["-c"], "squared_hinge", "solver_type L2R_L2LOSS_RANKSVM\\nnr_class 2\\n'
+        'nr_feature %d\\nbias -1\\nw\\n" % data.n_features, '
+        'lambda w: "".join("%.16g \\n" % v for v in w)) if options["-s"] == 8 else None',
+        "1",
+    ),
+    "LINRANK_BENCH_SVMRANK": (
+        f'(options["-c"] / len(np.unique(data.qid)), "hinge", {SVMLIGHT!r}, '
+        'lambda w: "1 " + "".join("%d:%.8g " % (k + 1, v) for k, v in enumerate(w) if v) + "#\\n")',
+        "(problem.engine.n_pairs / data.n_queries)",
+    ),
+}
+
+
+@pytest.fixture
+def executable(tmp_path):
+    def write(text):
+        path = tmp_path / "program"
+        path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_program_solves_the_same_problem(program, tmp_path, executable, monkeypatch):
+    body, scale = BODIES[program.variable]
+    path = executable(FAKE.format(python=sys.executable, body=body, scale=scale))
+    monkeypatch.setenv(program.variable, path)
+    monkeypatch.setattr("benchmarks.programs.SETTINGS", (1e-5,))
+    data = many_queries()
+    job = make_job(data, tmp_path)
+    _, run = program.runs(job)
+    assert abs(distance(data, program.loss, run["coef"])) < 1e-4
+    assert run["seconds"] > 0.01
+    assert run["memory"] > 1e6
+    first = text_of(job.store).read_text().splitlines()[0]
+    assert first.split()[1] == "qid:1"
+    assert float(first.split()[2].removeprefix("1:")) == data.X[0, 0]
+
+
+def test_a_program_that_fails_or_takes_too_long(tmp_path, executable, monkeypatch):
+    program = PROGRAMS[0]
+    job = make_job(many_queries(), tmp_path, cap=0.2)
+    monkeypatch.setenv(program.variable, executable("#!/bin/sh\nexit 3\n"))
+    with pytest.raises(RuntimeError, match=r"program -s 8 -c 0\.001 -e 1\.0 .* ended with 3"):
+        list(program.runs(job))
+    monkeypatch.setenv(program.variable, executable("#!/bin/sh\nexec sleep 60\n"))
+    assert list(program.runs(job)) == [{"prepared": 0.0}]
+
+
+# The comparison ---------------------------------------------------------------------------------
+
+
+def measure(runs):
+    """What is taken down of a tool with these runs, where weights are their own objective."""
+    problem = SimpleNamespace(value_grad=lambda coef: (coef, None))
+    tool = SimpleNamespace(runs=lambda job: iter(runs()))
+    job = SimpleNamespace(cap=60.0)
+    return comparison._measure(tool, job, problem, best=1.0)
+
+
+def test_a_tool_is_measured_until_it_is_near_enough():
+    def runs(*objectives, more=False):
+        def generate():
+            yield {"prepared": 0.0}
+            yield from ({"seconds": 1.0, "coef": objective} for objective in objectives)
+            if more:
+                raise RuntimeError
+
+        return generate
+
+    reached = measure(runs(2.0, 1.0005, 1.0))
+    assert [run["objective"] for run in reached.runs] == [2.0, 1.0005]
+    assert not reached.given_up
+    assert measure(runs(2.0)).given_up
+    assert not measure(runs(*len(rivals.SETTINGS) * [2.0])).given_up
+    assert measure(runs(2.0, more=True)).note == "broke off"
+    assert measure(list).note == "not ready in 70 s"
+
+
+def test_times_and_ratios_are_shown():
+    assert comparison._show_times(330.0, 2.0, False, 600.0) == ["330 s", "2 s", "165"]
+    assert comparison._show_times(None, 2.0, True, 60.0) == ["> 60 s", "2 s", "> 30"]
+    assert comparison._show_times(None, 2.0, False, 60.0) == ["not reached", "2 s", "—"]
+    assert comparison._show_times(30.0, np.inf, False, 60.0) == ["30 s", "> 60 s", "< 0.5"]
+    fits = [{"curve": [(1.0, 9.0), (k, 3.0)]} for k in (2.0, 3.0, 4.0)]
+    assert comparison._seconds_to(fits, 3.0) == 3.0
+    assert comparison._seconds_to(fits, 9.0) == 1.0
+    assert comparison._seconds_to(fits, 2.0) == np.inf
