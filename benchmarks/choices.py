@@ -16,7 +16,7 @@ from linrank import open_store
 from linrank.path import make_problem
 from linrank.problem import Problem
 from linrank.solvers import make_solver
-from linrank.solvers.newton import DENSE_LIMIT, Estimate, estimate_hessian
+from linrank.solvers.newton import DENSE_LIMIT, DIAGONAL_COST, Estimate, estimate_hessian
 
 from .rivals import pinned
 from .shapes import QUICK, SHAPES, available, kept
@@ -121,17 +121,17 @@ def _problem(name: str, part: float, threads: int) -> Any:
 # Estimates of the Hessian of the loss that Newton's method may be held to -----------------------
 
 
-def _diagonal(problem: Problem) -> Estimate:
-    return Estimate(problem.engine.hessian_diagonal(), 1.0, problem.engine)
+def _diagonal(problem: Problem, spent: int = 0) -> Estimate:
+    return Estimate(problem.engine.hessian_diagonal(), problem.engine, DIAGONAL_COST)
 
 
-def _sampled(per_feature: float) -> Callable[[Problem], Estimate]:
-    def estimate(problem: Problem) -> Estimate:
+def _sampled(per_feature: float) -> Callable[..., Estimate]:
+    def estimate(problem: Problem, spent: int = 0) -> Estimate:
         engine = problem.engine
         n_rows = int(min(engine.data.n_docs, per_feature * problem.n_features))
         few = n_rows < engine.largest_query / 2
         H = engine.hessian_of_documents(n_rows) if few else engine.hessian(n_rows)
-        return Estimate(H, 3.0, engine)
+        return Estimate(H, engine, 3.0)
 
     return estimate
 
@@ -166,7 +166,7 @@ class LowRank:
         return z - (self.B.T @ cho_solve(self.factor, self.B @ z)) / self.D
 
 
-def _low_rank(problem: Problem) -> Estimate:
+def _low_rank(problem: Problem, spent: int = 0) -> Estimate:
     engine = problem.engine
     curvature, diagonal = engine._state.curvature, engine.hessian_diagonal()
     picks = ((np.arange(RANK) + 0.5) * engine.data.n_docs / RANK).astype(np.int64)
@@ -174,14 +174,14 @@ def _low_rank(problem: Problem) -> Estimate:
     share = curvature[rows] * curvature.sum() / max(curvature[rows].sum(), 1e-300)
     B = sparse.diags_array(np.sqrt(share)) @ engine.data.X[rows]
     rest = np.maximum(diagonal - B.multiply(B).sum(axis=0), 0.0)
-    return Estimate(LowRank(rest, sparse.csr_array(B)), 3.0, engine)
+    return Estimate(LowRank(rest, sparse.csr_array(B)), engine, 3.0)
 
 
-def _exact(problem: Problem) -> Estimate:
-    return Estimate(problem.engine.hessian(), 3.0, problem.engine)
+def _exact(problem: Problem, spent: int = 0) -> Estimate:
+    return Estimate(problem.engine.hessian(), problem.engine, 3.0)
 
 
-CHOICES: dict[str, tuple[str, Callable[[Problem], Estimate]]] = {
+CHOICES: dict[str, tuple[str, Callable[..., Estimate]]] = {
     "auto": ("auto", estimate_hessian),
     "diagonal": ("newton", _diagonal),
     "low-rank": ("newton", _low_rank),

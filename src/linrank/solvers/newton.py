@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from .._threads import blas_threads, resolve_threads
 from ..problem import Problem
 from .base import Iterate, Solver, Vector
 from .conjugate_gradients import conjugate_gradients
@@ -17,10 +18,14 @@ from .result import Status
 Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the Hessian
 
 DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and factored
+SHARED = 1000  #: features from which on threads share the work of factoring
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 CURVE_COST = 12.0  #: an entry of the Hessian sample, in entries of a product, beside …
 GEMM_COST = 1 / 8  #: … this much for each feature that it is multiplied with
 SAVINGS = 15.0  #: see `rows_per_feature`
+DIAGONAL_COST = 1.5  #: what a diagonal costs, in products
+FREE = 2e7  #: entries of a product that cost so little that it does not matter: some 10 ms
+LEAST_ROWS = 4  #: of a sample for each feature, where a diagonal has not been enough
 MAX_PRODUCTS = 250  #: of one Newton step
 GAP = 0.01  #: the estimated distance to the optimum must be below this part of ε·f
 ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
@@ -52,6 +57,8 @@ class Newton(Solver):
     def _prepare(self) -> None:
         """Begin with the estimate that the last problem ended with, if only C has changed."""
         self._precondition: Preconditioner | None = None
+        self._estimated_at: Iterate | None = None
+        self._spent = 0
         if self._estimate is not None and self._estimate.engine is not self.problem.engine:
             self._estimate = None
 
@@ -75,13 +82,19 @@ class Newton(Solver):
 
     def advance(self) -> bool:
         """Take one Newton step; False where no step lowers the objective."""
+        if self._line_search(self._newton_direction()):
+            return True
+        if self._estimated_at is self.point:
+            return False
+        self._estimate = None  # made elsewhere: it may be what led astray
         return self._line_search(self._newton_direction())
 
     @property
     def _preconditioner(self) -> Preconditioner:
         """The one that is in use, or one for the Hessian at the current point."""
         if self._estimate is None:
-            self._estimate = estimate_hessian(self.problem)
+            self._estimate = estimate_hessian(self.problem, self._spent)
+            self._estimated_at = self.point
             self._speed, self._regret = 0.0, 0.0
             self._precondition = None
         if self._precondition is None:
@@ -101,15 +114,17 @@ class Newton(Solver):
         return step
 
     def _judge(self, n_products: int, gain: float) -> None:
-        """Drop an estimate that has aged: what it has cost too much would pay for a new one.
+        """Drop an estimate when what it has cost too much would have paid for another one.
 
-        That is counted in products more than it would have needed at the speed, in gain per
-        product, that it had when it was new.
+        One that has aged costs products more than it would have needed at the speed, in gain per
+        product, that it had when it was new. Of a diagonal it is all products, where a matrix
+        could be had instead.
         """
         assert self._estimate is not None
+        self._spent += n_products
         self._speed = self._speed or gain / n_products
         self._regret += max(0.0, n_products - gain / self._speed)
-        if self._regret > self._estimate.cost:
+        if self._regret > self._estimate.cost or self._spent > self._estimate.enough:
             self._estimate = None
 
     def _line_search(self, step: Vector) -> bool:
@@ -139,30 +154,35 @@ class Estimate(NamedTuple):
     """An estimate of the Hessian of the loss where it was last evaluated.
 
     ``of_loss`` is a matrix, or a vector that is its diagonal; ``cost`` is what it took to make,
-    in Hessian products.
+    in Hessian products, and ``enough`` after how many of these in all to make a better one.
     """
 
     of_loss: Vector
-    cost: float
     engine: object
+    cost: float
+    enough: float = np.inf
 
 
-def estimate_hessian(problem: Problem) -> Estimate:
+def estimate_hessian(problem: Problem, spent: int = 0) -> Estimate:
     """The Hessian of the loss: exact, of a sample of queries or documents, or its diagonal.
 
-    Whatever is expected to make the rest of the fit the shortest.
+    Whatever is expected to make the rest of the fit the shortest, after so many products.
     """
     engine, d = problem.engine, problem.n_features
-    row_cost = d * (CURVE_COST + GEMM_COST * d) / problem.n_entries
-    n_rows = int(d * rows_per_feature(d * row_cost))
-    if d > DENSE_LIMIT or n_rows < d:
-        return Estimate(engine.hessian_diagonal(), 1.0, engine)
-    n_rows = min(n_rows, engine.data.n_docs)
+    n_docs, row_work = engine.data.n_docs, d * (CURVE_COST + GEMM_COST * d)
+    row_cost = row_work / problem.n_entries
+    n_rows = max(d * rows_per_feature(d * row_cost), FREE / row_work)
+    least = min(n_docs, LEAST_ROWS * d)
+    if d > DENSE_LIMIT:
+        return Estimate(engine.hessian_diagonal(), engine, DIAGONAL_COST)
+    if n_rows < min(d, n_docs) and spent <= least * row_cost:
+        return Estimate(engine.hessian_diagonal(), engine, DIAGONAL_COST, least * row_cost)
+    n_rows = int(min(max(n_rows, least), n_docs))
     if n_rows < engine.largest_query / 2:
         H = engine.hessian_of_documents(n_rows)
     else:
         H = engine.hessian(n_rows)
-    return Estimate(H, n_rows * row_cost, engine)
+    return Estimate(H, engine, n_rows * row_cost)
 
 
 def rows_per_feature(cost: float) -> float:
@@ -193,7 +213,8 @@ def invert(P: Vector) -> Preconditioner:
     scale = 1.0 / np.sqrt(np.maximum(diagonal, floor))  # rounding can make one negative
     P = P * scale
     P *= scale[:, None]
-    factor = _cholesky(P)
+    with blas_threads(1 if len(P) < SHARED else resolve_threads()):
+        factor = _cholesky(P)
     return lambda v: scale * cho_solve(factor, scale * v, check_finite=False)
 
 

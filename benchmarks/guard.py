@@ -1,0 +1,281 @@
+"""Is this tree slower than a base revision? ``make bench-guard``.
+
+The base's sources are laid out beside this tree's, and a process for each runs the workloads of
+`guard_workloads`: once the one, once the other, so that both see the same machine. Each round gives
+a ratio of seconds, this tree's to the base's. Workloads with a median ratio above 1.05 are measured
+again in new processes, because where a process has its memory can make it slower than another that
+does the same. A workload is slower when even the lower end of the interval for the median of all
+its ratios is above 1.05.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from . import guard_workloads
+from .guard_workloads import workloads
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SLOWER = 1.05  #: what the ratio is compared with; its inverse for a faster tree
+CONFIDENCE = 0.99  #: of the interval for the median ratio
+LEAST = 12  #: rounds before the first look; then twice as many, and so on
+AGAIN = 2  #: pairs of new processes for what may be slower
+SAMPLE = 0.1  #: seconds that a sample lasts at least: short workloads are called several times
+QUICK = 0.02  #: part of the data with which the program is tried
+
+# One process for each tree ---------------------------------------------------------------------
+
+
+class Missing(Exception):
+    """A tree does not have what a workload uses."""
+
+
+class Worker:
+    """A process that imports linrank from a folder of sources and runs workloads on demand."""
+
+    def __init__(self, src: Path, folder: str, threads: int, part: float) -> None:
+        self.src = src
+        pinned = ("LINRANK_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        kernels = ROOT / ".venv" / "kernels" / digest(src)
+        environment = os.environ | dict.fromkeys(pinned, str(threads))
+        environment |= {"PYTHONPATH": str(src), "NUMBA_CACHE_DIR": str(kernels)}
+        command = [sys.executable, "-P", guard_workloads.__file__, str(src), str(part)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder,
+            env=environment, start_new_session=True,
+        )  # fmt: skip
+
+    def seconds(self, name: str, calls: int = 1) -> float:
+        """The seconds of the fastest of some calls."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):  # then there is no answer either
+            self.process.stdin.write(json.dumps([name, calls]) + "\n")
+            self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"the process for {self.src} broke off at {name!r}; see above")
+        answer = json.loads(line)
+        if "missing" in answer:
+            raise Missing(answer["missing"])
+        return answer["seconds"]
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def digest(src: Path) -> str:
+    """A name for the content of sources: numba's cache does not notice every change of them."""
+    content = hashlib.sha256()
+    for file in sorted(src.rglob("*.py")):
+        content.update(f"{file.relative_to(src)}\0".encode() + file.read_bytes())
+    return content.hexdigest()[:16]
+
+
+# The base --------------------------------------------------------------------------------------
+
+
+def git(*arguments: str, root: Path = ROOT) -> bytes:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def find_base(revision: str | None = None, root: Path = ROOT) -> str:
+    """The commit to compare with: the one given, or else the last one without these changes.
+
+    That is where a branch left ``main``; on ``main`` itself the last commit where sources have
+    changed since, and else the one before.
+    """
+    head = git("rev-parse", "HEAD", root=root).decode().strip()
+    if revision is None:
+        try:
+            revision = git("merge-base", "HEAD", "main", root=root).decode().strip()
+        except subprocess.CalledProcessError:  # there is no such branch
+            revision = head
+        if revision == head and not git("status", "--porcelain", "src", root=root):
+            revision = "HEAD~1"
+    try:
+        return git("rev-parse", "--verify", f"{revision}^{{commit}}", root=root).decode().strip()
+    except subprocess.CalledProcessError:
+        sys.exit(f"--base is {revision!r}; expected a revision of this repository")
+
+
+@contextmanager
+def laid_out(commit: str, root: Path = ROOT) -> Iterator[Path]:
+    """The sources of a commit, in a folder that is removed afterwards.
+
+    Its name and the times of its files are those of the commit, by which numba's cache finds
+    again what was compiled in an earlier run.
+    """
+    folder = root / ".venv" / "base" / commit
+    try:
+        with tarfile.open(fileobj=io.BytesIO(git("archive", commit, "src", root=root))) as archive:
+            archive.extractall(folder, filter="data")
+        yield folder / "src"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# Statistics ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Seconds of the base and of this tree, one of each in every round; none for a new workload."""
+
+    base: tuple[float, ...]
+    current: tuple[float, ...]
+
+    def __add__(self, other: Comparison) -> Comparison:
+        return Comparison(self.base + other.base, self.current + other.current)
+
+    @property
+    def ratio(self) -> float:
+        """The median of the rounds' ratios."""
+        return statistics.median(b / a for a, b in zip(self.base, self.current, strict=True))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of the sign test for the median; all numbers if there are few rounds."""
+        ratios = np.divide(self.current, self.base)
+        test = stats.quantile_test(ratios, p=0.5)
+        low, high = test.confidence_interval(CONFIDENCE)
+        return (0.0 if math.isnan(low) else low), (math.inf if math.isnan(high) else high)
+
+    @property
+    def verdict(self) -> str:
+        """In a word: new, slower, faster, same, or unclear where the interval is too wide."""
+        if not self.base:
+            return "new"
+        low, high = self.interval
+        if low > SLOWER:
+            return "slower"
+        if high < 1 / SLOWER:
+            return "faster"
+        return "same" if high <= SLOWER else "unclear"
+
+
+def compare(base: Callable[[], float], current: Callable[[], float], rounds: int) -> Comparison:
+    """Take samples in turns, in the order A B B A, until the verdict is clear."""
+    pairs: list[tuple[float, float]] = []
+    look = LEAST
+    while True:
+        while len(pairs) < look:
+            if len(pairs) % 2:
+                b, a = current(), base()
+            else:
+                a, b = base(), current()
+            pairs.append((a, b))
+        found = Comparison(*zip(*pairs, strict=True))
+        if found.verdict != "unclear" or look == rounds:
+            return found
+        look = min(2 * look, rounds)
+
+
+def measure(name: str, base: Worker, current: Worker, rounds: int) -> Comparison:
+    """Compare two trees on one workload."""
+    try:
+        once = current.seconds(name)
+    except Missing as error:
+        sys.exit(f"{name!r} fails in this tree: {error}")
+    try:
+        once = min(once, base.seconds(name))
+    except Missing as error:
+        print(f"{name}: not in the base ({error})", flush=True)
+        return Comparison((), (once,))
+    calls = math.ceil(SAMPLE / once)
+    return compare(lambda: base.seconds(name, calls), lambda: current.seconds(name, calls), rounds)
+
+
+# The command line ------------------------------------------------------------------------------
+
+
+def markdown(found: dict[str, Comparison]) -> str:
+    """A table of what was found."""
+    lines = ["| workload | base, ms | this tree, ms | ratio | rounds | verdict |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for name, own in found.items():
+        cells = ["—", f"{1e3 * statistics.median(own.current):.2f}", "—", "—"]
+        if own.base:
+            low, high = own.interval
+            cells[0] = f"{1e3 * statistics.median(own.base):.2f}"
+            cells[2:] = f"{own.ratio:.3f} ({low:.3f} to {high:.3f})", str(len(own.base))
+        lines.append("| " + " | ".join([name, *cells, own.verdict]) + " |")
+    return "\n".join(lines)
+
+
+def named(found: dict[str, Comparison], verdict: str) -> list[str]:
+    return [name for name, own in found.items() if own.verdict == verdict]
+
+
+def run(names: list[str], src: Path, options: argparse.Namespace) -> dict[str, Comparison]:
+    """Compare on some workloads, with two new processes."""
+    found = {}
+    part = QUICK if options.quick else 1.0
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Worker(src, folder, options.threads, part) as base,
+        Worker(ROOT / "src", folder, options.threads, part) as current,
+    ):
+        for name in names:
+            found[name] = own = measure(name, base, current, options.rounds)
+            print(f"{name}: {own.verdict}", flush=True)
+    return found
+
+
+def main() -> None:
+    known = workloads(1.0)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", metavar="workload", help=", ".join(known))
+    parser.add_argument("--base", metavar="REV", help="default: where this branch left main; on "
+                        "main the last commit, or the one before if src is as it was")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=48, help="at most, for each workload")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="tiny data, to try the program")
+    options = parser.parse_args()
+    for name in options.workloads:
+        if name not in known:
+            parser.error(f"workload is {name!r}; known workloads are {', '.join(known)}")
+    if options.rounds < LEAST:
+        parser.error(f"--rounds is {options.rounds}; expected at least {LEAST}")
+    commit = find_base(options.base)
+    print(f"this tree against {commit}, {options.threads} threads", flush=True)
+    with laid_out(commit) as src:
+        found = run(options.workloads or list(known), src, options)
+        suspects = [name for name, own in found.items() if own.base and own.ratio > SLOWER]
+        for _ in range(AGAIN if suspects else 0):
+            print("again, in new processes", flush=True)
+            more = run(suspects, src, options)
+            found |= {name: found[name] + more[name] for name in suspects}
+    print("\n" + markdown(found) + "\n")
+    if unclear := named(found, "unclear"):
+        print(f"too noisy to tell, try again or with more --rounds: {'; '.join(unclear)}")
+    if slower := named(found, "slower"):
+        sys.exit(f"slower than {commit[:12]}: {'; '.join(slower)}")
+
+
+if __name__ == "__main__":
+    main()
