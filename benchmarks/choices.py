@@ -16,7 +16,7 @@ from linrank import open_store
 from linrank.path import make_problem
 from linrank.problem import Problem
 from linrank.solvers import make_solver
-from linrank.solvers.newton import DENSE_LIMIT, DIAGONAL_COST, Estimate, estimate_hessian
+from linrank.solvers.newton import CHEAPEST, DENSE_LIMIT, Estimate, estimate_hessian
 
 from .rivals import pinned
 from .shapes import QUICK, SHAPES, available, kept
@@ -122,7 +122,7 @@ def _problem(name: str, part: float, threads: int) -> Any:
 
 
 def _diagonal(problem: Problem, spent: int = 0) -> Estimate:
-    return Estimate(problem.engine.hessian_diagonal(), problem.engine, DIAGONAL_COST)
+    return Estimate(problem.engine.hessian_diagonal(), problem.engine, CHEAPEST)
 
 
 def _sampled(per_feature: float) -> Callable[..., Estimate]:

@@ -23,8 +23,8 @@ ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 CURVE_COST = 12.0  #: an entry of the Hessian sample, in entries of a product, beside …
 GEMM_COST = 1 / 8  #: … this much for each feature that it is multiplied with
 SAVINGS = 15.0  #: see `rows_per_feature`
-DIAGONAL_COST = 1.5  #: what a diagonal costs, in products
-FREE = 2e7  #: entries of a product that cost so little that it does not matter: some 10 ms
+CHEAPEST = 1.5  #: the least that an estimate is said to cost, in products: a diagonal does
+FREE = 2e6  #: entries of a product that take so little time, some ms, that they do not count
 LEAST_ROWS = 4  #: of a sample for each feature, where a diagonal has not been enough
 MAX_PRODUCTS = 250  #: of one Newton step
 GAP = 0.01  #: the estimated distance to the optimum must be below this part of ε·f
@@ -174,15 +174,15 @@ def estimate_hessian(problem: Problem, spent: int = 0) -> Estimate:
     n_rows = max(d * rows_per_feature(d * row_cost), FREE / row_work)
     least = min(n_docs, LEAST_ROWS * d)
     if d > DENSE_LIMIT:
-        return Estimate(engine.hessian_diagonal(), engine, DIAGONAL_COST)
+        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST)
     if n_rows < min(d, n_docs) and spent <= least * row_cost:
-        return Estimate(engine.hessian_diagonal(), engine, DIAGONAL_COST, least * row_cost)
+        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, least * row_cost)
     n_rows = int(min(max(n_rows, least), n_docs))
     if n_rows < engine.largest_query / 2:
         H = engine.hessian_of_documents(n_rows)
     else:
         H = engine.hessian(n_rows)
-    return Estimate(H, engine, n_rows * row_cost)
+    return Estimate(H, engine, max(CHEAPEST, n_rows * row_cost - FREE / problem.n_entries))
 
 
 def rows_per_feature(cost: float) -> float:
