@@ -44,11 +44,6 @@ class Objective:
         """The length of w."""
         return self.engine.n_features
 
-    @property
-    def n_entries(self) -> int:
-        """The number of entries of X that are stored: the work of one product."""
-        return self.engine.n_entries
-
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective and a gradient at w."""
         raise NotImplementedError

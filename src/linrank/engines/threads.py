@@ -46,6 +46,9 @@ BLOCK_BYTES = 2**19  #: rows of X handled at a time: about a core's second-level
 SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads
 LARGE_QUERY = 2**16  #: documents of a query whose sorting is shared among threads
 FEW = 8  #: documents per level, from which on the Hessian is made by level
+SPARSE_ENTRY = 4  #: what an entry of a sparse matrix costs, in those of a dense one
+DOCUMENT = 20  #: what the pair sums of a document cost, in the same unit
+SPARSE_SQUARE = 10  #: what it costs to multiply two entries of a sparse row
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
 SAMPLE_NUMBERS = 2**18  #: of these rows in the features at hand; fewer rows where these are many
 
@@ -196,6 +199,20 @@ class ThreadEngine:
         """Whether the Hessian is a diagonal and a few vectors, in the scores."""
         return not self.loss.pairwise and FEW * int(self._plan.query_nodes[-1]) <= self.data.n_docs
 
+    @property
+    def product_work(self) -> float:
+        """What a Hessian product takes, in entries of a dense matrix."""
+        return self.n_entries * (SPARSE_ENTRY if self.data.is_sparse else 1) + (
+            DOCUMENT * self.data.n_docs
+        )
+
+    @property
+    def document_work(self) -> float:
+        """What a row of `hessian_of_documents` takes, in the same unit."""
+        if self.data.is_sparse:
+            return SPARSE_SQUARE * (self.n_entries / self.data.n_docs) ** 2
+        return self.n_features * (2 + self.n_features / 8)
+
     def hessian_diagonal(self) -> Vector:
         """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j.
 
@@ -215,15 +232,18 @@ class ThreadEngine:
         picks = ((np.arange(n_rows) + 0.5) * self.data.n_docs / n_rows).astype(np.int64)
         rows = np.sort(np.argsort(curvature, kind="stable")[picks])
         weight = curvature[rows]
-        X = self.data.X[rows]
-        X = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
-        query = np.searchsorted(self.data.query_ptr, rows, side="right")
-        starts = np.flatnonzero(np.diff(query, prepend=-1))
-        mass = np.maximum(np.add.reduceat(weight, starts), np.finfo(float).tiny)
-        means = np.add.reduceat(weight[:, None] * X, starts, axis=0) / mass[:, None]
-        X -= np.repeat(means, np.diff(np.append(starts, len(rows))), axis=0)
+        X, query = self.data.X[rows], np.searchsorted(self.data.query_ptr, rows, side="right")
+        _, group = np.unique(query, return_inverse=True)
+        mass = np.maximum(np.bincount(group, weight), np.finfo(float).tiny)
+        sums = sparse.csr_array((weight, (group, np.arange(len(rows))))) @ X
+        if sparse.issparse(X):  # squares less those of the means: what is sparse stays so
+            sums = sums.toarray()
+            H = (X.T @ (sparse.diags_array(weight) @ X)).toarray() - sums.T @ (sums / mass[:, None])
+        else:
+            X = X - (sums / mass[:, None])[group]
+            H = (X.T * weight) @ X
         total = weight.sum()
-        return (X.T * weight) @ X * (curvature.sum() / total if total > 0 else 1.0)
+        return H * (curvature.sum() / total if total > 0 else 1.0)
 
     # The three steps of every sum: scores, pairs, X'u -------------------------------------
 

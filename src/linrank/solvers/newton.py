@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -15,6 +15,9 @@ from .base import Iterate, Solver, Vector
 from .conjugate_gradients import conjugate_gradients
 from .result import Status
 
+if TYPE_CHECKING:
+    from ..engines.threads import ThreadEngine
+
 Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the Hessian
 
 DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and factored
@@ -22,7 +25,8 @@ SHARED = 1000  #: features from which on threads share the work of factoring
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 CURVE_COST = 12.0  #: an entry of the Hessian sample, in entries of a product, beside …
 GEMM_COST = 1 / 8  #: … this much for each feature that it is multiplied with
-SAVINGS = 15.0  #: see `rows_per_feature`
+SAVINGS = 30.0  #: see `rows_per_feature`; of a sample of queries, and …
+DOCUMENT_SAVINGS = 100.0  #: … of documents, which says less
 CHEAPEST = 1.5  #: the least that an estimate is said to cost, in products: a diagonal does
 FREE = 2e6  #: entries of a product that take so little time, some ms, that they do not count
 LEAST_ROWS = 4  #: of a sample for each feature, where a diagonal has not been enough
@@ -169,34 +173,41 @@ def estimate_hessian(problem: Problem, spent: int = 0) -> Estimate:
     Whatever is expected to make the rest of the fit the shortest, after so many products.
     """
     engine, d = problem.engine, problem.n_features
-    n_docs, row_work = engine.data.n_docs, d * (CURVE_COST + GEMM_COST * d)
-    row_cost = row_work / problem.n_entries
-    n_rows = max(d * rows_per_feature(d * row_cost), FREE / row_work)
-    least = min(n_docs, LEAST_ROWS * d)
     if d > DENSE_LIMIT:
         return Estimate(engine.hessian_diagonal(), engine, CHEAPEST)
-    if n_rows < min(d, n_docs) and spent <= least * row_cost:
-        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, least * row_cost)
-    n_rows = int(min(max(n_rows, least), n_docs))
+    estimate: Callable[[int], Vector] = engine.hessian
+    row_work = d * (CURVE_COST + GEMM_COST * d)
+    n_docs, n_rows = engine.data.n_docs, _sample_rows(engine, row_work, SAVINGS)
     if n_rows < engine.largest_query / 2:
-        H = engine.hessian_of_documents(n_rows)
-    else:
-        H = engine.hessian(n_rows)
-    return Estimate(H, engine, max(CHEAPEST, n_rows * row_cost - FREE / problem.n_entries))
+        estimate, row_work = engine.hessian_of_documents, engine.document_work
+        n_rows = _sample_rows(engine, row_work, DOCUMENT_SAVINGS)
+    least = min(n_docs, LEAST_ROWS * d)
+    enough = least * row_work / engine.product_work
+    if n_rows < min(d, n_docs) and spent <= enough:
+        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, enough)
+    n_rows = int(min(max(n_rows, least), n_docs))
+    cost = (n_rows * row_work - FREE) / engine.product_work
+    return Estimate(estimate(n_rows), engine, max(CHEAPEST, cost))
 
 
-def rows_per_feature(cost: float) -> float:
+def _sample_rows(engine: ThreadEngine, row_work: float, savings: float) -> float:
+    d = engine.n_features
+    per_feature = rows_per_feature(d * row_work / engine.product_work, savings)
+    return max(d * per_feature, FREE / row_work)
+
+
+def rows_per_feature(cost: float, savings: float) -> float:
     """How many rows r of a sample to take for each feature, where one costs so many products.
 
-    A fit needed about 10 + 45/√r products on the shapes of data that were measured, and one or
-    two samples, so r = (15/cost)^⅔ takes the least.
+    A fit needed about 10 + 45/√r products on the shapes of data that were measured, and rarely
+    more than one sample, so about r = (30/cost)^⅔ takes the least.
 
     Examples
     --------
-    >>> rows_per_feature(15.0)
+    >>> rows_per_feature(30.0, SAVINGS)
     1.0
     """
-    return float((SAVINGS / cost) ** (2 / 3))
+    return float((savings / cost) ** (2 / 3))
 
 
 def invert(P: Vector) -> Preconditioner:
