@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
 CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
 
-.PHONY: demo test bench bench-pairwise bench-sparse bench-domination lint clean
+.PHONY: demo test bench bench-guard bench-pairwise bench-sparse bench-domination lint clean
 
 demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
 	$(BIN)/linrank demo --dir demo
@@ -22,6 +22,9 @@ lint: .venv/test.stamp
 
 bench: .venv/bench.stamp  ## the figures of the README, side by side in one run
 	$(CACHE) $(BIN)/python -m benchmarks.suite
+
+bench-guard: .venv/test.stamp  ## is this tree slower than before? BASE=REVISION names what it is compared with
+	$(BIN)/python -m benchmarks.guard $(if $(BASE),--base $(BASE))
 
 bench-pairwise: .venv/bench.stamp  ## ways of counting, and other tools on the same problems
 	$(CACHE) $(BIN)/python -m benchmarks.pairwise
