@@ -388,7 +388,7 @@ def test_numbers_beyond_double_precision_get_a_sentence():
 
 def test_auto_counts_many_levels_by_fenwick_trees():
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((300, 2)), rng.permutation(300).astype(float)
+    X, y = rng.standard_normal((6000, 2)), rng.permutation(6000).astype(float)
     assert ThreadEngine(RankingData(X, y), SQUARED_HINGE).counting == "fenwick"
     assert ThreadEngine(RankingData(X, y // 30), SQUARED_HINGE).counting == "tables"
 

@@ -24,9 +24,18 @@ from scipy import sparse
 
 import reference
 from linrank import DataError, FileFormatError, RankingData, read_letor, write_letor
-from linrank.data import _letor_format, _letor_kernels, _letor_writer, _number
+from linrank.data import (
+    _compression,
+    _letor_format,
+    _letor_kernels,
+    _letor_writer,
+    _number,
+    _source,
+)
+from linrank.data._compression import find_decompressor
 from linrank.data._letor_reader import read_source
-from linrank.data._source import Source
+from linrank.data._moving import move_pointers, move_rows
+from linrank.data._source import CompressedSource, Source
 from linrank.data.letor import check_options
 
 pytestmark = pytest.mark.interpreted
@@ -234,6 +243,20 @@ def test_queries_that_are_torn_apart_are_put_together():
     assert data.restore(data.y).tolist() == [1, 2, 3]
 
 
+@given(st.data(), st.integers(1, 40))
+@fuzz
+def test_rows_are_moved_by_way_of_parts(data, part_bytes):
+    sizes = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=9))
+    order = np.array(data.draw(st.permutations(range(len(sizes)))))
+    dtype = data.draw(st.sampled_from([np.uint8, np.int32, np.float64]))
+    ptr = np.concatenate([[0], np.cumsum(sizes)])
+    source = np.arange(ptr[-1]).astype(dtype)
+    moved = move_rows(source, ptr, order, np.zeros_like(source), part_bytes)
+    rows = [source[ptr[row] : ptr[row + 1]].tolist() for row in order]
+    assert moved.tolist() == list(itertools.chain(*rows))
+    assert np.diff(move_pointers(ptr, order)).tolist() == [len(row) for row in rows]
+
+
 def test_first_feature_is_0_or_1():
     assert read(b"1 1:5\n").X.tolist() == [[5]]
     assert read(b"1 0:5\n").X.tolist() == [[5]]
@@ -270,9 +293,22 @@ def test_pipe_can_be_read(tmp_path):
     assert_same_data(data, read(LINES))
 
 
-def test_progress_grows_to_1():
+def test_compressed_pipe_can_be_read(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(gzip.compress(LINES),))
+    writer.start()
+    data = read_letor(path)
+    writer.join()
+    assert_same_data(data, read(LINES))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_progress_grows_to_1(compressed, small_pieces):
     seen = []
     source = Source("file.txt", bytearray(LINES * 50))
+    if compressed:
+        source = compressed_source("xz", LINES * 50)
     read_source(source, check_options(n_threads=2), progress=seen.append, chunk_bytes=20)
     assert seen == sorted(seen)
     assert len(seen) > 4
@@ -352,6 +388,70 @@ COMPRESS = {
     "xz": lzma.compress,
     "zst": lambda text: zstandard.ZstdCompressor(write_checksum=True).compress(text),
 }
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Read compressed files a few bytes at a time."""
+    monkeypatch.setattr(_compression, "_PIECE", 20)
+    monkeypatch.setattr(_source, "CHUNK_BYTES", 100)
+
+
+def compressed_source(kind, text):
+    parts = [text[k : k + 700] for k in range(0, len(text), 700)]
+    content = b"".join(COMPRESS[kind](part) for part in parts)  # one behind the other
+    return CompressedSource("file.txt", content, find_decompressor(content[:8]))
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_compressed_text_is_read_in_pieces(kind, n_threads, small_pieces):
+    rng = np.random.default_rng(0)
+    lines = [f"{k % 3} qid:{k // 9} 1:{rng.normal()} 2:{rng.normal()} # {k}" for k in range(99)]
+    text = "\ufeff".encode() + "\n".join(lines).encode()
+    options = check_options(n_threads=n_threads)
+    for chunk_bytes in (1, 1000, 1 << 20):
+        source = compressed_source(kind, text)
+        assert (len(list(source.chunks(chunk_bytes))) > 3) == (chunk_bytes < 2000)
+        assert_same_data(read_source(source, options, chunk_bytes=chunk_bytes), read(text))
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_memory_of_decompressed_text_is_used_again(kind, small_pieces):
+    source, places = compressed_source(kind, LINES * 200), []
+    for chunk in source.chunks(1000):
+        places.append(chunk.text.ctypes.data)
+        source.release([chunk])
+    assert len(set(places)) <= 2 < len(places)
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_errors_in_compressed_text_name_the_line(kind, small_pieces):
+    rng = np.random.default_rng(0)
+    good = [f"1 qid:{k} 1:{rng.normal()}\n" for k in range(99)]
+    for bad, message in [
+        (b"1 qid:7 1:2 2:4 1:5\n", "feature 1 is given twice"),
+        (b"1 qid:\xff 1:2\n", r"the query id b'\\xff' is not UTF-8"),
+    ]:
+        text = "".join(good).encode() + bad + "".join(good).encode()
+        for chunk_bytes in (1, 1 << 20):
+            with pytest.raises(FileFormatError, match=rf"^file\.txt:100: {message}"):
+                read_source(compressed_source(kind, text), check_options(), chunk_bytes=chunk_bytes)
+
+
+@pytest.mark.parametrize("n_lines", [10, 300])
+def test_compressed_file_that_changes_while_it_is_read(n_lines, small_pieces):
+    """Fewer chunks in the second pass, or more."""
+    rng = np.random.default_rng(0)
+    lines = [f"2 1:{rng.normal()}\n".encode() for _ in range(300)]
+    source = compressed_source("gz", b"".join(lines[:100]))
+
+    def change(name, shape, dtype):
+        source._content = gzip.compress(b"".join(lines[:n_lines]))
+        return np.zeros(shape, dtype)
+
+    with pytest.raises(FileFormatError, match=r"^file\.txt: the file changed"):
+        read_source(source, check_options(), change, chunk_bytes=1)
 
 
 @pytest.mark.parametrize("kind", COMPRESS)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
+import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 from scipy import sparse
 
 from linrank import (
@@ -23,7 +27,7 @@ from linrank import (
     save_store,
     write_letor,
 )
-from linrank.data import store
+from linrank.data import _compression, _letor_reader, store
 
 
 def parts(data):
@@ -98,10 +102,72 @@ def test_convert_is_read_and_save(text, form, tmp_path):
     assert set(os.listdir(tmp_path / "store")) == expected
 
 
+def zstandard_frames(text):
+    parts = [text[k : k + 10_000] for k in range(0, len(text), 10_000)]
+    return b"".join(zstandard.ZstdCompressor().compress(part) for part in parts)
+
+
+PACK = {"plain": bytes, "gz": gzip.compress, "zst": zstandard_frames}
+
+
+def letor_text(torn, n_docs, n_features=30):
+    """Half of the features, with queries in one piece or all over the text."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for row, values in enumerate(rng.normal(size=(n_docs, n_features))):
+        features = " ".join(f"{f + 1}:{v:.6f}" for f, v in enumerate(values) if f % 2 == row % 2)
+        lines.append(f"{row % 3} qid:{row // 9} {features} # document {'x' * (row % 7)}{row}\n")
+    if torn:
+        lines = [lines[row] for row in rng.permutation(n_docs)]
+    return "".join(lines).encode()
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Convert text as if 10 kB were much."""
+    monkeypatch.setattr(store, "read_source", partial(store.read_source, chunk_bytes=10_000))
+    monkeypatch.setattr(_compression, "_PIECE", 2000)
+    move_rows = partial(_letor_reader.move_rows, part_bytes=10_000)
+    monkeypatch.setattr(_letor_reader, "move_rows", move_rows)
+
+
+@pytest.mark.parametrize("kind", PACK)
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_convert_writes_the_very_store(kind, torn, form, small_pieces, tmp_path):
+    text = letor_text(torn, n_docs=500)
+    (tmp_path / "plain").write_bytes(text)
+    (tmp_path / "packed").write_bytes(PACK[kind](text))
+    save_store(read_letor(tmp_path / "plain", form=form), tmp_path / "expected")
+    convert(tmp_path / "packed", tmp_path / "store", form=form, n_threads=2)
+    expected = {file.name: file.read_bytes() for file in (tmp_path / "expected").iterdir()}
+    assert {file.name: file.read_bytes() for file in (tmp_path / "store").iterdir()} == expected
+    assert ("order.npy" in expected) == torn
+
+
+@pytest.mark.parametrize("kind", PACK)
+@pytest.mark.parametrize("torn", [False, True])
+def test_convert_holds_neither_text_nor_features(kind, torn, small_pieces, tmp_path):
+    text = letor_text(torn, n_docs=10_000)
+    (tmp_path / "packed").write_bytes(PACK[kind](text))
+    (tmp_path / "few").write_bytes(text[: text.index(b"\n", 10_000) + 1])
+    convert(tmp_path / "few", tmp_path / "store", n_threads=1)  # compiles
+    tracemalloc.start()
+    data = convert(tmp_path / "packed", tmp_path / "store", n_threads=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.X.nbytes == 240 * data.n_docs
+    assert peak < 6e5 + 60 * data.n_docs < len(text)
+
+
 def test_convert_leaves_nothing_behind_on_bad_text(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text("1 qid:1 1:1\n1 qid:1 1:x\n")
     with pytest.raises(FileFormatError, match=r"train\.txt:2: "):
+        convert(path, tmp_path / "store")
+    assert os.listdir(tmp_path) == ["train.txt"]
+    path.write_bytes(gzip.compress(b"1 qid:1 1:1\n" * 100)[:-9])
+    with pytest.raises(FileFormatError, match=r"train\.txt: the compressed data ends too early"):
         convert(path, tmp_path / "store")
     assert os.listdir(tmp_path) == ["train.txt"]
     with pytest.raises(TypeError):

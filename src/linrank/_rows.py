@@ -19,6 +19,7 @@ from ._prefetch import prefetch_row
 from ._threads import resolve_threads, run, split
 
 AHEAD = 4  #: how many rows ahead memory is asked for
+LONG_ROW = 2048  #: bytes of a row from which on the hardware asks for it early enough by itself
 
 
 class CSR(NamedTuple):
@@ -93,6 +94,10 @@ def _rmatvec_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
 
 
 def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
+    if X.shape[1] * X.itemsize > LONG_ROW:
+        _rmatvec_dense(X, first, last, u, out)
+        _matvec_dense(X, next_first, next_last, v, s)
+        return
     # Both at once: the rows behind come from the cache while those ahead come from memory.
     n = min(last - first, next_last - next_first)
     for r in range(n):

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from ..errors import DataError, FileFormatError
 
-_PIECE = 1 << 22
+_PIECE = 1 << 16  # of what comes out; of what goes in where that cannot be said
 
 Decompressor = Callable[[io.BufferedReader], Iterator[bytes]]
 
@@ -77,23 +77,22 @@ _COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {  # by the end of a file'
 }
 
 
-def decompressed(path: str, file: io.BufferedReader) -> bytearray | None:
-    """The whole content of a compressed file; None if it is not compressed."""
-    first_bytes, content = file.peek(8), bytearray()
-    for magic, decompress in _DECOMPRESSORS.items():
-        if not first_bytes.startswith(magic):
-            continue
-        try:
-            for piece in decompress(file):
-                content += piece
-        except EOFError:
-            raise FileFormatError(
-                f"{path}: the compressed data ends too early; the file seems to be cut off"
-            ) from None
-        except (OSError, zlib.error, lzma.LZMAError) as error:
-            raise FileFormatError(f"{path}: the compressed data is damaged: {error}") from None
-        return content
-    return None
+def find_decompressor(start: bytes) -> Decompressor | None:
+    """What reads a file that begins like this; None if it is not compressed."""
+    found = (known for magic, known in _DECOMPRESSORS.items() if start.startswith(magic))
+    return next(found, None)
+
+
+def decompress(path: str, file: io.BufferedReader, how: Decompressor) -> Iterator[bytes]:
+    """The content of a compressed file, piece by piece."""
+    try:
+        yield from how(file)
+    except EOFError:
+        raise FileFormatError(
+            f"{path}: the compressed data ends too early; the file seems to be cut off"
+        ) from None
+    except (OSError, zlib.error, lzma.LZMAError) as error:
+        raise FileFormatError(f"{path}: the compressed data is damaged: {error}") from None
 
 
 @contextmanager

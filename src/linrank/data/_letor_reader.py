@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice, repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,8 +17,9 @@ from . import _letor_kernels as kernels
 from ._csr import assemble_csr
 from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
-from ._source import EXAMPLE, Chunk, Source
-from .checks import group_by_query, take_rows
+from ._moving import move_pointers, move_rows
+from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Text
+from .checks import group_by_query
 from .ranking import RankingData, query_keys
 from .text import TextColumn
 
@@ -24,7 +27,6 @@ T = TypeVar("T")
 Allocate = Callable[[str, tuple[int, ...], Any], NDArray[Any]]  #: name, shape, dtype -> zeros
 Progress = Callable[[float], None]  #: takes the fraction that is done
 
-CHUNK_BYTES = 1 << 21
 _CHUNKS_PER_THREAD = 8  # in a batch; behind each batch progress is told and memory given back
 _SCAN_SHARE = 1 / 3  # of the time
 
@@ -56,60 +58,84 @@ def allocate_in_memory(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray
 
 
 def read_source(
-    source: Source,
+    source: Text,
     options: ReadOptions,
     allocate: Allocate = allocate_in_memory,
     progress: Progress | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> RankingData:
-    """Read a text into arrays that `allocate` provides."""
-    chunks = source.chunks(chunk_bytes)
-    batches = _Batches(source, chunks, options.n_threads, progress)
-    counts, facts = _scan(chunks, batches)
-    layout = _plan(source, counts.sum(axis=0), facts, options)
-    target = _allocate(allocate, layout, counts.sum(axis=0), options.dtype)
-    queries = _parse(source, chunks, batches, counts, layout, target)
+    """Read a text into arrays that `allocate` provides.
+
+    What is held beside these are a few chunks of the text for each thread, some bytes per
+    document, and the ids of the queries.
+    """
+    read = _Pass(source, chunk_bytes, options.n_threads, progress)
+    counts, facts = _scan(read)
+    totals = counts.sum(axis=0)
+    layout = _plan(source, totals, facts, options)
+    target = _allocate(allocate, layout, totals, options.dtype)
+    query_ptr, query_ids, order = _group(_parse(read, counts, layout, target), len(target.y))
     if layout.n_features == 0:
         raise FileFormatError(f"{source.path}: no document has a feature; {EXAMPLE}")
-    return _assemble(source, layout, target, queries, options.n_threads)
+    if order is not None:
+        target = _bring_together(target, layout, order, allocate)
+    return _assemble(layout, target, query_ptr, query_ids, order, options.n_threads)
 
 
-class _Batches(NamedTuple):
+class _Pass(NamedTuple):
     """Runs a function over all chunks in threads, a batch at a time."""
 
-    source: Source
-    chunks: list[Chunk]
+    source: Text
+    chunk_bytes: int
     n_threads: int
     progress: Progress | None
 
     def __call__(
-        self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], start: float, end: float
+        self, function: Callable[..., T], tasks: Iterator[tuple[Any, ...]], start: float, end: float
     ) -> Iterator[T]:
-        size = _CHUNKS_PER_THREAD * self.n_threads
-        for k in range(0, len(tasks), size):
-            yield from run(function, tasks[k : k + size], self.n_threads)
-            first, last = self.chunks[k : k + size][0], self.chunks[k : k + size][-1]
-            self.source.release(first.first + first.shift, last.last + last.shift)
+        """What the function returns for each task, whose first part is a chunk."""
+        for batch in _in_batches(tasks, _CHUNKS_PER_THREAD * self.n_threads, self.n_threads > 1):
+            yield from run(function, batch, self.n_threads)
+            self.source.release([chunk for chunk, *_ in batch])
             if self.progress is not None:
-                self.progress(start + (end - start) * min((k + size) / len(tasks), 1.0))
+                self.progress(start + (end - start) * batch[-1][0].done)
+
+    def chunks(self) -> Iterator[Chunk]:
+        return self.source.chunks(self.chunk_bytes)
 
 
-def _scan(chunks: list[Chunk], batches: _Batches) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _in_batches(items: Iterator[T], size: int, ahead: bool) -> Iterator[list[T]]:
+    """So many items at a time; if `ahead`, the next are made while these are worked on."""
+
+    def make() -> list[T]:
+        return list(islice(items, size))
+
+    if not ahead:
+        yield from iter(make, [])
+        return
+    with ThreadPoolExecutor(1) as maker:
+        following = maker.submit(make)
+        while batch := following.result():
+            following = maker.submit(make)
+            yield batch
+
+
+def _scan(read: _Pass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pass 1: find out what each chunk holds."""
-    counts = np.zeros((len(chunks), CURSOR_SIZE), np.int64)
-    facts = np.zeros((len(chunks), kernels.N_FACTS), np.int64)
-    tasks = [(chunk, *results) for chunk, *results in zip(chunks, counts, facts, strict=True)]
-    list(batches(_scan_chunk, tasks, 0.0, _SCAN_SHARE))
+    tasks = ((chunk,) for chunk in read.chunks())
+    counts, facts = zip(*read(_scan_chunk, tasks, 0.0, _SCAN_SHARE), strict=True)
+    return np.array(counts), np.array(facts)
+
+
+def _scan_chunk(chunk: Chunk) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    counts, facts = np.zeros(CURSOR_SIZE, np.int64), np.zeros(kernels.N_FACTS, np.int64)
+    with np.errstate(over="ignore"):  # wanted in the kernels' bit tricks; seen without JIT only
+        kernels.scan(chunk.text, chunk.first, chunk.last, counts, facts)
     return counts, facts
 
 
-def _scan_chunk(chunk: Chunk, counts: NDArray[np.int64], facts: NDArray[np.int64]) -> None:
-    with np.errstate(over="ignore"):  # wanted in the kernels' bit tricks; seen without JIT only
-        kernels.scan(chunk.text, chunk.first, chunk.last, counts, facts)
-
-
 def _plan(
-    source: Source, totals: NDArray[np.int64], facts: NDArray[np.int64], options: ReadOptions
+    source: Text, totals: NDArray[np.int64], facts: NDArray[np.int64], options: ReadOptions
 ) -> Layout:
     """Settle what the arrays will look like."""
     if totals[ROW] == 0:
@@ -166,36 +192,49 @@ def _allocate(
         data=data,
         comments=comments,
         comments_ptr=comments_ptr,
-        # Room for a new query in every row; what is not used never becomes real memory.
-        queries=np.empty((n_rows if layout.has_qid else 0, 3), np.int64),
+        queries=np.empty((0, 3), np.int64),
         undecided=np.empty((0, 3), np.int64),
     )
 
 
-def _parse(
-    source: Source,
-    chunks: list[Chunk],
-    batches: _Batches,
-    counts: NDArray[np.int64],
-    layout: Layout,
-    target: Target,
-) -> NDArray[np.int64]:
-    """Pass 2: fill the arrays, or raise the error of the first bad line.
+class _Runs(NamedTuple):
+    """Runs of rows with the same qid: the first row of each, and the number of its qid."""
 
-    Returns the first row, first byte and length of each run of equal qids.
-    """
-    ends = counts.cumsum(axis=0)
-    starts = ends - counts
-    tasks = []
-    for chunk, start, end in zip(chunks, starts, ends, strict=True):
-        start[AT], end[AT], start[QUERY] = chunk.first, chunk.last, start[ROW]
-        tasks.append((chunk, start, end, layout, target))
-    queries = []
-    for code, at, found in batches(_parse_chunk, tasks, _SCAN_SHARE, 1.0):
+    rows: list[NDArray[np.int64]]
+    numbers: list[NDArray[np.int64]]
+    qids: dict[bytes, int]
+
+    def add(self, source: Text, queries: NDArray[np.int64], qids: list[bytes]) -> None:
+        """Take down those of a chunk, in the form of `Target.queries`."""
+        for qid, at in zip(qids, queries[:, 1].tolist(), strict=True):
+            if qid not in self.qids:
+                self.qids[_check_qid(source, qid, at)] = len(self.qids)
+        self.rows.append(queries[:, 0].copy())
+        self.numbers.append(np.array([self.qids[qid] for qid in qids], np.int64))
+
+
+def _check_qid(source: Text, qid: bytes, at: int) -> bytes:
+    try:
+        qid.decode()
+    except UnicodeDecodeError:
+        problem = f"the query id {qid!r} is not UTF-8; expected it to be"
+        raise line_error(source.excerpt(at), at, problem) from None
+    return qid
+
+
+def _parse(read: _Pass, counts: NDArray[np.int64], layout: Layout, target: Target) -> _Runs:
+    """Pass 2: fill the arrays, or raise the error of the first bad line."""
+    runs, ends = _Runs([], [], {}), counts.cumsum(axis=0)
+    starts, nothing = ends - counts, repeat(ends[-1])  # chunks that were not there find no room
+    bounds = zip(read.chunks(), chain(starts, nothing), chain(ends, nothing), strict=False)
+    tasks = ((*bound, layout, target) for bound in bounds)
+    for code, at, queries, qids in read(_parse_chunk, tasks, _SCAN_SHARE, 1.0):
         if code != kernels.DONE:
-            raise diagnose(source, code, at, layout)
-        queries.append(found)
-    return np.concatenate(queries)
+            raise diagnose(read.source.excerpt(at), code, at, layout)
+        runs.add(read.source, queries, qids)
+    if len(runs.rows) < len(counts):
+        raise diagnose(read.source.excerpt(0), kernels.CHANGED, 0, layout)
+    return runs
 
 
 def _parse_chunk(
@@ -204,23 +243,27 @@ def _parse_chunk(
     end: NDArray[np.int64],
     layout: Layout,
     target: Target,
-) -> tuple[int, int, NDArray[np.int64]]:
-    """Fill the rows of one chunk; returns the outcome, at which byte of the file, and queries."""
+) -> tuple[int, int, NDArray[np.int64], list[bytes]]:
+    """Fill the rows of one chunk; returns the outcome, at which byte of the text, and queries."""
+    start, end = start.copy(), end.copy()
+    start[AT], end[AT] = chunk.first, chunk.last
+    queries = np.empty((end[ROW] - start[ROW] if layout.has_qid else 0, 3), np.int64)
     code, cursor, room = kernels.FULL, start.copy(), 64
     while code == kernels.FULL:
         undecided, room = np.zeros((room, 3), np.int64), 2 * room
+        own = target._replace(queries=queries, undecided=undecided)
         with np.errstate(over="ignore"):  # as in _scan_chunk
-            code, at = kernels.parse(
-                chunk.text, cursor, start, end, layout, target._replace(undecided=undecided)
-            )
+            code, at = kernels.parse(chunk.text, cursor, start, end, layout, own)
         too_large = _decide(chunk, undecided[1 : 1 + undecided[0, 0]], layout, target)
         if too_large is not None:
             code, at = kernels.TOO_LARGE, too_large
     if code == kernels.DONE and cursor[ROW] != end[ROW]:
         code = kernels.CHANGED
-    queries = target.queries[start[QUERY] : cursor[QUERY]].copy()
+    queries, prefix = queries[: cursor[QUERY]], len("qid:")
+    places = [slice(first + prefix, first + size) for _, first, size in queries.tolist()]
+    qids = [chunk.text[place].tobytes() for place in places]
     queries[:, 1] += chunk.shift
-    return code, int(at) + chunk.shift, queries
+    return code, int(at) + chunk.shift, queries, qids
 
 
 def _decide(
@@ -241,24 +284,61 @@ def _decide(
     return None
 
 
+def _group(
+    runs: _Runs, n_rows: int
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64] | None]:
+    """Find the rows of each query from the runs of rows with the same qid."""
+    if not runs.qids:
+        return group_by_query(None, n_rows)
+    distinct, codes = np.unique(parse_query_ids(list(runs.qids)), return_inverse=True)
+    ends = np.append(np.concatenate(runs.rows), n_rows)
+    codes = np.repeat(codes[np.concatenate(runs.numbers)], ends[1:] - ends[:-1])
+    query_ptr, firsts, order = group_by_query(codes, n_rows)
+    return query_ptr, distinct[firsts], order
+
+
+def _bring_together(
+    target: Target, layout: Layout, order: NDArray[np.int64], allocate: Allocate
+) -> Target:
+    """Bring the rows of queries that are torn apart together, in new arrays."""
+
+    def moved(name: str, array: NDArray[Any], ptr: NDArray[np.int64], *shape: int) -> NDArray[Any]:
+        new = allocate(name, shape or array.shape, array.dtype)
+        return move_rows(array, ptr, order, new.reshape(-1))
+
+    indptr, comments_ptr = target.indptr, target.comments_ptr
+    parts: dict[str, Any] = {"y": target.y[order]}
+    if layout.is_dense:
+        n_rows, n_features = len(order), layout.n_features
+        rows = n_features * np.arange(n_rows + 1)
+        parts["data"] = moved("X", target.data, rows, n_rows, n_features)
+    else:
+        parts["indptr"] = move_pointers(indptr, order)
+        parts["indices"] = moved("X_indices", target.indices, indptr)
+        parts["data"] = moved("X_data", target.data, indptr)
+    if layout.has_comments:
+        parts["comments_ptr"] = move_pointers(comments_ptr, order)
+        parts["comments"] = moved("comments", target.comments, comments_ptr)
+    return target._replace(**parts)
+
+
 def _assemble(
-    source: Source, layout: Layout, target: Target, queries: NDArray[np.int64], n_threads: int
+    layout: Layout,
+    target: Target,
+    query_ptr: NDArray[np.int64],
+    query_ids: NDArray[Any],
+    order: NDArray[np.int64] | None,
+    n_threads: int,
 ) -> RankingData:
-    """Make the data of the filled arrays, moving rows only if queries are torn apart."""
-    y, comments = target.y, None
-    query_ptr, query_ids, order = _group(source, queries, len(y))
+    """Make the data of the filled arrays."""
     if layout.is_dense:
         X = target.data.reshape(-1, layout.n_features)
     else:
         X = assemble_csr(target.indptr, target.indices, target.data, layout.n_features)
-    if layout.has_comments:
-        comments = TextColumn(target.comments, target.comments_ptr)
-    if order is not None:
-        X, y = take_rows(X, order), y[order]
-        comments = None if comments is None else comments.take(order)
+    comments = TextColumn(target.comments, target.comments_ptr) if layout.has_comments else None
     return RankingData.from_parts(
         X=X,
-        y=y,
+        y=target.y,
         query_ptr=query_ptr,
         query_ids=query_ids,
         order=order,
@@ -266,32 +346,6 @@ def _assemble(
         index_base=layout.index_base,
         query_keys=query_keys(X, query_ptr, n_threads),
     )
-
-
-def _group(
-    source: Source, queries: NDArray[np.int64], n_rows: int
-) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64] | None]:
-    """Find the rows of each query from the runs of rows with the same qid."""
-    if not len(queries):
-        return group_by_query(None, n_rows)
-    distinct, codes = np.unique(_query_ids(source, queries), return_inverse=True)
-    source.release(0, source.size)
-    sizes = np.diff(queries[:, 0], append=n_rows)
-    query_ptr, firsts, order = group_by_query(np.repeat(codes, sizes), n_rows)
-    return query_ptr, distinct[firsts], order
-
-
-def _query_ids(source: Source, queries: NDArray[np.int64]) -> NDArray[Any]:
-    """The id of each run."""
-    prefix = len("qid:")
-    places = [slice(at + prefix, at + size) for _, at, size in queries.tolist()]
-    try:
-        return parse_query_ids([source[place] for place in places])
-    except UnicodeDecodeError as error:
-        place = next(place for place in places if source[place] == error.object)
-        raise line_error(
-            source, place.start, f"the query id {error.object!r} is not UTF-8; expected it to be"
-        ) from None
 
 
 def parse_query_ids(tokens: list[bytes]) -> NDArray[Any]:

@@ -40,7 +40,8 @@ def read_letor(
     ----------
     path : path-like
         The file: plain, or compressed with gzip, bzip2, xz or zstandard, whatever its
-        name. zstandard needs ``pip install linrank[zstd]``.
+        name. zstandard needs ``pip install linrank[zstd]``. A compressed text is decompressed
+        twice rather than held.
     n_features : int, optional
         The number of features. A line with a larger index is an error. By default, as
         many as the largest index asks for.
