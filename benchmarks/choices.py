@@ -30,7 +30,7 @@ MOST_NUMBERS = 2e9  #: of the rows that an exact Hessian is made of, times featu
 
 def bench_choices(options: Options) -> Section:
     """Seconds to the optimum by each solver and each preconditioner."""
-    cap = 5.0 if options.quick else 60.0
+    cap = 5.0 if options.quick else 30.0
     section = Section(
         "choices",
         "Solvers and preconditioners",

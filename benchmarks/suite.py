@@ -6,11 +6,12 @@ small data. Tables, numbers and plots go to benchmarks/results.
 
 from __future__ import annotations
 
-from . import choices, comparison, larger_than_memory, single_machine
+from . import choices, comparison, larger_than_memory, scaling, single_machine
 from .tools import run_sections
 
 SECTIONS = {
     **single_machine.SECTIONS,
+    "scaling": scaling.bench_scaling,
     "choices": choices.bench_choices,
     **comparison.SECTIONS,
     "larger": larger_than_memory.bench_larger,
