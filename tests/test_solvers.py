@@ -11,6 +11,7 @@ import reference
 from linrank import DataError, RankingData, pairwise_accuracy
 from linrank.path import C_GRID, make_problem, regularization_path
 from linrank.solvers import Status, make_solver
+from linrank.solvers.newton import estimate_hessian
 from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -70,6 +71,45 @@ def test_diagonal_preconditioner_reaches_the_same_optimum(monkeypatch):
     other = make_solver("newton", tol=1e-9).solve(make_problem(RankingData(X, y, qid)))
     assert other.converged
     np.testing.assert_allclose(other.coef, exact.coef, rtol=1e-6)
+
+
+def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
+    """Features that nearly repeat each other: no diagonal helps."""
+    monkeypatch.setattr("linrank.solvers.newton.FREE", 0)
+    monkeypatch.setattr("linrank.solvers.newton.rows_per_feature", lambda *_: 0.1)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 1)) + 1e-4 * rng.standard_normal((600, 30))
+    y, qid = np.round(1e4 * (X[:, 0] - X[:, 1])), np.arange(600) // 20
+    problem = make_problem(RankingData(X, y, qid), 1e3)
+    made = []
+    monkeypatch.setattr(
+        "linrank.solvers.newton.estimate_hessian",
+        lambda *args: made.append(estimate_hessian(*args)) or made[-1],
+    )
+    result = make_solver("newton", tol=1e-6).solve(problem)
+    assert result.converged
+    dimensions = [estimate.of_loss.ndim for estimate in made]
+    assert dimensions[0] == 1
+    assert dimensions[-1] == 2
+    assert dimensions == sorted(dimensions)
+
+
+def test_an_estimate_is_kept_across_C_but_not_across_data(monkeypatch):
+    X, y, qid = make_problem_arrays("five levels")
+    problems = [make_problem(RankingData(scale * X, y, qid)) for scale in (1.0, 10.0)]
+    made = []
+    monkeypatch.setattr(
+        "linrank.solvers.newton.estimate_hessian",
+        lambda *args: made.append(estimate_hessian(*args)) or made[-1],
+    )
+    solver = make_solver("newton", tol=1e-3)
+    solver.solve(problems[0])
+    first = len(made)
+    solver.solve(problems[0].with_C(1.0001))
+    assert len(made) == first
+    again = solver.solve(problems[1])
+    assert len(made) > first
+    assert again.converged
 
 
 def test_sampled_preconditioner_reaches_the_same_optimum(monkeypatch):
@@ -209,9 +249,11 @@ def test_large_queries_are_sampled_by_document(monkeypatch):
     assert result.objective == pytest.approx(diagonal.objective, rel=1e-6)
 
 
+@pytest.mark.parametrize("numbers", [2**21, 50])
 @pytest.mark.parametrize("form", ["dense64", "csr64"])
-def test_the_hessian_of_documents_is_exact_for_a_full_comparison(form):
+def test_the_hessian_of_documents_is_exact_for_a_full_comparison(form, numbers, monkeypatch):
     """Two documents a query, all pairs active: then x_i − μ is half the difference."""
+    monkeypatch.setattr("linrank.engines.threads.BLOCK_NUMBERS", numbers)
     X, y, qid = make_problem_arrays("pairs of documents")
     engine = make_problem(RankingData(as_form(X, form), y, qid)).engine
     engine.value_grad(np.zeros(4))

@@ -50,6 +50,7 @@ SPARSE_ENTRY = 4  #: what an entry of a sparse matrix costs, in those of a dense
 DOCUMENT = 20  #: what the pair sums of a document cost, in the same unit
 SPARSE_SQUARE = 10  #: what it costs to multiply two entries of a sparse row
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
+BLOCK_NUMBERS = 2**21  #: of sampled documents that are multiplied out at a time
 SAMPLE_NUMBERS = 2**18  #: of these rows in the features at hand; fewer rows where these are many
 
 
@@ -232,16 +233,25 @@ class ThreadEngine:
         picks = ((np.arange(n_rows) + 0.5) * self.data.n_docs / n_rows).astype(np.int64)
         rows = np.sort(np.argsort(curvature, kind="stable")[picks])
         weight = curvature[rows]
-        X, query = self.data.X[rows], np.searchsorted(self.data.query_ptr, rows, side="right")
+        query = np.searchsorted(self.data.query_ptr, rows, side="right")
         _, group = np.unique(query, return_inverse=True)
-        mass = np.maximum(np.bincount(group, weight), np.finfo(float).tiny)
-        sums = sparse.csr_array((weight, (group, np.arange(len(rows))))) @ X
-        if sparse.issparse(X):  # squares less those of the means: what is sparse stays so
-            sums = sums.toarray()
-            H = (X.T @ (sparse.diags_array(weight) @ X)).toarray() - sums.T @ (sums / mass[:, None])
-        else:
-            X = X - (sums / mass[:, None])[group]
-            H = (X.T * weight) @ X
+        mass = np.maximum(np.bincount(group, weight), np.finfo(float).tiny)[:, None]
+        blocks = np.array_split(np.arange(n_rows), -(-n_rows * self.n_features // BLOCK_NUMBERS))
+        sums = np.zeros((len(mass), self.n_features))
+        for block in blocks:
+            place = group[block], np.arange(len(block))
+            owner = sparse.csr_array((weight[block], place), (len(mass), len(block)))
+            sums += owner @ self.data.X[rows[block]]
+        H = np.zeros((self.n_features, self.n_features))
+        for block in blocks:
+            X, own = self.data.X[rows[block]], weight[block]
+            if sparse.issparse(X):  # squares less those of the means: what is sparse stays so
+                H += X.T @ (sparse.diags_array(own) @ X)
+            else:
+                X = X - (sums / mass)[group[block]]
+                H += (X.T * own) @ X
+        if self.data.is_sparse:
+            H -= sums.T @ (sums / mass)
         total = weight.sum()
         return H * (curvature.sum() / total if total > 0 else 1.0)
 
