@@ -50,14 +50,18 @@ class Shape:
         return data.n_docs / n_pairs if self.C is None else self.C
 
 
-def _web(part: float, n_queries: int, raw: bool = True, dtype: Any = np.float64) -> RankingData:
+def _web(part: float, n_queries: int, raw: bool = True) -> RankingData:
     data = make_ranking(
         max(8, int(n_queries * part)), (80, 160), 136, n_levels=5, correlation=0.7,
-        heavy_tails=True, dtype=dtype, random_state=0,
+        heavy_tails=True, random_state=0,
     )  # fmt: skip
     if not raw:
         _scale_by_query(data.X, data.query_ptr)
     return data
+
+
+def _in_float32(data: RankingData) -> RankingData:
+    return data.replace(X=data.X.astype(np.float32))
 
 
 def _dense(part: float, n_queries: int, **options: Any) -> RankingData:
@@ -164,7 +168,7 @@ SHAPES = {
         Shape("web-scaled", "the same, each query scaled to [0, 1]",
               lambda part: _web(part, 2000, raw=False)),
         Shape("web-float32", "web-scaled in float32",
-              lambda part: _web(part, 2000, raw=False, dtype=np.float32)),
+              lambda part: _in_float32(_web(part, 2000, raw=False))),
         Shape("web-large", "web search, 2.3 M × 136, raw", lambda part: _web(part, 19_000)),
         Shape("web-large-scaled", "the same, each query scaled to [0, 1]",
               lambda part: _web(part, 19_000, raw=False)),
