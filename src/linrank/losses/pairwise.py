@@ -133,7 +133,7 @@ def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignor
     find_active(plan, state, q, scores, hinges.tau, scratch)
     n, first, query_weight = len(scores), plan.query_ptr[q], plan.query_weight[q]
     weighted = len(plan.weight) > 0
-    x, sums = scratch.values, scratch.sums[:, :n]
+    x, sums = scratch.values, scratch.sums.reshape(-1)[: 3 * n].reshape((3, n))
     centre = mean(scores)  # only differences of scores matter: sums of centred scores cancel less
     for i in range(n):
         x[i] = plan.weight[first + i] if weighted else 1.0
