@@ -11,10 +11,12 @@ A tool gives weights, from loose settings to tight ones, and linrank computes th
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -110,6 +112,15 @@ def pinned(threads: int) -> AbstractContextManager[Any]:
     """Processes that are started meanwhile use so many threads."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LINRANK_THREADS")
     return patch.dict(os.environ, dict.fromkeys(names, str(threads)))
+
+
+def forget_high_water() -> int:
+    """Let `high_water` begin anew from what this process holds now, which is returned."""
+    gc.collect()
+    with suppress(AttributeError):  # only glibc has it: give back what is free
+        ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return high_water()
 
 
 def high_water(process: int | str = "self") -> int:

@@ -12,7 +12,7 @@ from linrank import RankingData, open_store
 from linrank.path import make_problem
 from linrank.solvers import make_solver
 
-from .rivals import high_water, pinned
+from .rivals import forget_high_water, high_water, pinned
 from .shapes import QUICK, SHAPES, kept
 from .single_machine import START, TOL, fit_once
 from .tools import Options, Section, draw, from_process, interleaved, line_style, show_seconds
@@ -79,7 +79,7 @@ def run_scale(name: str, share: float, width: float, threads: int) -> Iterator[d
     """Seconds, passes and memory of a fit on the first rows and features of a shape."""
     make_solver("auto").solve(make_problem(open_store(kept(name, QUICK)), n_threads=threads))
     data = _head(open_store(kept(name)), share, width)
-    before = high_water()
+    before = forget_high_water()
     C = SHAPES[name].weight_of_loss(data, make_problem(data, n_threads=threads).engine.n_pairs)
     seconds, result = fit_once(data, C, threads)
     memory = high_water() - before
