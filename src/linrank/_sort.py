@@ -1,4 +1,8 @@
-"""A stable sort for the short, often nearly sorted lists of one query's documents."""
+"""A sort for the short, often nearly sorted lists of one query's documents.
+
+Documents with equal keys stand in the order of their numbers, whatever order they came in: so sums
+over sorted documents depend on the scores alone, not on those seen before.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ MOVES = 4  #: per document, after which insertion is given up
 
 @njit(inner=True)
 def sort_by_key(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
-    """Sort ``docs`` by ``keys[doc]``, ascending and stable, in place.
+    """Sort ``docs`` by ``keys[doc]`` and, where these are equal, by number, in place.
 
     Scores move little between two steps of a solver, so the documents are first put in order by
     insertion; where that moves too many, by merging. The two buffers hold 2·n items.
@@ -26,17 +30,20 @@ def sort_by_key(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
 
 
 @njit(inner=True)
-def _insert(keys, docs, sorted_keys):  # type: ignore[no-untyped-def]
-    """Sort by insertion; gives up, and says so, when it has moved `MOVES` documents per document.
+def _follows(key, doc, other_key, other):  # type: ignore[no-untyped-def]
+    """Whether a document stands behind another one."""
+    return key > other_key or (key == other_key and doc > other)
 
-    However far it comes, documents with equal keys keep their order.
-    """
+
+@njit(inner=True)
+def _insert(keys, docs, sorted_keys):  # type: ignore[no-untyped-def]
+    """Sort by insertion; gives up, and says so, after `MOVES` moves per document."""
     left = MOVES * len(docs)
     for p in range(len(docs)):
         doc = docs[p]
         key = keys[doc]
         r = p
-        while r > 0 and sorted_keys[r - 1] > key:
+        while r > 0 and _follows(sorted_keys[r - 1], docs[r - 1], key, doc):
             sorted_keys[r] = sorted_keys[r - 1]
             docs[r] = docs[r - 1]
             r -= 1
@@ -57,7 +64,7 @@ def _merge_sort(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
         key = keys[doc]
         r = p
         start = p - p % RUN
-        while r > start and tmp_keys[r - 1] > key:
+        while r > start and _follows(tmp_keys[r - 1], tmp_docs[r - 1], key, doc):
             tmp_keys[r] = tmp_keys[r - 1]
             tmp_docs[r] = tmp_docs[r - 1]
             r -= 1
@@ -77,9 +84,9 @@ def _merge_sort(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
 def _merge(keys, docs, a, middle, last, out):  # type: ignore[no-untyped-def]
     """Merge the sorted ranges a:middle and middle:last into the range that begins at out."""
     b = middle
-    if a < middle < last and keys[middle - 1] > keys[middle]:
+    if a < middle < last and _follows(keys[b - 1], docs[b - 1], keys[b], docs[b]):
         while a < middle and b < last:
-            if keys[b] < keys[a]:
+            if _follows(keys[a], docs[a], keys[b], docs[b]):
                 keys[out] = keys[b]
                 docs[out] = docs[b]
                 b += 1
@@ -148,13 +155,17 @@ def _merge_piece(keys, docs, out, a, middle, last, first, end):  # type: ignore[
     low, high = max(0, first - (last - middle)), min(first, middle - a)
     while low < high:  # how many of the first `first` come from the first list
         mine = (low + high) // 2
-        if keys[docs[a + mine]] <= keys[docs[middle + first - mine - 1]]:
+        left, right = docs[a + mine], docs[middle + first - mine - 1]
+        if not _follows(keys[left], left, keys[right], right):
             low = mine + 1
         else:
             high = mine
     left, right = a + low, middle + first - low
     for p in range(a + first, a + end):
-        if right == last or (left < middle and keys[docs[left]] <= keys[docs[right]]):
+        if right == last or (
+            left < middle
+            and not _follows(keys[docs[left]], docs[left], keys[docs[right]], docs[right])
+        ):
             out[p] = docs[left]
             left += 1
         else:

@@ -46,9 +46,13 @@ BLOCK_BYTES = 2**19  #: rows of X handled at a time: about a core's second-level
 SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads
 LARGE_QUERY = 2**16  #: documents of a query whose sorting is shared among threads
 FEW = 8  #: documents per level, from which on the Hessian is made by level
-SPARSE_ENTRY = 4  #: what an entry of a sparse matrix costs, in those of a dense one
-DOCUMENT = 20  #: what the pair sums of a document cost, in the same unit
-SPARSE_SQUARE = 10  #: what it costs to multiply two entries of a sparse row
+# What work costs, in entries of a dense matrix that a Hessian product reads (measured).
+SPARSE_ENTRY = 4  #: an entry of a sparse matrix in a product
+DOCUMENT = 20  #: the pair sums of a document in a product
+CURVED = 12  #: an entry of a row of `hessian`, beside what it is multiplied with
+CENTRED = 2  #: an entry of a row of `hessian_of_documents`, likewise
+MULTIPLIED = 1 / 8  #: an entry multiplied with another one, where both are dense
+SPARSE_MULTIPLIED = 10  #: the same of sparse rows
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
 BLOCK_NUMBERS = 2**21  #: of sampled documents that are multiplied out at a time
 SAMPLE_NUMBERS = 2**18  #: of these rows in the features at hand; fewer rows where these are many
@@ -208,11 +212,16 @@ class ThreadEngine:
         )
 
     @property
+    def row_work(self) -> float:
+        """What a row of the sample of `hessian` takes, in the same unit."""
+        return self.n_features * (CURVED + MULTIPLIED * self.n_features)
+
+    @property
     def document_work(self) -> float:
         """What a row of `hessian_of_documents` takes, in the same unit."""
         if self.data.is_sparse:
-            return SPARSE_SQUARE * (self.n_entries / self.data.n_docs) ** 2
-        return self.n_features * (2 + self.n_features / 8)
+            return SPARSE_MULTIPLIED * (self.n_entries / self.data.n_docs) ** 2
+        return self.n_features * (CENTRED + MULTIPLIED * self.n_features)
 
     def hessian_diagonal(self) -> Vector:
         """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j.
@@ -242,16 +251,17 @@ class ThreadEngine:
             place = group[block], np.arange(len(block))
             owner = sparse.csr_array((weight[block], place), (len(mass), len(block)))
             sums += owner @ self.data.X[rows[block]]
+        means = sums / mass
         H = np.zeros((self.n_features, self.n_features))
         for block in blocks:
             X, own = self.data.X[rows[block]], weight[block]
             if sparse.issparse(X):  # squares less those of the means: what is sparse stays so
                 H += X.T @ (sparse.diags_array(own) @ X)
             else:
-                X = X - (sums / mass)[group[block]]
+                X = X - means[group[block]]
                 H += (X.T * own) @ X
         if self.data.is_sparse:
-            H -= sums.T @ (sums / mass)
+            H -= sums.T @ means
         total = weight.sum()
         return H * (curvature.sum() / total if total > 0 else 1.0)
 

@@ -127,7 +127,7 @@ find_active = by_type(1, {TableState: tables.find_active, TreeState: trees.find_
 add_pair_sums = by_type(1, {TableState: tables.add_pair_sums, TreeState: trees.add_pair_sums})
 
 
-@njit(fast=True, inner=True)
+@njit(inner=True)
 def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
     """The loss of query q and its gradient in the scores."""
     find_active(plan, state, q, scores, hinges.tau, scratch)
@@ -153,7 +153,7 @@ def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignor
     return query_weight * loss
 
 
-@njit(fast=True, inner=True)
+@njit(inner=True)
 def curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
     """``out = H v`` for query q, at the scores last linearised."""
     n, first = len(v), plan.query_ptr[q]

@@ -23,8 +23,6 @@ Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the He
 DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and factored
 SHARED = 1000  #: features from which on threads share the work of factoring
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
-CURVE_COST = 12.0  #: an entry of the Hessian sample, in entries of a product, beside …
-GEMM_COST = 1 / 8  #: … this much for each feature that it is multiplied with
 SAVINGS = 30.0  #: see `rows_per_feature`; of a sample of queries, and …
 DOCUMENT_SAVINGS = 100.0  #: … of documents, which says less
 CHEAPEST = 1.5  #: the least that an estimate is said to cost, in products: a diagonal does
@@ -176,7 +174,7 @@ def estimate_hessian(problem: Problem, spent: int = 0) -> Estimate:
     if d > DENSE_LIMIT:
         return Estimate(engine.hessian_diagonal(), engine, CHEAPEST)
     estimate: Callable[[int], Vector] = engine.hessian
-    row_work = d * (CURVE_COST + GEMM_COST * d)
+    row_work = engine.row_work
     n_docs, n_rows = engine.data.n_docs, _sample_rows(engine, row_work, SAVINGS)
     if n_rows < engine.largest_query / 2:
         estimate, row_work = engine.hessian_of_documents, engine.document_work
