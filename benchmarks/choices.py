@@ -18,9 +18,17 @@ from linrank.problem import Problem
 from linrank.solvers import make_solver
 from linrank.solvers.newton import CHEAPEST, DENSE_LIMIT, Estimate, estimate_hessian
 
-from .rivals import pinned
 from .shapes import QUICK, SHAPES, available, kept
-from .tools import Options, Section, draw, from_process, line_style, show_seconds, stop_after
+from .tools import (
+    Options,
+    Section,
+    draw,
+    from_process,
+    line_style,
+    pinned,
+    show_seconds,
+    stop_after,
+)
 
 CLOSE = 1e-6  #: (f − f*)/f* at which a solver has arrived
 TIGHT = 1e-8  #: tolerance with which f* is found

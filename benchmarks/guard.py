@@ -32,6 +32,7 @@ from scipy import stats
 
 from . import guard_workloads
 from .guard_workloads import workloads
+from .tools import THREADS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,9 +55,8 @@ class Worker:
 
     def __init__(self, src: Path, folder: str, threads: int, part: float) -> None:
         self.src = src
-        pinned = ("LINRANK_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         kernels = ROOT / ".venv" / "kernels" / digest(src)
-        environment = os.environ | dict.fromkeys(pinned, str(threads))
+        environment = os.environ | dict.fromkeys(THREADS, str(threads))
         environment |= {"PYTHONPATH": str(src), "NUMBA_CACHE_DIR": str(kernels)}
         command = [sys.executable, "-P", guard_workloads.__file__, str(src), str(part)]
         self.process = subprocess.Popen(

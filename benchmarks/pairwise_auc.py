@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import statistics
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +17,9 @@ from .tools import (
     Options,
     Section,
     draw,
+    forget_high_water,
     from_process,
+    high_water,
     line_style,
     median_seconds,
     show_seconds,
@@ -110,11 +110,9 @@ def run_fit(n: int, threads: int) -> Iterator[dict[str, Any]]:
     for rows in (1_000, LARGE_QUERY + 1):  # compile the kernels of small and of large queries
         ranker.fit(*make_clicks(rows, FEATURES, 3))
     X, y = make_clicks(n, FEATURES, PER_ROW)
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # or the fit could use what was freed, unnoticed
-    before = _memory("VmRSS")
+    before = forget_high_water()
     ranker.fit(X, y)
-    memory = _memory("VmHWM") - before
+    memory = high_water() - before
     solves: list[float] = []
     seconds = median_seconds(lambda: solves.append(ranker.fit(X, y).result_.seconds), budget=3.0)
     passes = ranker.result_.n_products + ranker.result_.n_evaluations
@@ -127,16 +125,6 @@ def run_fit(n: int, threads: int) -> Iterator[dict[str, Any]]:
         "threads": threads,
         "auc": roc_auc_score(y, X @ ranker.coef_),
     }
-
-
-def _memory(what: str) -> int:
-    """Bytes of this process now (VmRSS) or at its peak (VmHWM).
-
-    Not ru_maxrss: a new process takes that over from the one that started it.
-    """
-    with open("/proc/self/status") as file:
-        lines = dict(line.split(":", 1) for line in file)
-    return int(lines[what].split()[0]) * 1024
 
 
 def _draw_line(axes: Any, numbers: list[dict[str, Any]], key: str, title: str) -> None:

@@ -19,7 +19,8 @@ import numpy as np
 from linrank import RankingData, open_store
 from linrank.errors import FileFormatError
 
-from .rivals import SETTINGS, Job, Run, Vector, high_water, text_of
+from .rivals import SETTINGS, Job, Run, Vector, text_of
+from .tools import high_water
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,14 @@ A tool gives weights, from loose settings to tight ones, and linrank computes th
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +28,7 @@ from linrank import RankingData, open_store, read_letor, write_letor
 from linrank.path import make_problem
 from linrank.solvers import Step, make_solver
 
-from .tools import from_process, median_seconds
+from .tools import from_process, high_water, median_seconds
 
 Vector = NDArray[np.float64]
 Run = dict[str, Any]  #: setting, seconds, coef and memory of one fit
@@ -106,28 +101,6 @@ def run_tool(name: str, job: Job) -> Iterator[Run]:
             "coef": found[-1],
             "memory": high_water() - before,
         }
-
-
-def pinned(threads: int) -> AbstractContextManager[Any]:
-    """Processes that are started meanwhile use so many threads."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LINRANK_THREADS")
-    return patch.dict(os.environ, dict.fromkeys(names, str(threads)))
-
-
-def forget_high_water() -> int:
-    """Let `high_water` begin anew from what this process holds now, which is returned."""
-    gc.collect()
-    with suppress(AttributeError):  # only glibc has it: give back what is free
-        ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")
-    return high_water()
-
-
-def high_water(process: int | str = "self") -> int:
-    """The most memory that a process has held so far, in bytes."""
-    status = Path(f"/proc/{process}/status").read_text()
-    line = next((line for line in status.splitlines() if line.startswith("VmHWM")), "VmHWM: 0")
-    return int(line.split()[1]) * 1024
 
 
 def text_of(store: Path) -> Path:

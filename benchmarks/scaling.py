@@ -12,10 +12,20 @@ from linrank import RankingData, open_store
 from linrank.path import make_problem
 from linrank.solvers import make_solver
 
-from .rivals import forget_high_water, high_water, pinned
 from .shapes import QUICK, SHAPES, kept
 from .single_machine import START, TOL, fit_once
-from .tools import Options, Section, draw, from_process, interleaved, line_style, show_seconds
+from .tools import (
+    Options,
+    Section,
+    draw,
+    forget_high_water,
+    from_process,
+    high_water,
+    interleaved,
+    line_style,
+    pinned,
+    show_seconds,
+)
 
 
 def bench_scaling(options: Options) -> Section:

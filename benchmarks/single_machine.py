@@ -22,15 +22,16 @@ from linrank import LinearModel, RankingData, open_store, read_letor, write_leto
 from linrank.path import make_problem, mean_metric, regularization_path
 from linrank.solvers import make_solver
 
-from .rivals import high_water, pinned
 from .shapes import QUICK, SHAPES, available, kept
 from .tools import (
     Options,
     Section,
     from_process,
+    high_water,
     interleaved,
     make_evaluation,
     make_reader,
+    pinned,
     show_seconds,
 )
 

@@ -32,7 +32,9 @@ from linrank.solvers import FISTA, ProximalNewton, Step
 from .tools import (
     Options,
     Section,
+    forget_high_water,
     from_process,
+    high_water,
     interleaved,
     run_sections,
     show_seconds,
@@ -267,29 +269,23 @@ def wide_path(file: Path) -> Iterator[tuple[float, int, int]]:
     rng = np.random.default_rng(0)
     tiny = sparse.random_array((200, 50), density=0.2, rng=rng, format="csr")
     _path_over(RankingData(tiny, np.arange(200) % 3, np.arange(200) // 20))  # compile
-    before = memory("VmRSS")
+    before = forget_high_water()
     with np.load(file) as saved:
         n_docs, d = len(saved["y"]), int(saved["d"])
         X = sparse.csr_array((saved["data"], saved["indices"], saved["indptr"]), (n_docs, d))
         data = RankingData(X, saved["y"], np.arange(n_docs) * 500 // n_docs)
     size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    forget_high_water()
     started = time.perf_counter()
     path = _path_over(data)
     seconds = time.perf_counter() - started
-    yield seconds, int(path.n_features[-1]), memory("VmHWM") - before - size
+    yield seconds, int(path.n_features[-1]), high_water() - before - size
 
 
 def _path_over(data: RankingData) -> RegularizationPath:
     problem = make_problem(data, penalty=L1())
     assert isinstance(problem, SparseProblem)
     return regularization_path(problem)
-
-
-def memory(name: str) -> int:
-    """A line of /proc/self/status, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line.split()[1] for line in lines if line.startswith(name)))
 
 
 SECTIONS = {"letor": bench_letor, "speed": bench_speed, "path": bench_path, "wide": bench_wide}

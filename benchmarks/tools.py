@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import json
 import multiprocessing
 import os
@@ -10,11 +12,13 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import matplotlib
 import numba
@@ -30,6 +34,8 @@ from linrank._threads import resolve_threads, run
 from linrank.report.plots import COLOURS
 from linrank.solvers import Step
 
+#: The variables that say how many threads a process uses.
+THREADS = ("LINRANK_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 RESULTS = Path(__file__).parent / "results"
 
 STYLE = {
@@ -227,6 +233,27 @@ def _send_all(sender: Any, function: Callable[..., Iterator[Any]], arguments: An
     for item in function(*arguments):
         sender.send((True, item))
     sender.send((False, None))
+
+
+def pinned(threads: int) -> AbstractContextManager[Any]:
+    """Processes that are started meanwhile use so many threads."""
+    return patch.dict(os.environ, dict.fromkeys(THREADS, str(threads)))
+
+
+def forget_high_water() -> int:
+    """Let `high_water` begin anew from what this process holds now, which is returned."""
+    gc.collect()
+    with suppress(AttributeError):  # only glibc has it: give back what is free
+        ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return high_water()
+
+
+def high_water(process: int | str = "self") -> int:
+    """The most memory that a process has held so far, in bytes."""
+    status = Path(f"/proc/{process}/status").read_text()
+    line = next((line for line in status.splitlines() if line.startswith("VmHWM")), "VmHWM: 0")
+    return int(line.split()[1]) * 1024
 
 
 # Plots -----------------------------------------------------------------------------------------
