@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.extending import overload
+from numba import types
+from numba.core.typing.templates import AbstractTemplate, infer_global
 
 CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
 
@@ -69,32 +70,38 @@ def njit(
     return numba.njit(**options)(function)
 
 
-def by_type(position: int, kernels: dict[type, Any]) -> Any:
+def by_type(position: int, kernels: dict[type, Any], other: Any = None) -> Any:
     """One function for several kernels, chosen by the NamedTuple that an argument is.
 
-    The choice is made when the calling kernel is compiled, so it costs nothing at run time.
+    The choice is made when the calling kernel is compiled, so it costs nothing at run time; and
+    the chosen kernel is called as if by name, since a function between the two (an `overload`)
+    would have all that it calls compiled once more.
+
+    Parameters
+    ----------
+    position : int
+        Of the argument.
+    kernels : dict
+        By type.
+    other : optional
+        The kernel of all other types.
     """
 
     def function(*args):  # type: ignore[no-untyped-def]
-        return kernels[type(args[position])](*args)
+        return kernels.get(type(args[position]), other)(*args)
 
-    def choose(*args):  # type: ignore[no-untyped-def]
-        return named_call(kernels[args[position].instance_class])
+    def chosen(args: tuple[types.Type, ...]) -> types.Dispatcher:
+        kind = getattr(args[position], "instance_class", object)
+        return types.Dispatcher(kernels.get(kind, other))
 
-    overload(function)(choose)
+    class Call(AbstractTemplate):
+        key = function
+
+        def generic(self, args, kws):  # type: ignore[no-untyped-def]
+            return chosen(args).get_call_type(self.context, args, kws)
+
+        def get_impl_key(self, signature):  # type: ignore[no-untyped-def]
+            return chosen(signature.args).get_impl_key(signature)
+
+    infer_global(function, types.Function(Call))
     return function
-
-
-def named_call(kernel: Any) -> Any:
-    """A call of the kernel that has a name of its own, as an overload needs it.
-
-    Numba links what processes have cached by such names: calls that share one, as lambdas of
-    one line do, could be taken for each other.
-    """
-
-    def call(*args):  # type: ignore[no-untyped-def]
-        return kernel(*args)
-
-    call.__module__, call.__qualname__ = kernel.__module__, f"call.{kernel.__qualname__}"
-    call.__name__ = f"call_{kernel.__name__}"
-    return call

@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._jit import FAST, named_call, njit
+from ._jit import by_type, njit
 from ._prefetch import prefetch_row
 from ._threads import resolve_threads, run, split
 
@@ -93,6 +91,7 @@ def _rmatvec_csr(X, first, last, u, out):  # type: ignore[no-untyped-def]
             out[np.uint32(features[e])] += factor * values[e]
 
 
+@njit(fast=True, inner=True)
 def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
     if X.shape[1] * X.itemsize > LONG_ROW:
         _rmatvec_dense(X, first, last, u, out)
@@ -112,6 +111,7 @@ def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type
     _rmatvec_dense(X, first + n, last, u[n:], out)
 
 
+@njit(fast=True, inner=True)
 def _advance_csr(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
     _rmatvec_csr(X, first, last, u, out)
     _matvec_csr(X, next_first, next_last, v, s)
@@ -152,30 +152,10 @@ def _copy_columns_csr(X, first, last, chosen, out):  # type: ignore[no-untyped-d
                 out[k, i - first] = X.data[e]
 
 
-def advance(
-    X: Any, first: int, last: int, u: Any, out: Any, next_first: int, next_last: int, v: Any, s: Any
-) -> None:
-    """`rmatvec` of one range of rows and `matvec` of the next, in one walk."""
-    kernel = _advance_csr if isinstance(X, CSR) else _advance_dense
-    kernel(X, first, last, u, out, next_first, next_last, v, s)
-
-
-@overload(advance, jit_options={"fastmath": FAST, "error_model": "numpy"})
-def _overload_advance(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
-    return _advance_csr if isinstance(X, types.BaseNamedTuple) else _advance_dense
-
-
 def _by_storage(dense: Any, csr: Any, doc: str) -> Any:
     """One function for both storages, callable from Python and from other kernels."""
-
-    def function(*args):  # type: ignore[no-untyped-def]
-        (csr if isinstance(args[0], CSR) else dense)(*args)
-
-    def choose(*args):  # type: ignore[no-untyped-def]
-        return named_call(csr if isinstance(args[0], types.BaseNamedTuple) else dense)
-
+    function = by_type(0, {CSR: csr}, dense)
     function.__doc__ = doc
-    overload(function)(choose)
     return function
 
 
@@ -193,6 +173,12 @@ copy_columns = _by_storage(
     _copy_columns_csr,
     "``out[k, i] = x_{first + i, features[k]}``: rows into columns; `out` is zero before. What is "
     "chosen are the features, and for each feature of X its place among them, or −1.",
+)
+advance = _by_storage(
+    _advance_dense,
+    _advance_csr,
+    "``advance(X, first, last, u, out, next_first, next_last, v, s)``: `rmatvec` of one range of "
+    "rows and `matvec` of the next, in one walk.",
 )
 
 
