@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._jit import by_type, njit
-from ._prefetch import prefetch_row
+from ._prefetch import CACHE_LINE, prefetch_row
 from ._threads import resolve_threads, run, split
 
 AHEAD = 4  #: how many rows ahead memory is asked for
@@ -43,6 +43,19 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
+
+
+def aligned_zeros(n_rows: int, n_columns: int) -> NDArray[np.float64]:
+    """Zeros; each row begins a cache line, so that no two share one.
+
+    Sums over rows of X are written to once for each row: vectors that lie across two lines made a
+    product a quarter slower.
+    """
+    line = CACHE_LINE // 8
+    width = -(-n_columns // line) * line
+    numbers = np.zeros(n_rows * width + line - 1)
+    first = -numbers.ctypes.data // 8 % line
+    return numbers[first : first + n_rows * width].reshape(n_rows, width)[:, :n_columns]
 
 
 @njit(fast=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
@@ -54,6 +55,9 @@ def resolve_threads(n_threads: int | None = None) -> int:
 def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads: int) -> list[T]:
     """Call ``function(*task)`` for every task, in threads, and return the results in order.
 
+    The calling thread works too. A thread takes the next task when it is done with one, so that
+    with more tasks than threads a core that others disturb does less. Functions may call `run`.
+
     Examples
     --------
     >>> run(pow, [(2, 3), (3, 2)], n_threads=2)
@@ -61,10 +65,30 @@ def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads:
     """
     if n_threads == 1 or len(tasks) == 1:
         return [function(*task) for task in tasks]
+    results: list[Any] = [None] * len(tasks)
+    waiting = deque(enumerate(tasks))
+
+    def work() -> None:
+        while waiting:
+            try:
+                k, task = waiting.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            results[k] = function(*task)
+
     pool = _pools.get(n_threads)
     if pool is None:
-        pool = _pools[n_threads] = ThreadPoolExecutor(n_threads, "linrank")
-    return list(pool.map(lambda task: function(*task), tasks))
+        pool = _pools[n_threads] = ThreadPoolExecutor(n_threads - 1, "linrank")
+    helpers = [pool.submit(work) for _ in range(min(n_threads, len(tasks)) - 1)]
+    try:
+        work()
+    finally:
+        waiting.clear()
+        wait([helper for helper in helpers if not helper.cancel()])
+    for helper in helpers:
+        if not helper.cancelled():
+            helper.result()
+    return results
 
 
 def split(ptr: NDArray[np.int64], n_chunks: int) -> list[tuple[int, int]]:

@@ -22,6 +22,7 @@ from scipy.linalg import norm
 from .._jit import njit
 from .._rows import (
     advance,
+    aligned_zeros,
     choose_columns,
     copy_columns,
     kernel_matrix,
@@ -105,7 +106,7 @@ class ThreadEngine:
         self._fused = self.largest_query * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
         self._chunks = split(data.query_ptr, self.n_threads)
         self._scratch = [self._layout.make_scratch(self.largest_query) for _ in self._chunks]
-        self._partial = np.zeros((self.n_threads, self.n_features))
+        self._partial = aligned_zeros(self.n_threads, self.n_features)
         self._set_loss(loss)
 
     def with_loss(self, loss: Loss) -> ThreadEngine:
