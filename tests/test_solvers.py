@@ -94,6 +94,22 @@ def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
     assert dimensions == sorted(dimensions)
 
 
+def test_a_diagonal_alone_does_not_end_a_fit(monkeypatch):
+    """Two features that are nearly the same: along their difference a diagonal sees no way left."""
+    rng = np.random.default_rng(0)
+    common, difference = rng.standard_normal((2, 400))
+    X = np.column_stack([common + 1e-3 * difference, common - 1e-3 * difference])
+    y, qid = np.round(2 * (common + 3 * difference)), np.arange(400) // 20
+    problem = make_problem(RankingData(X, y, qid), 1e4)
+    best = make_solver("newton", tol=1e-10).solve(problem)
+    along_the_common = make_problem(RankingData(X.sum(axis=1)[:, None], y, qid), 1e4)
+    w0 = np.repeat(make_solver("newton", tol=1e-10).solve(along_the_common).coef, 2)
+    result = make_solver("newton", tol=1e-2).solve(problem, w0)
+    assert result.converged
+    assert result.n_iter > 0
+    assert result.objective <= (1 + 1e-2) * best.objective
+
+
 def test_an_estimate_is_kept_across_C_but_not_across_data(monkeypatch):
     X, y, qid = make_problem_arrays("five levels")
     problems = [make_problem(RankingData(scale * X, y, qid)) for scale in (1.0, 10.0)]

@@ -82,6 +82,6 @@ class LBFGS(Solver):
     def _is_hidden(self) -> bool:
         """Whether what is left to gain, ½g'P⁻¹g with P ≈ H, drowns in the objective's rounding."""
         gradient = self.problem.value_grad(self.point.w)[1]
-        P = self.problem.hessian(estimate_hessian(self.problem).of_loss)
+        P = self.problem.hessian(estimate_hessian(self.problem, np.inf).of_loss)
         decrement = 0.5 * float(gradient @ invert(P)(gradient))
         return decrement <= ROUNDING * abs(self.point.value)

@@ -60,23 +60,29 @@ class Newton(Solver):
         """Begin with the estimate that the last problem ended with, if only C has changed."""
         self._precondition: Preconditioner | None = None
         self._estimated_at: Iterate | None = None
-        self._spent = 0
-        if self._estimate is not None and self._estimate.engine is not self.problem.engine:
-            self._estimate = None
+        if self._estimate is None or self._estimate.engine is not self.problem.engine:
+            self._estimate, self._spent = None, 0.0
 
     def _minimise(self) -> Status:
         for _ in range(self.max_iter):
-            decrement = self._decrement()
-            if self._gradient_is_small() and decrement <= GAP * self.tol * self.point.value:
+            if self._has_arrived():
                 return Status.CONVERGED
             if not self.advance():
-                hidden = decrement <= ROUNDING * abs(self.point.value)
+                hidden = self._decrement() <= ROUNDING * abs(self.point.value)
                 return Status.PRECISION if hidden else Status.STUCK
             self._record()
-        small = self._gradient_is_small() and (
-            self._decrement() <= GAP * self.tol * self.point.value
-        )
-        return Status.CONVERGED if small else Status.MAX_ITER
+        return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
+
+    def _has_arrived(self) -> bool:
+        """Both rules; a diagonal is not trusted to see it where features can be correlated."""
+        goal = GAP * self.tol * self.point.value
+        if not self._gradient_is_small() or self._decrement() > goal:
+            return False
+        assert self._estimate is not None
+        if np.isinf(self._estimate.enough):
+            return True
+        self._estimate, self._spent = None, np.inf
+        return self._decrement() <= goal
 
     def _decrement(self) -> float:
         """½ g'P⁻¹g: about how far the objective is from its optimum."""
@@ -165,10 +171,12 @@ class Estimate(NamedTuple):
     enough: float = np.inf
 
 
-def estimate_hessian(problem: Problem, spent: int = 0) -> Estimate:
+def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
     """The Hessian of the loss: exact, of a sample of queries or documents, or its diagonal.
 
-    Whatever is expected to make the rest of the fit the shortest, after so many products.
+    A matrix of whatever size is expected to make the rest of the fit the shortest, once as many
+    products are spent as it costs. Until then a diagonal: an easy fit needs no more, and a matrix
+    says the more the closer to the optimum it is made.
     """
     engine, d = problem.engine, problem.n_features
     if d > DENSE_LIMIT:
@@ -179,13 +187,11 @@ def estimate_hessian(problem: Problem, spent: int = 0) -> Estimate:
     if n_rows < engine.largest_query / 2:
         estimate, row_work = engine.hessian_of_documents, engine.document_work
         n_rows = _sample_rows(engine, row_work, DOCUMENT_SAVINGS)
-    least = min(n_docs, LEAST_ROWS * d)
-    enough = least * row_work / engine.product_work
-    if n_rows < min(d, n_docs) and spent <= enough:
-        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, enough)
-    n_rows = int(min(max(n_rows, least), n_docs))
-    cost = (n_rows * row_work - FREE) / engine.product_work
-    return Estimate(estimate(n_rows), engine, max(CHEAPEST, cost))
+    n_rows = int(min(max(n_rows, LEAST_ROWS * d), n_docs))
+    cost = max(CHEAPEST, (n_rows * row_work - FREE) / engine.product_work)
+    if spent < cost:
+        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, cost)
+    return Estimate(estimate(n_rows), engine, cost)
 
 
 def _sample_rows(engine: ThreadEngine, row_work: float, savings: float) -> float:
