@@ -110,7 +110,10 @@ def bench_tools(options: Options) -> Section:
     if drawn:
         draw(
             options.out / "tools.svg",
-            [lambda axes, name=name: _draw_curves(axes, name, section.numbers) for name in drawn],
+            [
+                lambda axes, name=name: _draw_curves(axes, name, section.numbers, name == drawn[0])
+                for name in drawn
+            ],
         )
     return section
 
@@ -290,8 +293,8 @@ def _most_reached(section: Section, n: int = 4) -> list[str]:
     return sorted(dict.fromkeys(numbers), key=lambda name: -numbers.count(name))[:n]
 
 
-def _draw_curves(axes: Any, name: str, numbers: list[dict[str, Any]]) -> None:
-    """Every tool has a look of its own, the same in all panels."""
+def _draw_curves(axes: Any, name: str, numbers: list[dict[str, Any]], legend: bool) -> None:
+    """The lowest objective so far; every tool has a look of its own, the same in all panels."""
     lines = {f"linrank, {loss}": [] for loss in ("squared_hinge", "logistic", "logistic_exact")}
     lines |= {"linrank, hinge": []} | {own["tool"]: [] for own in numbers}
     for own in (own for own in numbers if own["data"] == name and own.get("runs")):
@@ -299,12 +302,19 @@ def _draw_curves(axes: Any, name: str, numbers: list[dict[str, Any]]) -> None:
             lines[f"linrank, {loss}"] = [(t, f / own["best"] - 1) for t, f in curves[0]]
         lines[own["tool"]] = [(r["seconds"], r["objective"] / own["best"] - 1) for r in own["runs"]]
     for k, (label, points) in enumerate(lines.items()):
-        if points:
-            seconds, away = np.array(sorted(points)).T
-            axes.plot(seconds, np.maximum(away, EQUAL), label=label, **line_style(k))
+        if not points:
+            continue
+        seconds, away = np.array(sorted(points)).T
+        ours = label.startswith("linrank")
+        look = line_style(k) | {
+            "linestyle": "-" if ours else "--",
+            "linewidth": 2.0 if ours else 1.2,
+        }
+        axes.plot(seconds, np.maximum(np.minimum.accumulate(away), EQUAL), label=label, **look)
     axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="(f − f*)/f*", title=name)
-    axes.set_ylim(EQUAL, 1e2)
-    axes.legend(fontsize=6)
+    axes.set_ylim(EQUAL, 1e3)
+    if legend:
+        axes.legend(fontsize=6.5, loc="upper right")
 
 
 # Boosted trees ----------------------------------------------------------------------------------

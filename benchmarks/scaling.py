@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from linrank import RankingData, open_store
 from linrank.path import make_problem
@@ -128,6 +129,10 @@ def _draw(axes: Any, lines: list[Any], x: str, y: str, label: str) -> None:
         if own == x:
             axes.plot([p[x] for p in points], [p[y] for p in points], label=name, **line_style(k))
     axes.set(xscale="log", yscale="log", xlabel=x, ylabel=label, title=f"{label} against {x}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axis.set_major_formatter(EngFormatter(sep=""))
+        axis.set_minor_formatter(NullFormatter())
     axes.legend()
 
 

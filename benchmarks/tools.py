@@ -49,6 +49,7 @@ STYLE = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "svg.hashsalt": "linrank",
+    "svg.fonttype": "none",
 }
 
 
@@ -272,10 +273,11 @@ def line_style(k: int) -> dict[str, Any]:
 
 
 def draw(path: Path, draws: list[Callable[[Any], None]], width: float = 4.6) -> None:
-    """Write a plot with one panel for each function, which is given its axes."""
+    """Write a plot with one panel for each function, which is given its axes; two in a row."""
+    n_rows, n_columns = -(-len(draws) // 2), min(2, len(draws))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width * len(draws), 3.8), layout="constrained")
-        panels = figure.subplots(1, len(draws), squeeze=False)[0]
+        figure = Figure(figsize=(width * n_columns, 3.8 * n_rows), layout="constrained")
+        panels = [figure.add_subplot(n_rows, n_columns, k + 1) for k in range(len(draws))]
         for axes, function in zip(panels, draws, strict=True):
             axes.grid(True)
             function(axes)

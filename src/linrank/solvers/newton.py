@@ -37,9 +37,9 @@ ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
 class Newton(Solver):
     """Newton's method with preconditioned conjugate gradients and a line search.
 
-    Each iteration solves H s = −g approximately, with a preconditioner P ≈ H: for up to
-    `DENSE_LIMIT` features the Cholesky factor of the Hessian of a sample of queries, scaled
-    to unit diagonal; beyond that a diagonal. It stops when both
+    Each iteration solves H s = −g approximately, with a preconditioner P ≈ H: a diagonal at
+    first, and for up to `DENSE_LIMIT` features, when that has cost enough, the Cholesky factor of
+    the Hessian of a sample of queries, scaled to unit diagonal. It stops when both
 
         ‖g(w)‖ ≤ ε‖g(0)‖     and     ½ g'P⁻¹g ≤ 0.01·ε·f(w):
 
