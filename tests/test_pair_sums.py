@@ -244,3 +244,20 @@ def test_normalize():
 def test_queries_without_pairs_are_counted():
     engine, _ = make_engine(np.eye(5), np.array([1.0, 0, 1, 1, 0]), np.array([0, 0, 1, 1, 2]))
     assert (engine.n_pairs, engine.n_empty_queries) == (1, 2)
+
+
+@pytest.mark.parametrize("n_levels", [2, 5, 40])
+def test_pairs_that_are_not_active_leave_nothing(n_levels):
+    """Far-apart scores but for one pair: the sums over the others leave no rounding behind."""
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % n_levels
+    scores = 1e4 * (y + 0.1 * rng.random(200))
+    low, high = np.flatnonzero(y == 0)[0], np.flatnonzero(y == 1)[0]
+    scores[high] = scores[low] + 0.75
+    others = (y == 0) & (np.arange(200) != low)
+    scores[others] = np.minimum(scores[others], scores[low] - 10.0)
+    engine = ThreadEngine(RankingData(scores[:, None], y), SQUARED_HINGE)
+    loss, gradient = engine.value_grad(np.ones(1))
+    difference = scores[high] - scores[low]
+    np.testing.assert_allclose(loss, (1 - difference) ** 2, rtol=1e-8)
+    np.testing.assert_allclose(gradient, [-2 * (1 - difference) * difference], rtol=1e-8)

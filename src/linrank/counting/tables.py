@@ -7,9 +7,10 @@ For a document i and values x of the documents of its query, the losses need
 
 (γ⁺ and γ⁻ of Lee & Lin 2014, §2.2; with x = 1 their l⁺ and l⁻.) With the documents
 sorted by score, "s_j − s_i < τ" is a prefix (above) or a suffix (below) of the list, found
-once per score vector. So prefix sums are kept, of all documents and per level c of those with
-a level > c: a wanted sum is an entry of that table, or a difference of entries. No search, no
-branch, O(k) additions per document.
+once per score vector. So per level c two sums are kept for every position: of the documents before
+it with a level > c, and of those from it on with a level ≤ c. Each wanted sum is an entry of
+that table: no search, no branch, O(k) additions per document. And no subtraction: a sum over few
+partners is as exact as these are, and one over none is zero, which counts when C is large.
 
 When levels are many (k > `RADIX`), levels are written as numbers of a few digits in a
 radix b ≤ `RADIX`. Two levels are ordered by the first digit in which they differ, so every
@@ -30,8 +31,8 @@ from .._simd import WIDTH, add_product, load, store
 from .._sort import sort_by_key
 from .plan import BASE, LEVELS, START, UNIT, PairPlan
 
-RADIX = 13  #: most levels in one node: three SIMD vectors of sums
-COLUMNS = RADIX - 1  #: of the table of such a node, beside the sums of all documents
+RADIX = 13  #: most levels in one node: three SIMD vectors of sums of each kind
+COLUMNS = RADIX - 1  #: of each kind in the table of such a node
 
 
 class TableState(NamedTuple):
@@ -39,7 +40,7 @@ class TableState(NamedTuple):
 
     docs, digit : the documents of each node by increasing score, and their digits there.
     above, below : per hinge of the loss and position, where in the node's table the sums
-        over the active partners above end and those below begin (see `_mark_active`).
+        over the active partners above and below are (see `_mark_active`).
     curvature : per document, the sum of the second derivatives of its active pairs.
     """
 
@@ -80,7 +81,7 @@ def make_state(plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int) -> Table
 def make_scratch(plan: PairPlan, n: int) -> TableScratch:
     """Buffers for queries of up to n documents."""
     levels = int(plan.nodes[:-1, LEVELS].max(initial=2))
-    work = np.empty(max(2 * n, (n + 1) * _row_length(levels) + levels))
+    work = np.empty(max(2 * n, (n + 1) * _row_length(levels)))
     sums = np.empty((3, n))
     return TableScratch(
         keys=work[: 2 * n],
@@ -93,14 +94,16 @@ def make_scratch(plan: PairPlan, n: int) -> TableScratch:
 
 
 def _row_length(levels: int) -> int:
-    """Entries of a row of a node's table: sums per level but one, in whole vectors, and of all."""
-    return 2 if levels == 2 else (levels + 2) // 4 * 4 + 1
+    """Entries of a row of a node's table: two per level but one, in whole vectors if not one."""
+    return 2 if levels == 2 else (levels + 2) // 4 * 8
 
 
 row_length = njit(_row_length, inner=True)
 
-#: ``LARGER[digit * COLUMNS + c]``: whether a document of that digit is in the sums of column c.
+#: ``LARGER[digit * COLUMNS + c]``: whether a document of that digit is in the sums of column c of
+#: those before a position. The others are in those from it on.
 LARGER = (np.arange(RADIX)[:, None] > np.arange(COLUMNS)).astype(np.float64).ravel()
+OTHERS = 1.0 - LARGER
 
 
 # One query: from scores to active pairs, from values to sums -----------------------------------
@@ -142,11 +145,11 @@ def _sort_nodes(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def
 
 @njit(inner=True)
 def _mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untyped-def]
-    """Find, for each hinge τ and position, where the sums over the active partners end.
+    """Find, for each hinge τ and position, where the sums over the active partners are.
 
-    ``above`` points to the row of the first document with s_j − s_i ≥ τ, in the column of the
-    document's own digit; ``below`` to the sum of all documents in the row of the first with
-    s_i − s_j < τ.
+    ``above`` points to the row of the first document with s_j − s_i ≥ τ, to the sum of those before
+    it with a larger digit; ``below`` to the row of the first with s_i − s_j < τ, to the sum of
+    those from it on with a smaller digit.
     """
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
@@ -180,12 +183,13 @@ def _find_ends(ranked, tau, above, below):  # type: ignore[no-untyped-def]
 @njit(inner=True)
 def _point_to_ends(digits, levels, above, below):  # type: ignore[no-untyped-def]
     """Turn positions into places in the table."""
-    length = row_length(levels)
-    for p in range(len(digits)):
+    length, n = row_length(levels), len(digits)
+    half = length // 2
+    for p in range(n):
         digit = np.uint32(digits[p])
-        # Row 0 is all zeros: no partners there.
+        # Row 0 has nothing before it, and row n nothing from it on: no partners there.
         above[p] = above[p] * length + digit if digit < levels - 1 else 0
-        below[p] = below[p] * length + length - 1
+        below[p] = below[p] * length + half + digit - 1 if digit > 0 else n * length + half
 
 
 @njit(fast=True, inner=True)
@@ -204,60 +208,54 @@ def add_pair_sums(plan, state, q, x, wanted, factor, scratch, out):  # type: ign
             _fill_two_columns(docs, digits, x, table)
         else:
             _fill_table(docs, digits, x, length, table)
-        totals = table[(b - a + 1) * length :]
-        _add_up(table[(b - a) * length :], length, levels, totals)
         for t in range(len(state.above)):
             above, below = state.above[t, a:b], state.below[t, a:b]
             for r in range(len(out)):
                 scale, sign = factor * wanted.scale[r, t], wanted.sign[r]
-                _add_sums(docs, digits, above, below, table, length, totals, scale, sign, out[r])
+                _add_sums(docs, above, below, table, scale, sign, out[r])
 
 
 @njit(fast=True, inner=True)
 def _fill_table(docs, digits, x, length, table):  # type: ignore[no-untyped-def]
-    """Row p: sums of x over the first p documents, of digits > 0, > 1, …, and of all."""
-    total = 0.0
-    table[length - 1] = 0.0
-    for p in range(len(docs)):
-        total += x[docs[p]]
-        table[(p + 2) * length - 1] = total
-    for c in range(0, length - 1, WIDTH):
+    """Row p: sums of x over the documents before p, and over those from p on, four at a time.
+
+    Before p, of the digits > 0, > 1, …; from p on, of the digits ≤ 0, ≤ 1, ….
+    """
+    n, half = len(docs), length // 2
+    for c in range(0, half, WIDTH):
         sums = load(LARGER, 0)  # digit 0 is larger than none: all zeros
-        store(table, c, sums)
         o = c
-        for p in range(len(docs)):
+        store(table, o, sums)
+        for p in range(n):
             o += length
             sums = add_product(sums, x[docs[p]], load(LARGER, digits[p] * COLUMNS + c))
+            store(table, o, sums)
+        sums = load(LARGER, 0)
+        o += half
+        store(table, o, sums)
+        for p in range(n - 1, -1, -1):
+            o -= length
+            sums = add_product(sums, x[docs[p]], load(OTHERS, digits[p] * COLUMNS + c))
             store(table, o, sums)
 
 
 @njit(fast=True, inner=True)
 def _fill_two_columns(docs, digits, x, table):  # type: ignore[no-untyped-def]
-    """`_fill_table` for two levels: the upper documents, and all."""
-    upper, total = 0.0, 0.0
-    table[0], table[1] = 0.0, 0.0
-    for p in range(len(docs)):
-        value = x[docs[p]]
-        upper += value * digits[p]
-        total += value
-        table[2 * p + 2], table[2 * p + 3] = upper, total
-
-
-@njit(inner=True)
-def _add_up(last, length, levels, totals):  # type: ignore[no-untyped-def]
-    """The sum over all documents below a digit, for each digit."""
-    totals[0] = 0.0
-    for digit in range(1, levels):
-        totals[digit] = last[length - 1] - last[digit - 1]
+    """`_fill_table` for two levels: the upper documents before p, the lower ones from p on."""
+    n = len(docs)
+    upper, lower = 0.0, 0.0
+    table[0] = 0.0
+    for p in range(n):
+        upper += x[docs[p]] * digits[p]
+        table[2 * p + 2] = upper
+    table[2 * n + 1] = 0.0
+    for p in range(n - 1, -1, -1):
+        lower += x[docs[p]] * (1.0 - digits[p])
+        table[2 * p + 1] = lower
 
 
 @njit(fast=True, inner=True)
-def _add_sums(docs, digits, above, below, table, length, totals, scale, sign, out):  # type: ignore[no-untyped-def]
+def _add_sums(docs, above, below, table, scale, sign, out):  # type: ignore[no-untyped-def]
     """Look the sums over partners above and below up in the table, and add them to out."""
     for p in range(len(docs)):
-        digit = np.int64(digits[p])
-        higher = table[above[p]]
-        first = np.int64(below[p])
-        back = length - digit if digit > 0 else 0  # to the column of digits ≥ this one, or all
-        lower = totals[digit] - (table[first] - table[first - back])
-        out[docs[p]] += scale * (higher + sign * lower)
+        out[docs[p]] += scale * (table[above[p]] + sign * table[below[p]])

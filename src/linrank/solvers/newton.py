@@ -74,12 +74,16 @@ class Newton(Solver):
         return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
 
     def _has_arrived(self) -> bool:
-        """Both rules; a diagonal is not trusted to see it where features can be correlated."""
+        """Both rules, the second with an estimate that is made here, and not of a diagonal.
+
+        One that was made elsewhere can see too much curvature, since pairs become inactive, and a
+        diagonal none of what features share: both take a long way for a short one.
+        """
         goal = GAP * self.tol * self.point.value
         if not self._gradient_is_small() or self._decrement() > goal:
             return False
         assert self._estimate is not None
-        if np.isinf(self._estimate.enough):
+        if self._estimated_at is self.point and np.isinf(self._estimate.enough):
             return True
         self._estimate, self._spent = None, np.inf
         return self._decrement() <= goal
