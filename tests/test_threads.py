@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import wait
 
 import numpy as np
 import pytest
@@ -79,3 +80,32 @@ def test_rows_of_sums_begin_at_cache_lines(shape):
         assert row.flags.c_contiguous
         row[:] = 1.0
     assert sums.sum() == np.prod(shape)
+
+
+def test_ctrl_c_waits_for_those_that_are_at_work(monkeypatch):
+    calls, done, together = [], [], threading.Barrier(2, timeout=30)
+
+    def interrupted(helpers):
+        calls.append(helpers)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return wait(helpers)
+
+    def work(k):
+        together.wait()
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.1)
+            done.append(k)
+
+    monkeypatch.setattr("linrank._threads.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(work, [(0,), (1,)], 2)
+    assert len(done) == 1
+
+
+def test_without_helpers_the_caller_does_it_all(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("cannot schedule new futures after shutdown")
+
+    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
+    assert run(pow, [(2, 3), (3, 2)], 2) == [8, 9]

@@ -6,8 +6,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -79,15 +79,22 @@ def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads:
     pool = _pools.get(n_threads)
     if pool is None:
         pool = _pools[n_threads] = ThreadPoolExecutor(n_threads - 1, "linrank")
-    helpers = [pool.submit(work) for _ in range(min(n_threads, len(tasks)) - 1)]
+    helpers: list[Future[None]] = []
+    with suppress(RuntimeError):  # while Python shuts down there are no helpers
+        for _ in range(min(n_threads, len(tasks)) - 1):
+            helpers.append(pool.submit(work))
     try:
         work()
     finally:
         waiting.clear()
-        wait([helper for helper in helpers if not helper.cancel()])
+        helpers = [helper for helper in helpers if not helper.cancel()]
+        try:
+            wait(helpers)
+        except KeyboardInterrupt:  # they may be writing to what is the caller's
+            wait(helpers)
+            raise
     for helper in helpers:
-        if not helper.cancelled():
-            helper.result()
+        helper.result()
     return results
 
 
