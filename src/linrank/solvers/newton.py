@@ -179,8 +179,8 @@ def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
     """The Hessian of the loss: exact, of a sample of queries or documents, or its diagonal.
 
     A matrix of whatever size is expected to make the rest of the fit the shortest, once as many
-    products are spent as it costs. Until then a diagonal: an easy fit needs no more, and a matrix
-    says the more the closer to the optimum it is made.
+    products are spent as it costs, so at once where data are small. Until then a diagonal: an easy
+    fit needs no more, and a matrix says the more the closer to the optimum it is made.
     """
     engine, d = problem.engine, problem.n_features
     if d > DENSE_LIMIT:
@@ -192,10 +192,10 @@ def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
         estimate, row_work = engine.hessian_of_documents, engine.document_work
         n_rows = _sample_rows(engine, row_work, DOCUMENT_SAVINGS)
     n_rows = int(min(max(n_rows, LEAST_ROWS * d), n_docs))
-    cost = max(CHEAPEST, (n_rows * row_work - FREE) / engine.product_work)
+    cost = (n_rows * row_work - FREE) / engine.product_work
     if spent < cost:
         return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, cost)
-    return Estimate(estimate(n_rows), engine, cost)
+    return Estimate(estimate(n_rows), engine, max(CHEAPEST, cost))
 
 
 def _sample_rows(engine: ThreadEngine, row_work: float, savings: float) -> float:
