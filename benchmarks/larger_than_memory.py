@@ -27,7 +27,15 @@ from linrank.path import make_problem
 from linrank.solvers import make_solver
 
 from .shapes import QUICK, kept
-from .tools import Options, Section, draw, line_style, run_sections, show_seconds
+from .tools import (
+    Options,
+    Section,
+    draw,
+    line_style,
+    make_evaluation,
+    run_sections,
+    show_seconds,
+)
 
 ROOT = Path(__file__).parents[1]
 SHAPE = "web-large"
@@ -101,12 +109,12 @@ def measure(store: str, threads: str, repeats: int = 5) -> None:
     """Print seconds of a read, a product and a fit, as JSON; run in the limited process."""
     data, file = open_store(store), Path(store, "X.npy")
     problem = make_problem(data, 1.0, n_threads=int(threads))
-    v, w = np.ones(data.n_features), np.zeros(data.n_features)
-    problem.value_grad(w)
+    v = np.ones(data.n_features)
+    problem.value_grad(0 * v)
     functions: dict[str, Callable[[], object]] = {
         "read": lambda: _read(file),
         "product": lambda: problem.hessp(v),
-        "value": lambda: problem.value_grad(w),
+        "value": make_evaluation(problem, v),
     }
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
