@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .errors import DataError
 
 if TYPE_CHECKING:
-    from .engines.threads import ThreadEngine
+    from .engines.base import Engine
     from .penalties import Penalty
 
 Vector = NDArray[np.float64]
@@ -21,13 +21,13 @@ class Objective:
 
     Parameters
     ----------
-    engine : ThreadEngine
+    engine : Engine
         The loss L as a function of the weights.
     C : float
         The weight of the loss against the penalty.
     """
 
-    def __init__(self, engine: ThreadEngine, C: float) -> None:
+    def __init__(self, engine: Engine, C: float) -> None:
         if not isinstance(C, float | int | np.number) or not np.isfinite(C) or C <= 0:
             raise DataError(f"C is {C!r}; expected a finite number above 0")
         self.engine = engine
@@ -111,7 +111,7 @@ class SparseProblem(Objective):
     loss must have a derivative.
     """
 
-    def __init__(self, engine: ThreadEngine, C: float, penalty: Penalty) -> None:
+    def __init__(self, engine: Engine, C: float, penalty: Penalty) -> None:
         super().__init__(engine, C)
         self.penalty = penalty.at(self.C).for_features(engine.n_features)
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import norm
 
 from .._jit import njit
 from .._rows import (
@@ -39,6 +38,7 @@ from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..losses import Loss, curve_query, gaps_query, linearize_query
+from .base import Engine
 from .by_level import hessian_by_level
 
 Vector = NDArray[np.float64]
@@ -47,20 +47,13 @@ BLOCK_BYTES = 2**19  #: rows of X handled at a time: about a core's second-level
 SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads
 LARGE_QUERY = 2**16  #: documents of a query whose sorting is shared among threads
 FEW = 8  #: documents per level, from which on the Hessian is made by level
-# What work costs, in entries of a dense matrix that a Hessian product reads (measured).
-SPARSE_ENTRY = 4  #: an entry of a sparse matrix in a product
-DOCUMENT = 20  #: the pair sums of a document in a product
-CURVED = 12  #: an entry of a row of `hessian`, beside what it is multiplied with
-CENTRED = 2  #: an entry of a row of `hessian_of_documents`, likewise
-MULTIPLIED = 1 / 8  #: an entry multiplied with another one, where both are dense
-SPARSE_MULTIPLIED = 10  #: the same of sparse rows
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
 BLOCK_NUMBERS = 2**21  #: of sampled documents that are multiplied out at a time
 SAMPLE_NUMBERS = 2**18  #: of these rows in the features at hand; fewer rows where these are many
 
 
-class ThreadEngine:
-    """A loss of the scores s = Xw, such as Σ_pairs weight·ℓ(s_i − s_j): value, gradient, products.
+class ThreadEngine(Engine):
+    """The engine of data in this process's memory, or mapped into it.
 
     Parameters
     ----------
@@ -119,7 +112,7 @@ class ThreadEngine:
     def _set_loss(self, loss: Loss) -> None:
         self.loss = loss
         self.__dict__.pop("at_zero", None)
-        self.last: tuple[Vector, float, Vector] | None = None  #: w, loss and gradient
+        self.last = None
         # Offsets are the margins themselves, so that none is left where 1 was.
         self._hinges = loss.hinges(shift=-1.0 if len(self._plan.offset) else 0.0)
         self._state = self._layout.make_state(len(self._hinges.tau))
@@ -129,12 +122,6 @@ class ThreadEngine:
         state = self._state
         self._set_loss(loss)
         self._state = state
-
-    @cached_property
-    def at_zero(self) -> tuple[float, float]:
-        """The loss and the norm of its gradient at w = 0."""
-        loss, gradient = self.value_grad(np.zeros(self.n_features))
-        return loss, float(norm(gradient, check_finite=False))
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient at w; Hessian products are then those at w."""
@@ -204,25 +191,6 @@ class ThreadEngine:
     def makes_hessian_by_level(self) -> bool:
         """Whether the Hessian is a diagonal and a few vectors, in the scores."""
         return not self.loss.pairwise and FEW * int(self._plan.query_nodes[-1]) <= self.data.n_docs
-
-    @property
-    def product_work(self) -> float:
-        """What a Hessian product takes, in entries of a dense matrix."""
-        return self.n_entries * (SPARSE_ENTRY if self.data.is_sparse else 1) + (
-            DOCUMENT * self.data.n_docs
-        )
-
-    @property
-    def row_work(self) -> float:
-        """What a row of the sample of `hessian` takes, in the same unit."""
-        return self.n_features * (CURVED + MULTIPLIED * self.n_features)
-
-    @property
-    def document_work(self) -> float:
-        """What a row of `hessian_of_documents` takes, in the same unit."""
-        if self.data.is_sparse:
-            return SPARSE_MULTIPLIED * (self.n_entries / self.data.n_docs) ** 2
-        return self.n_features * (CENTRED + MULTIPLIED * self.n_features)
 
     def hessian_diagonal(self) -> Vector:
         """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j.

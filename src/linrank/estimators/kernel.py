@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 from .._threads import blas_threads, resolve_threads, run
 from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData, row_keys
-from ..engines.threads import ThreadEngine
+from ..engines.base import Engine
 from ..errors import DataError, NotConvergedWarning, choice
 from ..losses import get_loss
 from ..path import make_problem
@@ -306,7 +306,7 @@ class KernelProblem(Problem):
     array([ 0.333333, -0.333333])
     """
 
-    def __init__(self, engine: ThreadEngine, C: float, lift: float | None = None) -> None:
+    def __init__(self, engine: Engine, C: float, lift: float | None = None) -> None:
         super().__init__(engine, C)
         self.lift = smallest_lift(engine.data.X) if lift is None else lift
 

@@ -16,7 +16,7 @@ from .result import Status
 from .sparse import SparseSolver
 
 if TYPE_CHECKING:
-    from ..engines.threads import ThreadEngine
+    from ..engines.base import Engine
 
 STEPS = ("backtracking", "power", "paper")
 LOOK = 10  #: steps of a constant length from one look at the objective to the next
@@ -166,7 +166,7 @@ class FISTA(SparseSolver):
             L = self._power_iteration(engine, self.point.gradient, 1)
         return max(self.problem.C * L, SMALLEST_L)
 
-    def _power_iteration(self, engine: ThreadEngine, v: Vector, n_steps: int) -> float:
+    def _power_iteration(self, engine: Engine, v: Vector, n_steps: int) -> float:
         """The largest eigenvalue of the Hessian, from below."""
         value = 0.0
         for _ in range(n_steps):
@@ -180,7 +180,7 @@ class FISTA(SparseSolver):
         return value
 
 
-def dominating_engine(engine: ThreadEngine) -> ThreadEngine:
+def dominating_engine(engine: Engine) -> Engine:
     """An engine whose Hessian is, as a quadratic form, above all of the loss's own.
 
     The Hessian is Σ_p weight·ℓ''(t_p)·x̃_p x̃_p', which can only grow when every ℓ''(t_p) is
@@ -192,7 +192,7 @@ def dominating_engine(engine: ThreadEngine) -> ThreadEngine:
     return other
 
 
-def trace_of_hessian(engine: ThreadEngine) -> float:
+def trace_of_hessian(engine: Engine) -> float:
     """Σ_p weight·ℓ''(t_p)·‖x̃_p‖², a few features at a time."""
     starts = range(0, engine.n_features, BLOCK)
     blocks = [np.arange(a, min(a + BLOCK, engine.n_features)) for a in starts]

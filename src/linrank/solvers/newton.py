@@ -16,7 +16,7 @@ from .conjugate_gradients import conjugate_gradients
 from .result import Status
 
 if TYPE_CHECKING:
-    from ..engines.threads import ThreadEngine
+    from ..engines.base import Engine
 
 Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the Hessian
 
@@ -198,7 +198,7 @@ def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
     return Estimate(estimate(n_rows), engine, max(CHEAPEST, cost))
 
 
-def _sample_rows(engine: ThreadEngine, row_work: float, savings: float) -> float:
+def _sample_rows(engine: Engine, row_work: float, savings: float) -> float:
     d = engine.n_features
     per_feature = rows_per_feature(d * row_work / engine.product_work, savings)
     return max(d * per_feature, FREE / row_work)
