@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._rows import multiply
 from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData
-from .engines.threads import ThreadEngine
+from .engines.choose import make_engine
 from .errors import DataError
 from .losses import get_loss
 from .metrics import evaluate, parse_metric
@@ -99,14 +99,16 @@ def make_problem(
     normalize: str | None = None,
     penalty: Penalty | None = None,
     n_threads: int | None = None,
+    engine: str = "threads",
 ) -> Objective:
     """The problem of ranking the data, with its weights; a penalty makes it a sparse one."""
-    engine = ThreadEngine(
-        data, get_loss(loss), normalize, n_threads, counting=counting, preferences=preferences
-    )
-    if engine.n_pairs == 0:
+    chosen = make_engine(
+        engine, data, get_loss(loss), normalize, n_threads, counting=counting,
+        preferences=preferences,
+    )  # fmt: skip
+    if chosen.n_pairs == 0:
         raise no_pair(data)
-    return Problem(engine, C) if penalty is None else SparseProblem(engine, C, penalty)
+    return Problem(chosen, C) if penalty is None else SparseProblem(chosen, C, penalty)
 
 
 def no_pair(data: RankingData) -> DataError:
@@ -256,7 +258,7 @@ def sparse_path(
         See `linrank.SparseRankSVM`.
     n_threads : int, optional
     **options
-        Of `make_problem`: loss, counting, preferences, normalize.
+        Of `make_problem`: loss, counting, preferences, normalize, engine.
 
     Returns
     -------

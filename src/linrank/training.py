@@ -15,6 +15,7 @@ from .counting.preferences import ALL_PAIRS, Preferences
 from .criterion import Criterion, Fold, mean_of_folds, query_folds, standard_error
 from .data.checks import check_matrix
 from .data.ranking import RankingData
+from .engines.choose import ENGINES
 from .errors import DataError, choice
 from .losses import get_loss
 from .metrics import parse_metric
@@ -88,7 +89,7 @@ class Trainer:
 
     Parameters
     ----------
-    loss, tol, solver, counting, normalize, max_iter, seed, n_threads
+    loss, tol, solver, counting, normalize, max_iter, seed, n_threads, engine
         See `linrank.RankSVM`.
     preferences : Preferences
         Which pairs there are, and what they should look like.
@@ -123,12 +124,14 @@ class Trainer:
     max_iter: int = 1000
     seed: int = 0
     n_threads: int | None = None
+    engine: str = "threads"
     criterion: Criterion = field(default_factory=Criterion)
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
         self._solver(None)
         choice("counting", self.counting, COUNTINGS)
+        choice("engine", self.engine, ENGINES)
         parse_metric(self.criterion.metric)
 
     def train(
@@ -199,6 +202,7 @@ class Trainer:
                 if interrupted:
                     raise KeyboardInterrupt
                 columns.append(values)
+                del problem  # X may lie on a graphics card, with no room for that of two folds
             return self._refit(data, np.unique(Cs), np.array(columns).T)
         except KeyboardInterrupt:
             if first is None:
@@ -271,6 +275,7 @@ class Trainer:
         return make_problem(
             data, C, loss=self.loss, counting=self.counting, preferences=self.preferences,
             normalize=self.normalize, penalty=self.penalty, n_threads=self.n_threads,
+            engine=self.engine,
         )  # fmt: skip
 
     def grid(self, data: RankingData) -> Sequence[float]:

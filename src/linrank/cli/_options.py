@@ -58,6 +58,15 @@ class CountingName(StrEnum):
     red_black_by_score = "red-black-by-score"
 
 
+class EngineName(StrEnum):
+    """Where the sums are made."""
+
+    threads = "threads"
+    cuda = "cuda"
+    cuda_streaming = "cuda-streaming"
+    p_swx = "p-swx"
+
+
 class PenaltyName(StrEnum):
     """What makes a ranker sparse."""
 
@@ -372,6 +381,15 @@ Threads = Annotated[
         help="Use so many threads.",
         rich_help_panel=SOLVER,
         show_default="LINRANK_THREADS, or all cores",
+    ),
+]
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="Make the sums on the processor, or on a graphics card: with the data there, or "
+        "copied in parts for every product; p-swx is a paper's way.",
+        rich_help_panel=SOLVER,
     ),
 ]
 Float32 = Annotated[

@@ -81,6 +81,7 @@ def path(
     seed: options.Seed = 0,
     normalize: options.NormalizeOption = None,
     threads: options.Threads = None,
+    engine: options.Engine = options.EngineName.threads,
     float32: options.Float32 = False,
     index_base: options.IndexBase = options.IndexBaseName.auto,
     json: options.Json = False,
@@ -92,7 +93,7 @@ def path(
         loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
         rule=rule, penalty=penalty, shape=shape,
         normalize=normalize, threads=threads, solver=solver, counting=counting, tol=tol,
-        max_iter=max_iter, seed=seed,
+        max_iter=max_iter, seed=seed, engine=engine,
     )  # fmt: skip
     data, held_out = read_pair(train, valid, index_base.number, float32, threads)
     assert held_out is not None

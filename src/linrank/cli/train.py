@@ -56,6 +56,7 @@ def train(
     normalize: options.NormalizeOption = None,
     warm_start: options.WarmStart = None,
     threads: options.Threads = None,
+    engine: options.Engine = options.EngineName.threads,
     float32: options.Float32 = False,
     index_base: options.IndexBase = options.IndexBaseName.auto,
     json: options.Json = False,
@@ -67,7 +68,7 @@ def train(
         loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
         rule=rule, penalty=penalty, shape=shape,
         normalize=normalize, threads=threads, solver=solver, counting=counting, tol=tol,
-        max_iter=max_iter, seed=seed,
+        max_iter=max_iter, seed=seed, engine=engine,
     )  # fmt: skip
     start = None if warm_start is None else _weights(warm_start)
     data, held_out = read_pair(train, valid, index_base.number, float32, threads)

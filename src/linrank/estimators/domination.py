@@ -56,6 +56,7 @@ class _BaseDominationRank(BaseSparseRanker):
             penalty=self._penalty(),
             max_iter=self.max_iter,
             n_threads=resolve_threads(self.n_threads),
+            engine=self.engine,
             callback=print_step if self.verbose else None,
             **more,
         )
@@ -93,7 +94,7 @@ class DominationRank(_BaseDominationRank):
     normalize : {None, "pairs", "queries"}
         Divide the loss by the number of documents that dominate others, or that of each query
         by its number of them.
-    max_iter, n_threads, warm_start, verbose
+    max_iter, n_threads, engine, warm_start, verbose
         See `RankSVM`.
 
     Attributes
@@ -131,6 +132,7 @@ class DominationRank(_BaseDominationRank):
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
+        engine: str = "threads",
         warm_start: bool = False,
         verbose: bool = False,
     ) -> None:
@@ -145,6 +147,7 @@ class DominationRank(_BaseDominationRank):
         self.normalize = normalize
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.engine = engine
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -192,7 +195,7 @@ class DominationRankCV(ChoiceOfC, _BaseDominationRank):
     rule
         See `SparseRankSVMCV`.
     penalty, shape, feature_cost, levels, margin, tol, solver, normalize, max_iter, n_threads, \
-verbose
+engine, verbose
         See `DominationRank`; without a penalty there is no C to choose.
 
     Attributes
@@ -228,6 +231,7 @@ verbose
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
+        engine: str = "threads",
         verbose: bool = False,
     ) -> None:
         self.Cs = Cs
@@ -244,6 +248,7 @@ verbose
         self.normalize = normalize
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.engine = engine
         self.verbose = verbose
 
     def fit(

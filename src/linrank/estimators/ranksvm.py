@@ -48,6 +48,7 @@ class _BaseRankSVM(LinearRanker):
             max_iter=self.max_iter,
             seed=_as_seed(getattr(self, "random_state", None)),
             n_threads=resolve_threads(self.n_threads),
+            engine=self.engine,
             callback=print_step if self.verbose else None,
             **more,
         )
@@ -115,6 +116,8 @@ class RankSVM(_BaseRankSVM):
         The largest number of Newton iterations.
     n_threads : int, optional
         Default: ``LINRANK_THREADS``, or all usable cores.
+    engine : {"threads", "cuda", "cuda-streaming", "p-swx"}
+        Where the sums are made: on the processor, or on a graphics card (docs/cuda.md).
     warm_start : bool
         Start from the weights of the fit before.
     verbose : bool
@@ -160,6 +163,7 @@ class RankSVM(_BaseRankSVM):
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
+        engine: str = "threads",
         warm_start: bool = False,
         verbose: bool = False,
         random_state: int | None = None,
@@ -175,6 +179,7 @@ class RankSVM(_BaseRankSVM):
         self.normalize = normalize
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.engine = engine
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
@@ -346,8 +351,8 @@ class RankSVMCV(ChoiceOfC, _BaseRankSVM):
         The number of folds, an object with ``split(X, y, groups)`` (groups are the queries),
         or pairs of train and test rows. A number means folds of whole queries; where there
         is only one query, folds of its documents.
-    loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, verbose, \
-random_state
+    loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, \
+verbose, random_state
         See `RankSVM`.
 
     Attributes
@@ -387,6 +392,7 @@ random_state
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
+        engine: str = "threads",
         verbose: bool = False,
         random_state: int | None = None,
     ) -> None:
@@ -403,6 +409,7 @@ random_state
         self.normalize = normalize
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.engine = engine
         self.verbose = verbose
         self.random_state = random_state
 

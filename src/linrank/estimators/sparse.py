@@ -88,7 +88,8 @@ class SparseRankSVM(BaseSparseRanker):
     tol : float
         The duality gap, as a part of the objective, for convex penalties; else the change of
         the objective and the distance to a critical point.
-    loss, counting, pairs, rescale, delta, normalize, max_iter, n_threads, warm_start, verbose
+    loss, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, warm_start, \
+verbose
         See `RankSVM`; the loss must have a derivative.
 
     Attributes
@@ -128,6 +129,7 @@ class SparseRankSVM(BaseSparseRanker):
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
+        engine: str = "threads",
         warm_start: bool = False,
         verbose: bool = False,
     ) -> None:
@@ -146,6 +148,7 @@ class SparseRankSVM(BaseSparseRanker):
         self.normalize = normalize
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.engine = engine
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -187,7 +190,7 @@ class SparseRankSVMCV(ChoiceOfC, BaseSparseRanker):
     rule : {"best", "1se"}
         Take the best C, or the one with the fewest features within one standard error of it.
     penalty, shape, feature_cost, debias, solver, tol, loss, counting, pairs, rescale, delta, \
-normalize, max_iter, n_threads, verbose
+normalize, max_iter, n_threads, engine, verbose
         See `SparseRankSVM`.
 
     Attributes
@@ -228,6 +231,7 @@ normalize, max_iter, n_threads, verbose
         normalize: str | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
+        engine: str = "threads",
         verbose: bool = False,
     ) -> None:
         self.Cs = Cs
@@ -248,6 +252,7 @@ normalize, max_iter, n_threads, verbose
         self.normalize = normalize
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.engine = engine
         self.verbose = verbose
 
     def fit(

@@ -1,0 +1,28 @@
+"""Whether there is a graphics card, and a way to talk to it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ...errors import DataError
+
+
+def check_available() -> None:
+    """Say what is missing, and how to get it."""
+    if find_spec("numba_cuda") is None:
+        raise DataError(
+            "engine='cuda' needs numba-cuda, which is not installed: pip install 'linrank[cuda]', "
+            "or use engine='threads'"
+        )
+    if not has_card():
+        raise DataError(
+            "engine='cuda' needs an NVIDIA graphics card with its driver, and none was found: "
+            "use engine='threads'"
+        )
+
+
+def has_card() -> bool:
+    """Whether there is a card that can be used."""
+    from numba import cuda
+
+    return cuda.is_available()

@@ -1,0 +1,316 @@
+"""The fused kernels: scores, pair sums and X'u of whole queries in one launch.
+
+A block takes a *group*: a query whose documents fit in shared memory (`sizes.GROUP`), or several
+short ones with a document for each thread together. All steps run over the documents of the group,
+so short queries keep all threads busy. X comes in tile by tile; the last tile is still there when
+X'u is made, so a group of one tile is read once. Of a larger one the other tiles come again, from
+the second-level cache as long as that holds the groups of all blocks that run: groups of more
+documents than threads would not fit there.
+
+The pair sums are those of `linrank.counting.tables`, a digit at a time: two tables of running sums
+over the documents by increasing score, of those with a digit above c (`high`) and of the others
+(`low`). Documents of digit c find their partners above in the one, documents of digit c + 1 their
+partners below in the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda, float32, float64, int32
+
+from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before
+from .rows import add_tiles, score_tiles
+from .sizes import GROUP, THREADS
+
+ENTRIES = GROUP + 1  #: of a table of running sums
+
+
+class GroupPlan(NamedTuple):
+    """The documents of all groups, those of group g being ``ptr[g]:ptr[g + 1]``.
+
+    Of documents: their row in the data, their digit, where the documents of their query begin and
+    end, their weight and their query's, and their offset (empty where none has one). ``levels`` is
+    the largest number of levels of a query of each group.
+    """
+
+    ptr: Any
+    levels: Any
+    rows: Any
+    digit: Any
+    first: Any
+    last: Any
+    weight: Any
+    query_weight: Any
+    offset: Any
+
+
+class GroupState(NamedTuple):
+    """The pairs as seen from one score vector.
+
+    ``order`` has the documents of each query by increasing score. Per hinge and place in that
+    order, ``above`` is the first place with s_j − s_i ≥ τ and ``below`` the first with
+    s_i − s_j < τ. ``scores`` are those of the documents, ``curvature`` is that of rows.
+    """
+
+    order: Any
+    above: Any
+    below: Any
+    scores: Any
+    curvature: Any
+
+
+class DeviceHinges(NamedTuple):
+    """A loss as in `linrank.losses.base.Hinges`: τ, the scales of its counts, and of its values."""
+
+    tau: Any
+    counts: Any
+    values: Any
+
+
+# Steps of a block ---------------------------------------------------------------------------------
+
+
+@cuda.jit(device=True)
+def sort_group(plan, state, m0, n, s, segments, keys, items):  # type: ignore[no-untyped-def]
+    """Sort the documents of each query by score; leaves the sorted scores in `keys`."""
+    for p in range(cuda.threadIdx.x, n, THREADS):
+        segments[p] = plan.first[m0 + p]
+        keys[p] = s[p]
+        items[p] = p
+    cuda.syncthreads()
+    bitonic(segments, keys, items, n)
+    for p in range(cuda.threadIdx.x, n, THREADS):
+        state.order[m0 + p] = m0 + items[p]
+    cuda.syncthreads()
+
+
+@cuda.jit(device=True)
+def find_ends(plan, state, taus, m0, n, keys):  # type: ignore[no-untyped-def]
+    """Find, for each hinge, where the active partners of each document end."""
+    for p in range(cuda.threadIdx.x, n, THREADS):
+        a, b = plan.first[m0 + p] - m0, plan.last[m0 + p] - m0
+        for t in range(len(taus)):
+            state.above[t, m0 + p] = m0 + first_beyond(keys, a, b, keys[p], taus[t])
+            state.below[t, m0 + p] = m0 + first_within(keys, a, b, keys[p], taus[t])
+    cuda.syncthreads()
+
+
+@cuda.jit(device=True)
+def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[no-untyped-def]
+    """``high[p]`` = Σ x over the first p documents with a digit above c, ``low[p]`` over the rest.
+
+    Each thread adds up a piece of the list, then knows what comes before it.
+    """
+    i = cuda.threadIdx.x
+    piece = (n + THREADS - 1) // THREADS
+    a = min(i * piece, n)
+    b = min(a + piece, n)
+    up, down = 0.0, 0.0
+    for p in range(a, b):
+        doc = state.order[m0 + p]
+        if plan.digit[doc] > c:
+            up += x[doc - m0]
+        else:
+            down += x[doc - m0]
+    up, down = sum_before(up, partial), sum_before(down, partial)
+    for p in range(a, b):
+        high[p], low[p] = up, down
+        doc = state.order[m0 + p]
+        if plan.digit[doc] > c:
+            up += x[doc - m0]
+        else:
+            down += x[doc - m0]
+    if i == THREADS - 1:
+        high[n], low[n] = up, down
+    cuda.syncthreads()
+
+
+@cuda.jit(device=True)
+def partners(plan, state, m0, p, t, above, high, low):  # type: ignore[no-untyped-def]
+    """Σ x over the active partners of the document at place p, above it or below it."""
+    if above:
+        return high[state.above[t, m0 + p] - m0] - high[plan.first[m0 + p] - m0]
+    return low[plan.last[m0 + p] - m0] - low[state.below[t, m0 + p] - m0]
+
+
+@cuda.jit(device=True)
+def add_counts(plan, state, hinges, m0, n, c, s, u, high, low, curvature):  # type: ignore[no-untyped-def]
+    """What the partners' weights, in the tables of digit c, add to u and (returned) to the loss.
+
+    u becomes the gradient over the document's own weight, but for what the partners' scores add;
+    s are centred scores. `curvature` is added to as well.
+    """
+    loss = 0.0
+    for p in range(cuda.threadIdx.x, n, THREADS):
+        doc = state.order[m0 + p]
+        above = plan.digit[doc] == c
+        if above or plan.digit[doc] == c + 1:
+            own, score = plan.weight[doc] * plan.query_weight[doc], s[doc - m0]
+            for t in range(len(hinges.tau)):
+                count = partners(plan, state, m0, p, t, above, high, low)
+                bend = hinges.counts[0, t] * count
+                slope = hinges.counts[1, t] * count * (1.0 if above else -1.0)
+                curvature[plan.rows[doc]] += 2.0 * own * bend
+                u[doc - m0] += slope + 2.0 * bend * score
+                loss += 0.5 * own * (hinges.counts[2, t] * count + score * slope)
+    cuda.syncthreads()
+    return loss
+
+
+@cuda.jit(device=True)
+def add_values(plan, state, hinges, m0, n, c, factor, u, high, low):  # type: ignore[no-untyped-def]
+    """``u += factor·Σ_t c_t Σ x`` over the active partners in the tables of digit c."""
+    for p in range(cuda.threadIdx.x, n, THREADS):
+        doc = state.order[m0 + p]
+        above = plan.digit[doc] == c
+        if above or plan.digit[doc] == c + 1:
+            for t in range(len(hinges.tau)):
+                total = partners(plan, state, m0, p, t, above, high, low)
+                u[doc - m0] += factor * hinges.values[t] * total
+    cuda.syncthreads()
+
+
+@cuda.jit(device=True)
+def centre(plan, m0, n, s, x):  # type: ignore[no-untyped-def]
+    """Take the score of its query's first document from each: only differences matter."""
+    for m in range(cuda.threadIdx.x, n, THREADS):
+        x[m] = s[m] - s[plan.first[m0 + m] - m0]
+    cuda.syncthreads()
+    for m in range(cuda.threadIdx.x, n, THREADS):
+        s[m] = x[m]
+    cuda.syncthreads()
+
+
+@cuda.jit(device=True)
+def linearize_group(plan, state, hinges, g, s, x, u, high, low, partial, curvature):  # type: ignore[no-untyped-def]
+    """The loss of a group, this thread's part of it, and its gradient u in the scores s."""
+    m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
+    centre(plan, m0, n, s, x)
+    for m in range(cuda.threadIdx.x, n, THREADS):
+        x[m] = plan.weight[m0 + m]
+        u[m] = 0.0
+        curvature[plan.rows[m0 + m]] = 0.0
+    cuda.syncthreads()
+    loss = 0.0
+    for c in range(plan.levels[g] - 1):
+        fill_tables(plan, state, m0, n, x, c, high, low, partial)
+        loss += add_counts(plan, state, hinges, m0, n, c, s, u, high, low, curvature)
+    for m in range(cuda.threadIdx.x, n, THREADS):
+        x[m] *= s[m]
+    cuda.syncthreads()
+    for c in range(plan.levels[g] - 1):
+        fill_tables(plan, state, m0, n, x, c, high, low, partial)
+        add_values(plan, state, hinges, m0, n, c, -2.0, u, high, low)
+    for m in range(cuda.threadIdx.x, n, THREADS):
+        loss += 0.5 * x[m] * plan.query_weight[m0 + m] * u[m]
+        u[m] *= plan.weight[m0 + m] * plan.query_weight[m0 + m]
+    cuda.syncthreads()
+    return loss
+
+
+@cuda.jit(device=True)
+def curve_group(plan, state, hinges, g, s, u, high, low, partial):  # type: ignore[no-untyped-def]
+    """``u = H s`` for a group, at the scores last linearised."""
+    m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
+    centre(plan, m0, n, s, u)
+    for m in range(cuda.threadIdx.x, n, THREADS):
+        s[m] = plan.weight[m0 + m] * u[m]
+        u[m] = 0.0
+    cuda.syncthreads()
+    for c in range(plan.levels[g] - 1):
+        fill_tables(plan, state, m0, n, s, c, high, low, partial)
+        add_values(plan, state, hinges, m0, n, c, -2.0, u, high, low)
+    for m in range(cuda.threadIdx.x, n, THREADS):
+        own = plan.weight[m0 + m]
+        u[m] *= own * plan.query_weight[m0 + m]
+        u[m] += state.curvature[plan.rows[m0 + m]] * s[m] / own  # documents of weight 0 are no part
+    cuda.syncthreads()
+
+
+# Kernels ------------------------------------------------------------------------------------------
+
+
+def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
+    """The kernels for X of float32 or float64: a tile in shared memory has the type of X."""
+
+    @cuda.jit
+    def evaluate_groups(X, base, g0, g1, plan, state, hinges, v, shape, sums, losses):  # type: ignore[no-untyped-def]
+        """The loss at the weights v and its gradient, over the groups g0, …, g1 − 1."""
+        tile = cuda.shared.array(0, kind)
+        s = cuda.shared.array(GROUP, float64)
+        x = cuda.shared.array(GROUP, float64)
+        u = cuda.shared.array(GROUP, float64)
+        high = cuda.shared.array(ENTRIES, float64)
+        low = cuda.shared.array(ENTRIES, float64)
+        partial = cuda.shared.array(THREADS, float64)
+        segments = cuda.shared.array(GROUP, int32)
+        items = cuda.shared.array(GROUP, int32)
+        loss = 0.0
+        for g in range(g0 + cuda.blockIdx.x, g1, cuda.gridDim.x):
+            m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
+            score_tiles(X, base, plan.rows, m0, n, v, shape, tile, s, partial)
+            for m in range(cuda.threadIdx.x, n, THREADS):
+                if len(plan.offset) > 0:
+                    s[m] -= plan.offset[m0 + m]
+                state.scores[m0 + m] = s[m]
+            sort_group(plan, state, m0, n, s, segments, high, items)
+            find_ends(plan, state, hinges.tau, m0, n, high)
+            loss += linearize_group(
+                plan, state, hinges, g, s, x, u, high, low, partial, state.curvature
+            )
+            out = sums[cuda.blockIdx.x]
+            add_tiles(X, base, plan.rows, m0, n, u, shape, True, tile, partial, out)
+        loss = block_sum(loss, partial)
+        if cuda.threadIdx.x == 0:
+            losses[cuda.blockIdx.x, 0] += loss
+
+    @cuda.jit
+    def curve_groups(X, base, g0, g1, plan, state, hinges, v, shape, sums):  # type: ignore[no-untyped-def]
+        """The Hessian times v, over the groups g0, …, g1 − 1."""
+        tile = cuda.shared.array(0, kind)
+        s = cuda.shared.array(GROUP, float64)
+        u = cuda.shared.array(GROUP, float64)
+        high = cuda.shared.array(ENTRIES, float64)
+        low = cuda.shared.array(ENTRIES, float64)
+        partial = cuda.shared.array(THREADS, float64)
+        for g in range(g0 + cuda.blockIdx.x, g1, cuda.gridDim.x):
+            m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
+            score_tiles(X, base, plan.rows, m0, n, v, shape, tile, s, partial)
+            curve_group(plan, state, hinges, g, s, u, high, low, partial)
+            out = sums[cuda.blockIdx.x]
+            add_tiles(X, base, plan.rows, m0, n, u, shape, True, tile, partial, out)
+
+    return evaluate_groups, curve_groups
+
+
+#: ``evaluate_groups, curve_groups`` by the type of X.
+FUSED_KERNELS = {
+    np.dtype(np.float32): _make_fused_kernels(float32),
+    np.dtype(np.float64): _make_fused_kernels(float64),
+}
+
+#: Bytes of shared memory that the two take beside the tile.
+FUSED_BYTES = 8 * (6 * GROUP + 2 + THREADS), 8 * (4 * GROUP + 2 + THREADS)
+
+
+@cuda.jit
+def value_of_groups(plan, state, hinges, unused, losses):  # type: ignore[no-untyped-def]
+    """The value of another loss with the same τ, at the scores last linearised."""
+    s = cuda.shared.array(GROUP, float64)
+    x = cuda.shared.array(GROUP, float64)
+    u = cuda.shared.array(GROUP, float64)
+    high = cuda.shared.array(ENTRIES, float64)
+    low = cuda.shared.array(ENTRIES, float64)
+    partial = cuda.shared.array(THREADS, float64)
+    loss = 0.0
+    for g in range(cuda.blockIdx.x, len(plan.ptr) - 1, cuda.gridDim.x):
+        m0 = plan.ptr[g]
+        for m in range(cuda.threadIdx.x, plan.ptr[g + 1] - m0, THREADS):
+            s[m] = state.scores[m0 + m]
+        cuda.syncthreads()
+        loss += linearize_group(plan, state, hinges, g, s, x, u, high, low, partial, unused)
+    loss = block_sum(loss, partial)
+    if cuda.threadIdx.x == 0:
+        losses[cuda.blockIdx.x, 0] += loss

@@ -1,0 +1,297 @@
+"""Sort and prefix sums over the whole grid: for long queries, many levels and sparse data.
+
+What the fused kernels do within a block, a launch does here. The documents of a node (see
+`linrank.counting.plan`) are sorted in chunks within shared memory, and sorted runs are merged two
+by two, each document finding its place by a binary search in the other run. Running sums are made
+in chunks as well: the sums of chunks, prefix sums of these, and the running sums of each chunk on
+top of what comes before it. Nothing is added twice to one place by different threads, so all sums
+are in a fixed order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numba import cuda, float64, int32
+
+from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before
+from .sizes import GROUP, THREADS
+
+START, END, NODE = range(3)  #: columns of `GridPlan.chunks`
+
+
+class GridPlan(NamedTuple):
+    """Documents, numbered one after the other, and places in the nodes of all layers.
+
+    Of documents: their row, level, the first document of their query, their weight and their
+    query's. Of nodes: where their places and their chunks begin, the number of levels, unit and
+    base of their digits, and their layer. Of chunks: their first place, the one behind their last
+    one, and their node. ``node`` is that of each place. A table of running sums has ``columns``
+    columns: digits above 0, above 1, …, and all.
+    """
+
+    rows: Any
+    level: Any
+    leader: Any
+    weight: Any
+    query_weight: Any
+    node_ptr: Any
+    node_chunks: Any
+    levels: Any
+    unit: Any
+    base: Any
+    layer: Any
+    chunks: Any
+    node: Any
+
+
+class GridState(NamedTuple):
+    """The pairs as seen from one score vector.
+
+    ``docs`` has the documents of each node by increasing score, ``keys`` their scores and
+    ``digit`` their digits; ``place[l, m]`` is where document m stands in layer l; ``above`` and
+    ``below`` are as for `fused.GroupState`. ``scores`` and ``curvature`` are those of rows.
+    """
+
+    docs: Any
+    keys: Any
+    digit: Any
+    place: Any
+    above: Any
+    below: Any
+    scores: Any
+    curvature: Any
+
+
+# Sorting ------------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def sort_chunks(plan, scores, docs, keys):  # type: ignore[no-untyped-def]
+    """Sort the documents of each chunk by score."""
+    segments = cuda.shared.array(GROUP, int32)
+    near_keys = cuda.shared.array(GROUP, float64)
+    near_docs = cuda.shared.array(GROUP, int32)
+    for k in range(cuda.blockIdx.x, len(plan.chunks), cuda.gridDim.x):
+        start = plan.chunks[k, START]
+        n = plan.chunks[k, END] - start
+        for p in range(cuda.threadIdx.x, n, THREADS):
+            segments[p] = 0
+            near_docs[p] = docs[start + p]
+            near_keys[p] = scores[plan.rows[docs[start + p]]]
+        cuda.syncthreads()
+        bitonic(segments, near_keys, near_docs, n)
+        for p in range(cuda.threadIdx.x, n, THREADS):
+            docs[start + p], keys[start + p] = near_docs[p], near_keys[p]
+        cuda.syncthreads()
+
+
+@cuda.jit
+def merge_runs(plan, width, docs, keys, out_docs, out_keys):  # type: ignore[no-untyped-def]
+    """Merge sorted runs of a width, the first with the second and so on, within each node."""
+    for p in range(cuda.grid(1), len(docs), cuda.gridsize(1)):
+        start, end = plan.node_ptr[plan.node[p]], plan.node_ptr[plan.node[p] + 1]
+        run = (p - start) // width
+        pair = start + run // 2 * 2 * width
+        a = start + (run ^ 1) * width  # the other run of the two
+        b = min(a + width, end)
+        low = min(a, end)
+        a = low
+        while low < b:
+            middle = (low + b) // 2
+            other, doc = keys[middle], docs[middle]
+            if other < keys[p] or (other == keys[p] and doc < docs[p]):
+                low = middle + 1
+            else:
+                b = middle
+        spot = pair + (p - start - run * width) + (low - a)
+        out_docs[spot], out_keys[spot] = docs[p], keys[p]
+
+
+@cuda.jit
+def find_ends(plan, state, taus):  # type: ignore[no-untyped-def]
+    """Find digits, places, and for each hinge where the active partners of each document end."""
+    for p in range(cuda.grid(1), len(state.docs), cuda.gridsize(1)):
+        node, doc, key = plan.node[p], state.docs[p], state.keys[p]
+        a, b = plan.node_ptr[node], plan.node_ptr[node + 1]
+        state.digit[p] = plan.level[doc] // plan.unit[node] - plan.base[node]
+        state.place[plan.layer[node], doc] = p
+        for t in range(len(taus)):
+            state.above[t, p] = first_beyond(state.keys, a, b, key, taus[t])
+            state.below[t, p] = first_within(state.keys, a, b, key, taus[t])
+
+
+# Running sums -------------------------------------------------------------------------------------
+
+
+@cuda.jit(device=True)
+def counts_in(digit, column, columns):  # type: ignore[no-untyped-def]
+    """Whether a digit is in the sums of a column: the last one is of all."""
+    return column == columns - 1 or digit > column
+
+
+@cuda.jit
+def sum_chunks(plan, state, x, totals):  # type: ignore[no-untyped-def]
+    """``totals[c, k]`` = Σ x over chunk k, for each column c."""
+    partial = cuda.shared.array(THREADS, float64)
+    for k in range(cuda.blockIdx.x, len(plan.chunks), cuda.gridDim.x):
+        for c in range(len(totals)):
+            total = 0.0
+            for p in range(plan.chunks[k, START] + cuda.threadIdx.x, plan.chunks[k, END], THREADS):
+                if counts_in(state.digit[p], c, len(totals)):
+                    total += x[state.docs[p]]
+            total = block_sum(total, partial)
+            if cuda.threadIdx.x == 0:
+                totals[c, k] = total
+
+
+@cuda.jit
+def scan_chunks(plan, totals):  # type: ignore[no-untyped-def]
+    """Turn the sums of a node's chunks into the sums of all chunks before each of them."""
+    partial = cuda.shared.array(THREADS, float64)
+    for node in range(cuda.blockIdx.x, len(plan.levels), cuda.gridDim.x):
+        k0, k1 = plan.node_chunks[node], plan.node_chunks[node + 1]
+        piece = (k1 - k0 + THREADS - 1) // THREADS
+        a = min(k0 + cuda.threadIdx.x * piece, k1)
+        b = min(a + piece, k1)
+        for c in range(len(totals)):
+            total = 0.0
+            for k in range(a, b):
+                total += totals[c, k]
+            total = sum_before(total, partial)
+            for k in range(a, b):
+                own = totals[c, k]
+                totals[c, k] = total
+                total += own
+
+
+@cuda.jit
+def fill_tables(plan, state, x, totals, tables):  # type: ignore[no-untyped-def]
+    """``tables[c, p]`` = Σ x over the documents of the node before place p, for each column c.
+
+    A node has one entry more than it has places, so those of node m begin at its places + m. Each
+    is written once: two chunks would round the sum between them differently.
+    """
+    partial = cuda.shared.array(THREADS, float64)
+    for k in range(cuda.blockIdx.x, len(plan.chunks), cuda.gridDim.x):
+        node = plan.chunks[k, NODE]
+        start, end = plan.chunks[k, START], plan.chunks[k, END]
+        piece = (end - start + THREADS - 1) // THREADS
+        a = min(start + cuda.threadIdx.x * piece, end)
+        b = min(a + piece, end)
+        for c in range(len(totals)):
+            total = 0.0
+            for p in range(a, b):
+                if counts_in(state.digit[p], c, len(totals)):
+                    total += x[state.docs[p]]
+            total = totals[c, k] + sum_before(total, partial)
+            for p in range(a, b):
+                tables[c, p + node] = total
+                if counts_in(state.digit[p], c, len(totals)):
+                    total += x[state.docs[p]]
+            if cuda.threadIdx.x == THREADS - 1 and end == plan.node_ptr[node + 1]:
+                tables[c, end + node] = total
+
+
+# Sums of documents --------------------------------------------------------------------------------
+
+
+@cuda.jit(device=True)
+def partners_above(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
+    """Σ x over the active partners above the document at place p."""
+    node, digit = plan.node[p], state.digit[p]
+    if digit == plan.levels[node] - 1:
+        return 0.0
+    return tables[digit, state.above[t, p] + node]  # the first entry of a node is 0
+
+
+@cuda.jit(device=True)
+def partners_below(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
+    """Σ x over the active partners below the document at place p: all but digits not below."""
+    node, digit = plan.node[p], state.digit[p]
+    if digit == 0:
+        return 0.0
+    last, first = plan.node_ptr[node + 1] + node, state.below[t, p] + node
+    every = len(tables) - 1
+    return (tables[every, last] - tables[every, first]) - (
+        tables[digit - 1, last] - tables[digit - 1, first]
+    )
+
+
+@cuda.jit
+def take_weights(plan, x):  # type: ignore[no-untyped-def]
+    """``x`` = the documents' weights."""
+    for m in range(cuda.grid(1), len(x), cuda.gridsize(1)):
+        x[m] = plan.weight[m]
+
+
+@cuda.jit
+def take_values(plan, scores, x):  # type: ignore[no-untyped-def]
+    """``x`` = weight × score, from which that of the query's first document is taken."""
+    for m in range(cuda.grid(1), len(x), cuda.gridsize(1)):
+        x[m] = plan.weight[m] * (scores[plan.rows[m]] - scores[plan.rows[plan.leader[m]]])
+
+
+@cuda.jit
+def add_counts(plan, state, hinges, tables, u, curvature, losses):  # type: ignore[no-untyped-def]
+    """What the partners' weights give: as `fused.add_counts`, for every document."""
+    partial = cuda.shared.array(THREADS, float64)
+    loss = 0.0
+    for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
+        row = plan.rows[m]
+        score = state.scores[row] - state.scores[plan.rows[plan.leader[m]]]
+        bend, slope, value = 0.0, 0.0, 0.0
+        for layer in range(len(state.place)):
+            p = state.place[layer, m]
+            if p >= 0:
+                for t in range(len(hinges.tau)):
+                    higher = partners_above(plan, state, tables, p, t)
+                    lower = partners_below(plan, state, tables, p, t)
+                    bend += hinges.counts[0, t] * (higher + lower)
+                    slope += hinges.counts[1, t] * (higher - lower)
+                    value += hinges.counts[2, t] * (higher + lower)
+        own = plan.weight[m] * plan.query_weight[m]
+        curvature[row] = 2.0 * own * bend
+        u[row] = own * (slope + 2.0 * bend * score)
+        loss += 0.5 * own * (value + score * slope)
+    loss = block_sum(loss, partial)
+    if cuda.threadIdx.x == 0:
+        losses[cuda.blockIdx.x, 0] += loss
+
+
+@cuda.jit
+def add_values(plan, state, hinges, tables, x, u, losses):  # type: ignore[no-untyped-def]
+    """Take from u what the partners' scores give, and end the sum of the loss."""
+    partial = cuda.shared.array(THREADS, float64)
+    loss = 0.0
+    for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
+        row = plan.rows[m]
+        own = plan.weight[m] * plan.query_weight[m]
+        u[row] -= 2.0 * own * sum_values(plan, state, hinges, tables, m)
+        loss += 0.5 * (x[m] / plan.weight[m]) * u[row]
+    loss = block_sum(loss, partial)
+    if cuda.threadIdx.x == 0:
+        losses[cuda.blockIdx.x, 0] += loss
+
+
+@cuda.jit
+def curve(plan, state, hinges, tables, x, u):  # type: ignore[no-untyped-def]
+    """``u = H v`` from the tables of x, the weighted and centred v."""
+    for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
+        row, own = plan.rows[m], plan.weight[m] * plan.query_weight[m]
+        total = sum_values(plan, state, hinges, tables, m)
+        u[row] = state.curvature[row] * x[m] / plan.weight[m] - 2.0 * own * total
+
+
+@cuda.jit(device=True)
+def sum_values(plan, state, hinges, tables, m):  # type: ignore[no-untyped-def]
+    """``Σ_t c_t Σ x`` over the active partners of document m, in all layers."""
+    total = 0.0
+    for layer in range(len(state.place)):
+        p = state.place[layer, m]
+        if p >= 0:
+            for t in range(len(hinges.tau)):
+                higher = partners_above(plan, state, tables, p, t)
+                lower = partners_below(plan, state, tables, p, t)
+                total += hinges.values[t] * (higher + lower)
+    return total

@@ -1,0 +1,263 @@
+"""Pairs on the device: from scores of documents to derivatives in them.
+
+Each class lays out a plan of the host for its kernels: these two for tables of running sums, those
+of `listed`, `dominate` and `p_swx` for other ways. `linearize` turns scores into the gradient u in
+them and adds the loss to `losses`; `curve` turns a product Xv into the Hessian times it; `rows` are
+those of the documents.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...counting.plan import BASE, LEVELS, START, UNIT, PairPlan
+from . import fused, grid
+from .device import INDEX, check_room, check_rows, empty, launch, launch_over, to_device
+from .sizes import GROUP, THREADS
+
+Vector = NDArray[np.float64]
+Queries = NDArray[np.int64]
+
+
+def device_hinges(hinges: Any) -> fused.DeviceHinges:
+    """The table of a loss on the device."""
+    return fused.DeviceHinges(
+        to_device(hinges.tau), to_device(hinges.counts.scale), to_device(hinges.values.scale[0])
+    )
+
+
+def gap_hinges(hinges: Any, m: int) -> fused.DeviceHinges:
+    """The loss max(0, τ_m − t) as a table with the same τ."""
+    only = np.zeros(len(hinges.tau))
+    only[m] = 1.0
+    counts = np.array([0.0 * only, only, hinges.tau * only])
+    return fused.DeviceHinges(to_device(hinges.tau), to_device(counts), to_device(0.0 * only))
+
+
+def _documents(plan: PairPlan, queries: Queries) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of the documents in use of some queries, and how many each query has."""
+    ptr, level = plan.query_ptr, plan.level
+    chosen = np.zeros(len(ptr) - 1, bool)
+    chosen[queries] = True
+    rows = np.flatnonzero(np.repeat(chosen, np.diff(ptr)) & (level >= 0))
+    query = np.searchsorted(ptr, rows, side="right") - 1
+    return rows, np.bincount(query, minlength=len(ptr) - 1)[queries]
+
+
+def _weights(plan: PairPlan, rows: Any, queries: Queries, sizes: Any) -> tuple[Vector, Vector]:
+    """The weights of documents, and of their queries."""
+    own = plan.weight[rows] if len(plan.weight) else np.ones(len(rows))
+    return own, np.repeat(plan.query_weight[queries], sizes)
+
+
+class GroupedPairs:
+    """Short queries with few levels, for the fused kernels."""
+
+    def __init__(self, plan: PairPlan, queries: Queries, starts: Any, curvature: Any) -> None:
+        rows, sizes = _documents(plan, queries)
+        check_rows(len(plan.level), "documents")
+        ends = np.cumsum(sizes)
+        own, query_weight = _weights(plan, rows, queries, sizes)
+        part = np.searchsorted(starts, plan.query_ptr[queries], side="right")
+        cuts = group_queries(sizes, part, THREADS)
+        self.ptr = np.concatenate([[0], ends])[cuts]
+        levels = plan.nodes[plan.query_nodes[queries], LEVELS]
+        self.rows, self.heads = rows, rows[self.ptr[:-1]]
+        self.plan = fused.GroupPlan(
+            ptr=to_device(self.ptr, np.int64),
+            levels=to_device(np.maximum.reduceat(levels, cuts[:-1]), np.int64),
+            rows=to_device(rows, INDEX),
+            digit=to_device(plan.level[rows], np.uint8),
+            first=to_device(np.repeat(ends - sizes, sizes), INDEX),
+            last=to_device(np.repeat(ends, sizes), INDEX),
+            weight=to_device(own),
+            query_weight=to_device(query_weight),
+            offset=to_device(plan.offset[rows] if len(plan.offset) else np.empty(0)),
+        )
+        self._curvature = curvature
+
+    def set_hinges(self, hinges: Any) -> None:
+        """Take a loss."""
+        n, T = len(self.rows), len(hinges.tau)
+        self._tables, self.hinges = hinges, device_hinges(hinges)
+        self.state = fused.GroupState(
+            order=empty(n, INDEX),
+            above=empty((T, n), INDEX),
+            below=empty((T, n), INDEX),
+            scores=empty(n),
+            curvature=self._curvature,
+        )
+
+    def add_gap(self, m: int, losses: Any) -> None:
+        """Add Σ_pairs weight·max(0, τ_m − t) to `losses`, at the scores last linearised."""
+        unused = empty(self._curvature.shape)
+        launch(
+            fused.value_of_groups, len(self.ptr) - 1, self.plan, self.state,
+            gap_hinges(self._tables, m), unused, losses,
+        )  # fmt: skip
+
+
+def group_queries(
+    sizes: NDArray[np.int64], part: NDArray[np.int64], room: int
+) -> NDArray[np.int64]:
+    """Where groups begin: as many queries of one part as fit together or a longer one; the end.
+
+    Examples
+    --------
+    >>> group_queries(np.array([3, 4, 2, 9]), np.zeros(4, int), 8).tolist()
+    [0, 2, 3, 4]
+    """
+    cuts, held = [0], 0
+    for q, size in enumerate(sizes.tolist()):
+        if q and (held + size > room or part[q] != part[q - 1]):
+            cuts.append(q)
+            held = 0
+        held += size
+    return np.array([*cuts, len(sizes)])
+
+
+class GridPairs:
+    """Long queries, many levels and sparse data: sorts and prefix sums over the whole grid."""
+
+    def __init__(self, plan: PairPlan, queries: Queries, scores: Any, curvature: Any) -> None:
+        rows, sizes = _documents(plan, queries)
+        own, query_weight = _weights(plan, rows, queries, sizes)
+        ends = np.cumsum(sizes)
+        nodes, query, layer = _nodes(plan, queries)
+        lengths = np.diff(plan.nodes[:, START])[nodes]
+        node_ptr = np.concatenate([[0], np.cumsum(lengths)])
+        n_places = int(node_ptr[-1])
+        check_rows(n_places + len(nodes), "places of documents")
+        n_chunks = -(-lengths // GROUP)
+        node_chunks = np.concatenate([[0], np.cumsum(n_chunks)])
+        owner = np.repeat(np.arange(len(nodes)), n_chunks)
+        start = node_ptr[owner] + GROUP * (np.arange(len(owner)) - node_chunks[owner])
+        end = np.minimum(start + GROUP, node_ptr[owner + 1])
+        self.rows, self.n_places = rows, n_places
+        self.device_rows = to_device(rows, INDEX)
+        self.n_chunks, self.n_nodes = len(owner), len(nodes)
+        self.n_layers, self.longest = int(layer.max()) + 1, int(lengths.max())
+        self.columns = int(plan.nodes[nodes, LEVELS].max())
+        self.plan = grid.GridPlan(
+            rows=to_device(rows, INDEX),
+            level=to_device(plan.level[rows], INDEX),
+            leader=to_device(np.repeat(ends - sizes, sizes), INDEX),
+            weight=to_device(own),
+            query_weight=to_device(query_weight),
+            node_ptr=to_device(node_ptr, np.int64),
+            node_chunks=to_device(node_chunks, np.int64),
+            levels=to_device(plan.nodes[nodes, LEVELS], INDEX),
+            unit=to_device(plan.nodes[nodes, UNIT], INDEX),
+            base=to_device(plan.nodes[nodes, BASE], INDEX),
+            layer=to_device(layer, INDEX),
+            chunks=to_device(np.column_stack([start, end, owner]), np.int64),
+            node=to_device(np.repeat(np.arange(len(nodes)), lengths), INDEX),
+        )
+        self._docs = _place(
+            plan.nodes[nodes, UNIT], query, layer, np.repeat(np.arange(len(queries)), sizes),
+            plan.level[rows],
+        )  # fmt: skip
+        self._scores, self._curvature = scores, curvature
+
+    def set_hinges(self, hinges: Any) -> None:
+        """Take a loss."""
+        n, T = self.n_places, len(hinges.tau)
+        n_bytes = 8 * self.columns * (n + self.n_nodes) + n * (33 + 8 * T)
+        check_room(n_bytes, "the tables of pair sums", "use engine='threads'")
+        self._tables, self.hinges = hinges, device_hinges(hinges)
+        self._totals = empty((self.columns, self.n_chunks))
+        self._sums = empty((self.columns, n + self.n_nodes))
+        self._x = empty(len(self.rows))
+        self._spare = empty(n, INDEX), empty(n)
+        self.state = grid.GridState(
+            docs=to_device(self._docs, INDEX),
+            keys=empty(n),
+            digit=empty(n, np.uint8),
+            place=to_device(np.full((self.n_layers, len(self.rows)), -1), INDEX),
+            above=empty((T, n), INDEX),
+            below=empty((T, n), INDEX),
+            scores=self._scores,
+            curvature=self._curvature,
+        )
+
+    def linearize(self, u: Any, losses: Any) -> None:
+        """Sort, find the active pairs, and sum over them."""
+        self._sort()
+        launch_over(self.n_places, grid.find_ends, self.plan, self.state, self.hinges.tau)
+        self._evaluate(self.hinges, u, self._curvature, losses)
+
+    def _evaluate(self, hinges: Any, u: Any, curvature: Any, losses: Any) -> None:
+        n = len(self.rows)
+        launch_over(n, grid.take_weights, self.plan, self._x)
+        self._fill()
+        launch_over(
+            n, grid.add_counts, self.plan, self.state, hinges, self._sums, u, curvature, losses
+        )
+        launch_over(n, grid.take_values, self.plan, self._scores, self._x)
+        self._fill()
+        launch_over(
+            n, grid.add_values, self.plan, self.state, hinges, self._sums, self._x, u, losses
+        )
+
+    def curve(self, v: Any, u: Any) -> None:
+        """``u = H v``."""
+        n = len(self.rows)
+        launch_over(n, grid.take_values, self.plan, v, self._x)
+        self._fill()
+        launch_over(n, grid.curve, self.plan, self.state, self.hinges, self._sums, self._x, u)
+
+    def add_gap(self, m: int, losses: Any) -> None:
+        """Add Σ_pairs weight·max(0, τ_m − t) to `losses`, at the scores last linearised."""
+        shape = self._curvature.shape
+        self._evaluate(gap_hinges(self._tables, m), empty(shape), empty(shape), losses)
+
+    def _sort(self) -> None:
+        docs, keys = self.state.docs, self.state.keys
+        launch(grid.sort_chunks, self.n_chunks, self.plan, self._scores, docs, keys)
+        other, width = self._spare, GROUP
+        while width < self.longest:
+            launch_over(self.n_places, grid.merge_runs, self.plan, width, docs, keys, *other)
+            (docs, keys), other, width = other, (docs, keys), 2 * width
+        self._spare, self.state = other, self.state._replace(docs=docs, keys=keys)
+
+    def _fill(self) -> None:
+        """Tables of running sums of x."""
+        x, totals = self._x, self._totals
+        launch(grid.sum_chunks, self.n_chunks, self.plan, self.state, x, totals)
+        launch(grid.scan_chunks, self.n_nodes, self.plan, totals)
+        launch(grid.fill_tables, self.n_chunks, self.plan, self.state, x, totals, self._sums)
+
+
+def _nodes(plan: PairPlan, queries: Queries) -> tuple[Queries, Queries, Queries]:
+    """The nodes of some queries, in which of these they are, and their layers.
+
+    A new layer begins where the unit changes.
+    """
+    counts = np.diff(plan.query_nodes)[queries]
+    query, first = np.repeat(np.arange(len(queries)), counts), np.cumsum(counts) - counts
+    nodes = np.arange(len(query)) + (plan.query_nodes[queries] - first)[query]
+    changes = np.cumsum(np.diff(plan.nodes[nodes, UNIT], prepend=0) != 0)
+    return nodes, query, changes - changes[first][query]
+
+
+def _place(unit: Any, query: Queries, layer: Queries, owner: Any, level: Any) -> Queries:
+    """The documents of each node, in the order of their rows.
+
+    Of nodes: the unit of their digits, their query and layer; of documents: their query and level.
+    """
+    docs, nodes = [], []
+    for depth in range(int(layer.max()) + 1):
+        here = np.flatnonzero(layer == depth)
+        queries, heads = np.unique(query[here], return_index=True)
+        head = np.full(int(query[-1]) + 1, -1)
+        head[queries] = here[heads]
+        mine = np.flatnonzero(head[owner] >= 0)
+        node = head[owner[mine]]
+        if depth:  # a node has the documents of one digit of the layer before
+            node = node + level[mine] // unit[node - 1]
+        docs.append(mine)
+        nodes.append(node)
+    return np.concatenate(docs)[np.argsort(np.concatenate(nodes), kind="stable")]
