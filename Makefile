@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
 CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
 
-.PHONY: demo test bench bench-guard bench-pairwise bench-sparse bench-domination lint clean
+.PHONY: demo test test-cuda bench bench-guard bench-pairwise bench-sparse bench-domination lint clean
 
 demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
 	$(BIN)/linrank demo --dir demo
@@ -14,6 +14,10 @@ demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model
 test: .venv/test.stamp lint  ## everything that must hold before a change is taken
 	$(CACHE) $(BIN)/python -m pytest -n 2
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m interpreted tests
+
+test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, and compiled; needs no card
+	NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR=.venv-cuda/kernels/$(SOURCES) \
+		.venv-cuda/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib" tests/cuda
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
@@ -36,7 +40,7 @@ bench-domination: .venv/test.stamp  ## Domination Rank; LINRANK_DATA as for benc
 	$(CACHE) $(BIN)/python -m benchmarks.domination
 
 clean:  ## forget what was built, and every compiled kernel
-	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-cuda demo build dist .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made.stamp:
@@ -55,3 +59,8 @@ clean:  ## forget what was built, and every compiled kernel
 .venv/bench.stamp: pyproject.toml | .venv/made.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[bench]'
 	touch $@ .venv/test.stamp .venv/demo.stamp
+
+.venv-cuda/test.stamp: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-cuda
+	.venv-cuda/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[cuda]' pytest pytest-xdist hypothesis greenlet
+	touch $@

@@ -1,0 +1,136 @@
+"""The simulator, made ready: small blocks, so that small data has many of them and many tiles.
+
+numba's own simulator runs a thread of the system for each thread of a block and asks in a loop
+which of them wait at a barrier. Here they are greenlets that take turns at barriers, which is a
+hundred times as fast; their order is another one after each barrier, so that sums which depend on
+it are found, and a barrier that some thread never comes to is an error.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from greenlet import getcurrent, greenlet
+from numba.cuda.simulator import kernel, kernelapi
+
+from linrank.engines.cuda import sizes
+
+sizes.WARP, sizes.THREADS, sizes.GROUP, sizes.BLOCKS, sizes.MINSIZE = 2, 4, 16, 3, 4
+sizes.SHARED_BYTES = 1000
+
+
+class SimulatedThread(greenlet):
+    """A thread of a block."""
+
+    def __init__(self, function, block, place):
+        super().__init__(function)
+        self.blockIdx, self.threadIdx = kernelapi.Dim3(*block), kernelapi.Dim3(*place)
+
+
+def run_block(self, block, *args):
+    """Run the threads of a block from barrier to barrier."""
+    if run_block.backwards:
+        block = tuple(n - 1 - b for n, b in zip(self._grid_dim, block, strict=True))
+    args = [as_numpy(arg) for arg in args]
+    threads = [SimulatedThread(self._f, block, place) for place in np.ndindex(*self._block_dim)]
+    order = random.Random(0)
+    for thread in threads:
+        thread.switch(*args)
+    while not all(thread.dead for thread in threads):
+        assert not any(thread.dead for thread in threads), "a thread never came to a barrier"
+        order.shuffle(threads)
+        for thread in threads:
+            thread.switch()
+
+
+run_block.backwards = False
+
+
+def as_numpy(value):
+    """The array within a simulated one, which is slow to read."""
+    if isinstance(value, kernel.FakeWithinKernelCUDAArray):
+        return value._item._ary
+    if isinstance(value, kernel.FakeCUDAArray):
+        return value._ary
+    if isinstance(value, tuple):
+        parts = [as_numpy(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
+
+
+class Swap:
+    """Let `cuda` mean the simulated card in all modules of the engine, for the time of a launch.
+
+    A launch goes through here, and so does every call of a function of the device, which finds it
+    done.
+    """
+
+    launched = None
+
+    def __init__(self, fn, fake):
+        self.fake, self.first = fake, Swap.launched is None
+
+    def __enter__(self):
+        if self.first:
+            names = [name for name in sys.modules if name.startswith("linrank.engines.cuda.")]
+            Swap.launched = [m for m in map(sys.modules.get, names) if hasattr(m, "cuda")]
+            self.real = Swap.launched[0].cuda
+            for module in Swap.launched:
+                module.cuda = self.fake
+
+    def __exit__(self, *error):
+        if self.first:
+            for module in Swap.launched:
+                module.cuda = self.real
+            Swap.launched = None
+
+
+allocate = kernelapi.FakeCUDAShared.array
+
+
+def allocate_by_line(self, shape, dtype, alignment=None):
+    """An array for each line that asks for one; like shared memory, it holds anything at first."""
+    if isinstance(shape, int) and shape == 0:
+        return allocate(self, shape, dtype)
+    caller = sys._getframe(1)
+    key = caller.f_code.co_filename, caller.f_lineno
+    if key not in self._allocations:
+        self._allocations[key] = np.full(shape, -77, kernelapi.numpy_support.as_dtype(dtype))
+    return self._allocations[key]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_simulator():
+    kernel.swapped_cuda_module = Swap
+    kernel.BlockManager.run = run_block
+    kernelapi.FakeCUDAShared.array = allocate_by_line
+    kernelapi.FakeCUDAModule.threadIdx = property(lambda self: getcurrent().threadIdx)
+    kernelapi.FakeCUDAModule.blockIdx = property(lambda self: getcurrent().blockIdx)
+    kernelapi.FakeCUDAModule.syncthreads = lambda self: getcurrent().parent.switch()
+
+
+@pytest.fixture
+def backwards():
+    """A context in which the last block of a launch runs first."""
+
+    @contextmanager
+    def turned():
+        run_block.backwards = True
+        yield
+        run_block.backwards = False
+
+    return turned
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests have found out about kernels."""
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    lines = [text for r in reports for name, text in r.user_properties if name == "summary"]
+    if lines:
+        terminalreporter.section("kernels by compute capability: bytes but for registers")
+        for line in sorted(lines):
+            terminalreporter.write_line(line)
