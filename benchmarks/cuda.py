@@ -1,0 +1,89 @@
+"""Hessian products, evaluations and fits on a graphics card, beside those of the processor.
+
+``python -m benchmarks.cuda [QUERIES]`` prints a table for web-search data of that many queries (by
+default 20,000: 2.4 million documents of 136 features) in float64 and float32. A product is given in
+milliseconds and as a part of what the card's memory could do, if it read X once: the roofline of
+docs/cuda.md.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from linrank import DataError, RankingData, make_ranking
+from linrank.engines.choose import make_engine
+from linrank.losses import get_loss
+from linrank.path import make_problem
+from linrank.solvers import make_solver
+
+REPEATS = 20
+ENGINES = ("threads", "cuda", "cuda-streaming", "p-swx")
+
+
+def median_seconds(function: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """The median time of a call, after one that compiles."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def bandwidth(n_bytes: int = 2**30) -> float:
+    """Bytes that the card copies within its memory in a second, read and written."""
+    from numba import cuda
+
+    here, there = cuda.device_array(n_bytes, np.uint8), cuda.device_array(n_bytes, np.uint8)
+
+    def copy() -> None:
+        there.copy_to_device(here)
+        cuda.synchronize()
+
+    return 2 * n_bytes / median_seconds(copy)
+
+
+def measure(data: RankingData, name: str, peak: float) -> str:
+    """A line of the table."""
+    engine = make_engine(name, data, get_loss("squared_hinge"), None, None)
+    w, v = np.random.default_rng(0).standard_normal((2, data.n_features))
+    w *= 1e-3
+    evaluation = median_seconds(lambda: engine.value_grad(w))
+    product = median_seconds(lambda: engine.hessp(v))
+    roofline = "" if name == "threads" else f"{data.X.nbytes / peak / product:8.0%}"
+    problem = make_problem(data, 1.0, engine=name)
+    start = time.perf_counter()
+    result = make_solver("auto", tol=1e-5).solve(problem)
+    fit = time.perf_counter() - start
+    return (
+        f"{data.X.dtype!s:8} {name:15} {1e3 * evaluation:10.2f} {1e3 * product:10.2f} "
+        f"{roofline:>8} {fit:8.2f} {result.n_products:8d}"
+    )
+
+
+def main() -> None:
+    n_queries = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    small = make_ranking(4, random_state=0)
+    try:
+        make_engine("cuda", small, get_loss("squared_hinge"), None, None)
+    except DataError as error:
+        sys.exit(f"nothing to measure: {error}")
+    peak = bandwidth()
+    data = make_ranking(n_queries, (80, 160), 136, n_levels=5, correlation=0.7, random_state=0)
+    print(f"{data.n_docs:,} documents, {data.n_features} features; {peak / 1e9:,.0f} GB/s")
+    print("X        engine          value, ms  product, ms  of peak   fit, s products")
+    for dtype in (np.float64, np.float32):
+        X = data.X.astype(dtype)
+        for name in ENGINES:
+            print(measure(RankingData(X, data.y, data.qid), name, peak), flush=True)
+
+
+if __name__ == "__main__":
+    main()
