@@ -37,6 +37,8 @@ _HOME = {
     "FileFormatError": "errors",
     "NotConvergedWarning": "errors",
     "NothingSelectedWarning": "errors",
+    "QueriesMovedWarning": "errors",
+    "WorkersLost": "errors",
     "Status": "solvers.result",
     "all_pairs_error": "metrics",
     "auc": "metrics",
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
         LinrankError,
         NotConvergedWarning,
         NothingSelectedWarning,
+        QueriesMovedWarning,
+        WorkersLost,
     )
     from .estimators.domination import DominationRank, DominationRankCV
     from .estimators.kernel import KernelRankSVM

@@ -18,12 +18,20 @@ class FileFormatError(DataError):
     """A file cannot be read; the message names the file and, where there is one, the line."""
 
 
+class WorkersLost(LinrankError, RuntimeError):
+    """Workers of a cluster are gone and cannot be replaced; the message says why."""
+
+
 class NotConvergedWarning(UserWarning):
     """The solver stopped before its stopping rule was met; the message says where it stands."""
 
 
 class NothingSelectedWarning(UserWarning):
     """No feature has a weight; the message names the smallest C for which one has."""
+
+
+class QueriesMovedWarning(UserWarning):
+    """Rows were moved between workers, whose parts shared queries; the message counts them."""
 
 
 def choice(name: str, value: Any, known: Iterable[Any], more: str = "") -> None:

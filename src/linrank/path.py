@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._rows import multiply
 from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData
+from .engines.base import Engine
 from .engines.choose import make_engine
 from .errors import DataError
 from .losses import get_loss
@@ -106,9 +107,14 @@ def make_problem(
         engine, data, get_loss(loss), normalize, n_threads, counting=counting,
         preferences=preferences,
     )  # fmt: skip
-    if chosen.n_pairs == 0:
-        raise no_pair(data)
-    return Problem(chosen, C) if penalty is None else SparseProblem(chosen, C, penalty)
+    return problem_of(chosen, C, penalty)
+
+
+def problem_of(engine: Engine, C: float, penalty: Penalty | None = None) -> Objective:
+    """The problem of an engine, if it has pairs; a penalty makes it a sparse one."""
+    if engine.n_pairs == 0:
+        raise no_pair(engine.data)
+    return Problem(engine, C) if penalty is None else SparseProblem(engine, C, penalty)
 
 
 def no_pair(data: RankingData) -> DataError:

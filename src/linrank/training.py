@@ -336,7 +336,7 @@ class Trainer:
             result=result,
             C=float(C),
             n_pairs=engine.n_pairs,
-            n_levels=len(np.unique(data.y)),
+            n_levels=data.n_levels,
             n_empty_queries=engine.n_empty_queries,
             value=None if value is None else float(value),
             interrupted=result.status is Status.INTERRUPTED,

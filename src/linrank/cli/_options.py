@@ -392,6 +392,18 @@ Engine = Annotated[
         rich_help_panel=SOLVER,
     ),
 ]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Train on a Dask cluster: the address of its scheduler, or local for processes on "
+        "this machine. TRAIN is then a store or a folder of LETOR or Parquet parts that all "
+        "workers can read.",
+        rich_help_panel=SOLVER,
+        show_default="this process",
+    ),
+]
 Float32 = Annotated[
     bool,
     typer.Option(

@@ -23,7 +23,7 @@ def data_line(path: Path, data: RankingData, training: Training | None = None) -
     form = "sparse" if data.is_sparse else "dense"
     text = (
         f"{path}: {count(data.n_docs, 'document')}, {count(data.n_queries, 'query', 'queries')}, "
-        f"{count(data.n_features, 'feature')} ({form} {data.X.dtype})"
+        f"{count(data.n_features, 'feature')} ({form} {data.dtype})"
     )
     if training is None:
         return text
@@ -42,7 +42,7 @@ def data_json(path: Path, data: RankingData, training: Training | None = None) -
         "queries": data.n_queries,
         "features": data.n_features,
         "form": "csr" if data.is_sparse else "dense",
-        "dtype": str(data.X.dtype),
+        "dtype": str(data.dtype),
     }
     if training is not None:
         content["pairs"] = training.n_pairs

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from ..errors import DataError
+from ..errors import DataError, QueriesMovedWarning
 from . import _options as options
 from ._guard import INTERRUPTED, NOT_CONVERGED, say_error
 from ._io import check_output, read_data
@@ -67,6 +68,54 @@ def read_pair(
     return data, read_data(valid, n_features=data.n_features, index_base=data.index_base, **how)
 
 
+T = TypeVar("T")
+Opened = tuple["Trainer", Any, "RankingData | None"]  #: with the data that it is to train on
+
+
+@contextmanager
+def opened_here(trainer: Trainer, train: Path, valid: Path | None, *how: Any) -> Iterator[Opened]:
+    """The trainer with its data in this process; `how` is as for `read_pair`."""
+    yield trainer, *read_pair(train, valid, *how)
+
+
+def told(make: Callable[[], T]) -> T:
+    """Make something, and say on stderr what it warns of."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", QueriesMovedWarning)
+        made = make()
+    for warning in said:
+        say_error(str(warning.message), "warning: ")
+    return made
+
+
+def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
+    """`opened_here`, but for data in the memory of the workers of a Dask cluster."""
+    try:
+        from ..dask.crew import connected
+        from ..dask.data import DaskData
+        from ..dask.sources import folder_parts
+        from ..dask.training import DaskTrainer
+    except ImportError as error:
+        raise DataError(f"--dask: {error}") from None
+
+    @contextmanager
+    def opened(
+        trainer: Trainer, train: Path, valid: Path | None, base: Any, float32: bool, threads: Any
+    ) -> Iterator[Opened]:
+        own, dtype = DaskTrainer.like(trainer), "float32" if float32 else "float64"
+        parts = folder_parts(train, dtype=dtype, index_base=base)
+        with connected(address) as client, told(lambda: DaskData(client, parts, threads)) as data:
+            held_out = None
+            if valid is not None:
+                held_out = read_data(
+                    valid, n_features=data.n_features, index_base=data.index_base, dtype=dtype,
+                    n_threads=threads,
+                )  # fmt: skip
+            yield own, data, held_out
+
+    return opened
+
+
 @contextmanager
 def about(path: Path) -> Iterator[None]:
     """Name the file in the errors that training on its data gives."""
@@ -92,6 +141,10 @@ def finish(
 ) -> None:
     """Say what went wrong, if anything did, and end with the exit code that says the same."""
     kept = "it was not saved" if out is None else f"it was saved as {out}"
+    fault = getattr(data, "fault", None)
+    if fault is not None:
+        say_error(f"{fault}; the model is the best so far, and {kept}", "warning: ")
+        raise typer.Exit(NOT_CONVERGED)
     if training.interrupted:
         sentence = f"interrupted; the model is the best so far, and {kept}"
         if training.folds_done is not None:

@@ -11,7 +11,7 @@ from . import _options as options
 from ._console import facts, print_json, show
 from ._io import check_output
 from ._report import chosen, data_json, data_line, result_json, selected
-from ._training import about, finish, make_trainer, read_pair, showing
+from ._training import about, finish, make_trainer, opened_here, opened_on, showing
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -25,6 +25,8 @@ linrank train train.txt --valid vali.txt --out model.json
 linrank train train.txt.gz --C 2^-5 --tol 1e-6
 
 linrank train train.store --folds 5 --metric map --json
+
+linrank train parts --dask tcp://scheduler:8786
 """
 
 
@@ -57,12 +59,13 @@ def train(
     warm_start: options.WarmStart = None,
     threads: options.Threads = None,
     engine: options.Engine = options.EngineName.threads,
+    dask: options.DaskOption = None,
     float32: options.Float32 = False,
     index_base: options.IndexBase = options.IndexBaseName.auto,
     json: options.Json = False,
 ) -> None:
     """Learn a model; C is given, or chosen on held-out data."""
-    _check_usage(valid, C, folds, warm_start)
+    _check_usage(valid, C, folds, warm_start, dask)
     check_output(out)
     trainer = make_trainer(
         loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
@@ -71,33 +74,41 @@ def train(
         max_iter=max_iter, seed=seed, engine=engine,
     )  # fmt: skip
     start = None if warm_start is None else _weights(warm_start)
-    data, held_out = read_pair(train, valid, index_base.number, float32, threads)
-    with about(train):
-        training = _train(trainer, data, held_out, C, folds, start)
-    training.model.save(out)
-    if json:
-        print_json(_as_json(train, valid, out, folds, trainer, training, data, held_out))
-    else:
-        where = f"by {folds} query folds" if folds else f"on {valid}"
-        lines = [("train", data_line(train, data, training))]
-        if valid is not None and held_out is not None:
-            lines.append(("valid", data_line(valid, held_out)))
-        lines.append(("C", chosen(trainer, training, where)))
-        lines.append(("solver", training.result.message))
-        lines += selected(trainer, training)
-        lines.append(("model", f"saved as {out}"))
-        show(facts(lines))
-    finish(trainer, training, data, out, folds)
+    how = index_base.number, float32, threads
+    opened = opened_here if dask is None else opened_on(dask)
+    with opened(trainer, train, valid, *how) as (trainer, data, held_out):
+        with about(train):
+            training = _train(trainer, data, held_out, C, folds, start)
+        training.model.save(out)
+        if json:
+            print_json(_as_json(train, valid, out, folds, trainer, training, data, held_out))
+        else:
+            where = f"by {folds} query folds" if folds else f"on {valid}"
+            lines = [("train", data_line(train, data, training))]
+            if valid is not None and held_out is not None:
+                lines.append(("valid", data_line(valid, held_out)))
+            lines.append(("C", chosen(trainer, training, where)))
+            lines.append(("solver", training.result.message))
+            lines += selected(trainer, training)
+            lines.append(("model", f"saved as {out}"))
+            show(facts(lines))
+        finish(trainer, training, data, out, folds)
 
 
 def _check_usage(
-    valid: Path | None, C: float | None, folds: int | None, warm_start: Path | None
+    valid: Path | None,
+    C: float | None,
+    folds: int | None,
+    warm_start: Path | None,
+    dask: str | None,
 ) -> None:
     """Refuse options that contradict each other."""
     if folds and C is not None:
         raise typer.BadParameter("--folds chooses C, so --C cannot be given as well")
     if folds and valid is not None:
         raise typer.BadParameter("--folds and --valid both choose C; give one of them")
+    if folds and dask is not None:
+        raise typer.BadParameter("--folds needs all rows in this process: with --dask give --valid")
     if warm_start is not None and C is None and (folds or valid is not None):
         raise typer.BadParameter("--warm-start needs one C: give --C as well")
 

@@ -234,6 +234,16 @@ class RankingData:
         return len(self.query_ptr) - 1
 
     @property
+    def n_levels(self) -> int:
+        """The number of distinct labels."""
+        return len(np.unique(self.y))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the features."""
+        return self.X.dtype
+
+    @property
     def is_sparse(self) -> bool:
         """Whether X is CSR."""
         return bool(sparse.issparse(self.X))

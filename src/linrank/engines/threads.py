@@ -90,6 +90,7 @@ class ThreadEngine(Engine):
         plan, mass = self._layout.plan, self._layout.mass
         self.n_pairs = int(mass[:, 0].sum())
         self.n_empty_queries = int(np.count_nonzero(mass[:, 0] == 0))
+        self.pair_weight = float(plan.query_weight @ mass[:, 1])  #: of all pairs, undivided
         query_weight = _normalize(plan.query_weight, mass[:, 1], normalize)
         self._plan = plan._replace(query_weight=query_weight)
         sizes = np.diff(data.query_ptr)

@@ -92,7 +92,7 @@ def evaluate(
     >>> evaluate([1, 0, 2], [0.3, 0.2, 0.1], metrics="p@2, mrr").mean
     {'p@2': 0.5, 'mrr': 1.0}
     """
-    wanted = _parse(metrics)
+    wanted = parse_metrics(metrics)
     rules = resolve_rules(flavour)
     data = group(y, scores, qid, query_ptr=query_ptr, ties=rules.ties, doc_ids=doc_ids)
     ranking = Ranking(data.y, data.scores, data.query_ptr, rules.ties, n_threads)
@@ -107,7 +107,8 @@ def evaluate(
     )
 
 
-def _parse(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
+def parse_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
+    """The metrics of these names; a str may hold several, with commas between."""
     if isinstance(metrics, str):
         metrics = metrics.split(",")
     elif isinstance(metrics, Metric):

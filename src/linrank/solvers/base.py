@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import norm
 
-from ..errors import DataError
+from ..errors import DataError, WorkersLost
 from ..problem import Objective
 from .result import Result, Status, Step
 
@@ -37,8 +37,9 @@ class Solver:
 
     Subclasses implement `_minimise`, which moves ``self.point`` downhill and calls `_record`
     after each iteration. `solve` does what is the same for all: it evaluates the start, keeps
-    the history, and turns Ctrl-C into a result with the best weights so far. A method that
-    knows a lower bound on the optimum raises ``self.bound``, and the gap is reported.
+    the history, and turns Ctrl-C (or the loss of a cluster) into a result with the best weights
+    so far. A method that knows a lower bound on the optimum raises ``self.bound``, and the gap
+    is reported.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ class Solver:
             self._prepare()
             self._record()
             status = self._minimise()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, WorkersLost):
             status = Status.INTERRUPTED
         return Result(
             coef=self.point.w,

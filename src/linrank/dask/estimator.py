@@ -1,0 +1,229 @@
+"""`DaskRankSVM`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+from distributed import Client
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from .._rows import multiply
+from ..counting.preferences import Delta
+from ..data.checks import check_finite, check_matrix
+from ..errors import DataError, WorkersLost
+from ..estimators.ranksvm import _BaseRankSVM
+from ..penalties import Penalty, make_penalty
+from .crew import connected
+from .data import DaskData
+from .metrics import evaluate
+from .sources import find_parts
+from .training import DaskTrainer, check_solver
+
+
+class DaskRankSVM(_BaseRankSVM):
+    """RankSVM on data that are spread over the workers of a Dask cluster.
+
+    Minimises what `RankSVM` does, or with a penalty what `SparseRankSVM` does. Each worker loads
+    its part of the data once and keeps it; per product, as many numbers as there are features
+    travel to each worker and back.
+
+    Parameters
+    ----------
+    C : float
+        The weight of the loss against the penalty.
+    client : Client or str, optional
+        The cluster, or the address of its scheduler. None: worker processes on this machine, which
+        end when the fit does.
+    penalty : {"l1", "elastic_net", "mcp", "scad", "log", "lp"} or Penalty, optional
+        What makes the ranker sparse; None is ½‖w‖².
+    shape, feature_cost
+        See `SparseRankSVM`.
+    loss, tol, counting, pairs, rescale, delta, normalize, max_iter, warm_start, verbose
+        See `RankSVM`.
+    solver : str
+        As in `RankSVM` and `SparseRankSVM`, but for those that need single rows: ``sgd-pairs``,
+        ``sgd-queries`` and ``coordinate-descent``.
+    n_threads : int, optional
+        Threads of each worker; by default as many as Dask gives it.
+    timeout : float
+        Seconds after which a worker that has not answered counts as lost. It should be longer
+        than a worker needs to load its data.
+
+    Attributes
+    ----------
+    coef_, result_, model_, n_pairs_, n_queries_, n_iter_, n_empty_queries_, n_features_in_, \
+feature_names_in_
+        See `RankSVM`.
+    n_moved_ : int
+        Rows that were moved between workers, because their queries lay across them.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from linrank import make_ranking
+    >>> from linrank.dask import DaskRankSVM
+    >>> data = make_ranking(random_state=0)
+    >>> X, y, qid = (da.from_array(a) for a in (data.X, data.y, data.qid))
+    >>> ranker = DaskRankSVM(C=0.01).fit(X, y, qid)  # doctest: +SKIP
+    >>> ranker.predict(X).compute().shape  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        client: Client | str | None = None,
+        penalty: str | Penalty | None = None,
+        shape: float | None = None,
+        feature_cost: Any = None,
+        loss: str = "squared_hinge",
+        tol: float = 1e-3,
+        solver: str = "auto",
+        counting: str = "auto",
+        pairs: str = "all",
+        rescale: str | None = None,
+        delta: str | Delta = "label",
+        normalize: str | None = None,
+        max_iter: int = 1000,
+        n_threads: int | None = None,
+        timeout: float = 600.0,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.C = C
+        self.client = client
+        self.penalty = penalty
+        self.shape = shape
+        self.feature_cost = feature_cost
+        self.loss = loss
+        self.tol = tol
+        self.solver = solver
+        self.counting = counting
+        self.pairs = pairs
+        self.rescale = rescale
+        self.delta = delta
+        self.normalize = normalize
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.timeout = timeout
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        propensity: Any = None,
+        margin: Any = None,
+    ) -> DaskRankSVM:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : Dask DataFrame, Dask Array, or path
+            A folder that all workers can read: a store, or LETOR or Parquet files.
+        y, qid : Dask collections, or names of columns
+            Of a table the columns ``label`` and ``qid`` where others are not named. LETOR files
+            and stores have their own.
+        sample_weight, query_weight, propensity, margin
+            See `RankSVM.fit`; Dask collections, or names of columns.
+        """
+        trainer = self._dask_trainer()
+        parts = find_parts(
+            X, y, qid, sample_weight=sample_weight, query_weight=query_weight,
+            propensity=propensity, margin=margin,
+        )  # fmt: skip
+        with (
+            connected(self.client) as client,
+            DaskData(client, parts, self.n_threads, self.timeout) as data,
+        ):
+            self._fit_on(trainer, data)
+        return self
+
+    def _dask_trainer(self) -> DaskTrainer:
+        check_solver(self.solver)
+        penalty = None
+        if self.penalty is not None:
+            penalty = make_penalty(self.penalty, self.shape, self.feature_cost)
+        return DaskTrainer.like(self._trainer(penalty=penalty))
+
+    def _fit_on(self, trainer: DaskTrainer, data: Any) -> None:
+        w0 = getattr(self, "coef_", None) if self.warm_start else None
+        training = trainer.train(data, self.C, w0=w0)
+        self.n_features_in_, self.fitted_with_qid_ = data.n_features, data.has_qid
+        self.n_moved_ = data.n_moved
+        self.__dict__.pop("feature_names_in_", None)
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        try:
+            self._store(training, data, stacklevel=5)
+        except KeyboardInterrupt:
+            if data.fault is None:
+                raise
+            raise WorkersLost(f"{data.fault}; the best weights so far are kept") from None
+
+    def predict(self, X: Any) -> Any:
+        """Score documents; higher is better.
+
+        Parameters
+        ----------
+        X : Dask DataFrame, Dask Array, or what `RankSVM.predict` takes
+            A DataFrame may have other columns too, where the ranker knows names of features.
+
+        Returns
+        -------
+        scores : Dask Series, Dask Array, or float64 array
+        """
+        if not isinstance(X, dd.DataFrame | da.Array):
+            return super().predict(X)
+        check_is_fitted(self)
+        if isinstance(X, dd.DataFrame):
+            names = getattr(self, "feature_names_in_", X.columns)
+            missing = sorted(set(names) - set(X.columns))
+            if missing:
+                raise DataError(f"X has no column {missing[0]!r}, which the ranker was fitted with")
+            return X[list(names)].map_partitions(
+                _score_frame, self.coef_, meta=("score", np.float64)
+            )
+        if X.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {X.shape[1]} features; expected {self.n_features_in_}")
+        return X.rechunk({1: -1}).map_blocks(
+            _score_rows, self.coef_, drop_axis=1, dtype=np.float64, meta=np.empty(0)
+        )
+
+    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
+        """The mean NDCG@10 over the queries; of Dask collections as `linrank.dask.evaluate`."""
+        if not isinstance(X, dd.DataFrame | da.Array):
+            return super().score(X, y, qid, sample_weight)
+        check_is_fitted(self)
+        if isinstance(X, dd.DataFrame):
+            y = X[y] if isinstance(y, str) else y
+            qid = X[qid] if isinstance(qid, str) else qid
+        if qid is None and self.fitted_with_qid_:
+            raise DataError("this ranker was fitted with qid, so score needs qid too")
+        found = evaluate(y, self.predict(X), qid, "ndcg@10", client=self.client)
+        return found.mean["ndcg@10"]
+
+
+def _score_rows(X: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of one block, which may be empty."""
+    if X.shape[0] == 0:
+        return np.zeros(0)
+    X = check_matrix(X)
+    scores = multiply(X, coef, 1)
+    if not np.isfinite(scores).all():
+        check_finite(X, None)
+    return scores
+
+
+def _score_frame(frame: Any, coef: NDArray[np.float64]) -> Any:
+    import pandas as pd
+
+    return pd.Series(_score_rows(frame.to_numpy(), coef), index=frame.index, name="score")

@@ -1,0 +1,94 @@
+"""Metrics of Dask collections: per query where the query is, the mean here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+from dask.delayed import delayed
+from distributed import Client
+from distributed.protocol.pickle import dumps
+
+from ..errors import DataError
+from ..metrics import Evaluation
+from ..metrics._evaluate import parse_metrics
+from ..metrics._measure import PerQuery
+from .crew import connected
+from .data import DaskData
+from .rows import Rows, check_part
+from .sources import Part, count_column
+
+SCORE_BYTES = 8  #: of a score, which is the one feature of its document
+
+
+def evaluate(
+    y: Any,
+    scores: Any,
+    qid: Any = None,
+    metrics: Any = ("ndcg@10",),
+    *,
+    flavour: str = "standard",
+    client: Client | str | None = None,
+    timeout: float = 600.0,
+) -> Evaluation:
+    """Compute several metrics of Dask Arrays or Series.
+
+    Parameters
+    ----------
+    y, scores, qid : Dask Arrays or Series
+        With the same blocks.
+    metrics, flavour
+        See `linrank.evaluate`.
+    client, timeout
+        See `DaskRankSVM`.
+
+    Returns
+    -------
+    Evaluation
+        Queries are in the order of the workers that have them.
+    """
+    names = [metric.name for metric in parse_metrics(metrics)]
+    columns = {"y": y, "scores": scores, **({} if qid is None else {"qid": qid})}
+    blocks = {name: _blocks(name, values) for name, values in columns.items()}
+    n_blocks = {name: len(own) for name, own in blocks.items()}
+    if len(set(n_blocks.values())) > 1:
+        raise DataError(f"y, scores and qid must have the same blocks, but have {n_blocks}")
+    counted, has_qid = blocks.get("qid", blocks["y"]), qid is not None
+    parts = [
+        Part(
+            delayed(_read)(f"block {k}", {name: own[k] for name, own in blocks.items()}),
+            delayed(count_column)(counted[k], has_qid, SCORE_BYTES),
+        )
+        for k in range(n_blocks["y"])
+    ]
+    with connected(client) as cluster, DaskData(cluster, parts, None, timeout) as data:
+        found = data.ask_for("evaluate", body=dumps((names, flavour)))
+    values = {name: _join([own[name] for own, _ in found]) for name in names}
+    return Evaluation(
+        mean={name: own.mean() for name, own in values.items()},
+        per_query={name: own.values for name, own in values.items()},
+        n_skipped={name: own.n_skipped for name, own in values.items()},
+        n_queries=data.n_queries,
+        query_ids=np.concatenate([ids for _, ids in found]),
+        flavour=flavour,
+    )
+
+
+def _blocks(name: str, values: Any) -> list[Any]:
+    if isinstance(values, da.Array) and values.ndim == 1:
+        return list(values.to_delayed())
+    if isinstance(values, dd.Series):
+        return list(values.to_delayed())
+    raise DataError(f"{name} is {type(values).__name__}; expected a Dask Array or Series")
+
+
+def _read(part: str, columns: dict[str, Any]) -> Rows:
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    return check_part(part, arrays["scores"][:, None], arrays["y"], arrays.get("qid"))
+
+
+def _join(parts: list[PerQuery]) -> PerQuery:
+    """One metric, of the queries of all workers."""
+    return PerQuery(*(np.concatenate(column) for column in zip(*parts, strict=True)))
