@@ -1,0 +1,276 @@
+"""Workers die in the middle of a fit: the answer is the same, and nothing hangs or is left over."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+from benchmarks.loopback import PATIENCE, Loopback
+from distributed import Client
+
+import dask
+from commandline import run, run_json
+from linrank import (
+    DataError,
+    LinearModel,
+    RankingData,
+    RankSVM,
+    WorkersLost,
+    make_ranking,
+    save_store,
+)
+from linrank.cli._progress import TrainingProgress
+from linrank.dask import DaskData, DaskEngine, DaskRankSVM
+from linrank.dask.crew import local_cluster
+from linrank.dask.sources import folder_parts
+from linrank.engines.threads import ThreadEngine
+from linrank.losses import get_loss
+
+SETTINGS = {"C": 1e-3, "tol": 1e-9, "solver": "tron"}  # many small steps: time to die in
+LINGERS = "still alive"  #: what Dask says of a worker that does not end when it is told to
+
+
+@pytest.fixture(autouse=True)
+def no_hang():
+    """End the test with an error, wherever it waits, after three minutes."""
+
+    def give_up(*_):
+        raise TimeoutError("the test hangs")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(180)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def own_children():
+    """Processes that this one has started, but for Python's own helpers."""
+    found = {}
+    for child in psutil.Process().children(recursive=True):
+        try:
+            command = " ".join(child.cmdline())
+        except psutil.Error:
+            continue
+        if "resource_tracker" not in command and "forkserver" not in command:
+            found[child.pid] = command
+    return found
+
+
+class Listener(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self):
+        super().__init__()
+        self.said = []
+
+    def emit(self, record):
+        self.said.append(record.getMessage())
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """No process outlives the test, and none had to be ended by force."""
+    before, nanny, listener = own_children(), logging.getLogger("distributed.nanny"), Listener()
+    nanny.addHandler(listener)
+    yield
+    nanny.removeHandler(listener)
+    deadline = time.monotonic() + PATIENCE
+    while own_children().keys() - before.keys() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    left = own_children()
+    assert not {pid: left[pid] for pid in left.keys() - before.keys()}
+    assert not [message for message in listener.said if LINGERS in message]
+
+
+@pytest.fixture
+def loopback(tmp_path, nothing_is_left):
+    with Loopback(tmp_path) as cluster:
+        yield cluster
+    assert LINGERS not in cluster.log()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_ranking(400, (30, 60), 20, n_levels=5, noise=1.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def store(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("faults") / "store"
+    save_store(data, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(data):
+    """What a fit in one process finds."""
+    return RankSVM(**SETTINGS).fit(data.X, data.y, data.qid)
+
+
+def pids(client):
+    """The processes of the workers."""
+    return [int(pid) for pid in client.run(os.getpid).values()]
+
+
+class Killer(threading.Thread):
+    """Kills two workers of a client's cluster, at random moments."""
+
+    def __init__(self, client, rng, longest=1.5):
+        super().__init__(daemon=True)
+        self.delays = rng.random(2) * longest
+        self.victims = rng.choice(pids(client), 2, replace=False).tolist()
+        self.killed = 0
+
+    def run(self):
+        for delay, pid in zip(self.delays, self.victims, strict=True):
+            time.sleep(delay)
+            os.kill(pid, signal.SIGKILL)
+            self.killed += 1
+
+
+def fit_under_fire(client, store, expected, rng):
+    """Fit, again and again, until two workers have been killed; returns how many were."""
+    killer = Killer(client, rng)
+    killer.start()
+    coefs = []
+    while killer.is_alive() or not coefs:
+        coefs.append(DaskRankSVM(client=client, **SETTINGS).fit(store).coef_)
+    for coef in coefs:
+        np.testing.assert_allclose(coef, expected.coef_, rtol=1e-5, atol=1e-9)
+    return killer.killed
+
+
+def test_nannies_bring_workers_back(store, expected):
+    rng, n_killed = np.random.default_rng(1), 0
+    with (
+        local_cluster(2, memory_limit="1GB") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        for _ in range(4):
+            client.wait_for_workers(2, timeout=PATIENCE)
+            n_killed += fit_under_fire(client, store, expected, rng)
+    assert n_killed == 8
+
+
+def test_workers_without_nannies_from_the_command_line(loopback, store, expected):
+    """Those that are left take over what the dead ones held."""
+    rng, n_killed = np.random.default_rng(2), 0
+    with Client(loopback.address, set_as_default=False) as client:
+        for _ in range(6):
+            for _ in range(3 - len(client.nthreads())):
+                loopback.start_worker("--no-nanny")
+            client.wait_for_workers(3, timeout=PATIENCE)
+            n_killed += fit_under_fire(client, store, expected, rng)
+            while len(client.nthreads()) > 1:
+                time.sleep(0.05)
+    assert n_killed == 12
+
+
+def test_a_worker_that_cannot_be_replaced(loopback, store, monkeypatch):
+    """The best weights so far are kept, and a sentence says what happened."""
+    monkeypatch.setattr("linrank.dask.crew.PATIENCE", 1.0)
+    loopback.start_worker("--no-nanny")
+    with Client(loopback.address, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=PATIENCE)
+        ranker = DaskRankSVM(client=client, verbose=True, **SETTINGS)
+        steps = []
+
+        def kill_later(C, step, fold):
+            steps.append(step)
+            if len(steps) == 4:
+                os.kill(pids(client)[0], signal.SIGKILL)
+
+        monkeypatch.setattr("linrank.estimators.ranksvm.print_step", kill_later)
+        with pytest.raises(WorkersLost, match=r"cannot be replaced: .* weights so far are kept"):
+            ranker.fit(store)
+    assert ranker.coef_.any()
+    assert ranker.result_.objective == min(step.objective for step in steps)
+    assert ranker.result_.objective < steps[0].objective
+
+
+def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, monkeypatch):
+    """One of two: the same model. All: the best so far, and a sentence."""
+    monkeypatch.setattr("linrank.dask.crew.PATIENCE", 1.0)
+    model = tmp_path / "model.json"
+    command = ("train", store, "--C", "1e-3", "--tol", "1e-9", "--solver", "tron", "--out", model,
+               "--dask", loopback.address)  # fmt: skip
+    for _ in range(2):
+        loopback.start_worker("--no-nanny")
+    with Client(loopback.address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+
+        class Killing(TrainingProgress):
+            def __call__(self, C, step, fold):
+                super().__call__(C, step, fold)
+                if step.iteration == 3:
+                    os.kill(pids(client)[0], signal.SIGKILL)
+
+        monkeypatch.setattr("linrank.cli._training.TrainingProgress", Killing)
+        assert run_json(*command)["solver"]["status"] == "converged"
+        np.testing.assert_allclose(
+            LinearModel.load(model).coef, expected.coef_, rtol=1e-5, atol=1e-9
+        )
+        result = run(*command, code=1)
+        assert "cannot be replaced" in result.stderr
+        assert "the model is the best so far, and it was saved" in result.stderr
+        assert LinearModel.load(model).coef.any()
+
+
+def test_engines_are_brought_back_to_where_they_were(store, data):
+    """A Hessian product after a death is that of the last w, of every engine on the data."""
+    rng = np.random.default_rng(0)
+    w, u, v = rng.standard_normal((3, 20))
+    with (
+        local_cluster(2) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        DaskData(client, folder_parts(store)) as held,
+    ):
+        engine = DaskEngine(held, get_loss("squared_hinge"))
+        other = engine.with_loss(get_loss("huber"))
+        engine.value_grad(w)
+        other.value_grad(u)
+        before = engine.hessp(v)
+        os.kill(pids(client)[0], signal.SIGKILL)
+        np.testing.assert_array_equal(engine.hessp(v), before)
+        for found, loss, at in ((engine, "squared_hinge", w), (other, "huber", u)):
+            here = ThreadEngine(data, get_loss(loss))
+            here.value_grad(at)
+            np.testing.assert_allclose(found.hessp(v), here.hessp(v), rtol=1e-8)
+
+
+def test_workers_that_are_frozen_count_as_lost(store, expected):
+    with (
+        local_cluster(2) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        DaskData(client, folder_parts(store), timeout=3.0) as held,
+    ):
+        engine = DaskEngine(held, get_loss("squared_hinge"))
+        loss, _ = engine.value_grad(expected.coef_)
+        frozen = pids(client)[0]
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            again, _ = engine.value_grad(expected.coef_)
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+    assert again == pytest.approx(loss, rel=1e-12)
+
+
+def test_workers_that_die_of_one_query(tmp_path):
+    """Nannies end whoever loads it; the ids alone say which query it is."""
+    qid = np.repeat(["small", "large"], [10, 50_000])
+    data = RankingData(np.zeros((len(qid), 1_000)), np.arange(len(qid)) % 2, qid)
+    save_store(data, tmp_path / "store")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        local_cluster(2, memory_limit="450MB") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(DataError, match=r"query large has 50,000 documents, which take 400 MB"),
+    ):
+        DaskRankSVM(client=client).fit(tmp_path / "store")
