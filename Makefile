@@ -6,7 +6,8 @@ BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
 CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
 
-.PHONY: demo test test-cuda bench bench-guard bench-pairwise bench-sparse bench-domination lint clean
+.PHONY: demo test test-cuda lint clean
+.PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
 demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
 	$(BIN)/linrank demo --dir demo
@@ -38,6 +39,9 @@ bench-sparse: .venv/test.stamp  ## sparse rankers; LINRANK_DATA names the LETOR 
 
 bench-domination: .venv/test.stamp  ## Domination Rank; LINRANK_DATA as for bench-sparse
 	$(CACHE) $(BIN)/python -m benchmarks.domination
+
+bench-dask: .venv/test.stamp  ## a Dask cluster of this machine against threads, and data larger than a worker
+	$(CACHE) $(BIN)/python -m benchmarks.dask
 
 clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv .venv-cuda demo build dist .pytest_cache .mypy_cache .ruff_cache
