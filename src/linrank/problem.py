@@ -91,6 +91,10 @@ class Problem(Objective):
         product += v
         return product
 
+    def gap_bound(self, gradient: Vector) -> float:
+        """``½‖g‖² ≥ f(w) − f*``: f bends at least as much as its ½‖w‖², since L is convex."""
+        return 0.5 * float(gradient @ gradient)
+
     def hessian(self, of_loss: Vector | None = None) -> Vector:
         """The Hessian as a matrix: exact, or with an estimate of the Hessian of the loss L.
 

@@ -325,6 +325,10 @@ class KernelProblem(Problem):
         self.n_products += 1
         return self.C * self.engine.hessp(v) + self.engine.scores(v) + self.lift * v
 
+    def gap_bound(self, gradient: Vector) -> float:
+        """None: K̃ may be as good as singular."""
+        return np.inf
+
     def hessian(self, of_loss: Vector | None = None) -> Vector:
         """The Hessian as a matrix, or a diagonal; see `linrank.problem.Problem`."""
         H = self.C * (self.engine.hessian() if of_loss is None else of_loss)

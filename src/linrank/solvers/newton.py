@@ -26,6 +26,7 @@ ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 SAVINGS = 30.0  #: see `rows_per_feature`; of a sample of queries, and …
 DOCUMENT_SAVINGS = 100.0  #: … of documents, which says less
 CHEAPEST = 1.5  #: the least that an estimate is said to cost, in products: a diagonal does
+FACTORED = 1 / 24  #: what factoring a matrix takes for each of d³, in entries of a product
 FREE = 2e6  #: entries of a product that take so little time, some ms, that they do not count
 LEAST_ROWS = 4  #: of a sample for each feature, where a diagonal has not been enough
 MAX_PRODUCTS = 250  #: of one Newton step
@@ -74,19 +75,44 @@ class Newton(Solver):
         return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
 
     def _has_arrived(self) -> bool:
-        """Both rules, the second with an estimate that is made here, and not of a diagonal.
+        """Both rules, the second with an estimate that is made here, or with a bound.
 
         One that was made elsewhere can see too much curvature, since pairs become inactive, and a
-        diagonal none of what features share: both take a long way for a short one.
+        diagonal none of what features share: both take a long way for a short one. So where a
+        matrix would cost more than the fit has so far, the step is solved for instead.
         """
         goal = GAP * self.tol * self.point.value
-        if not self._gradient_is_small() or self._decrement() > goal:
+        if not self._gradient_is_small():
+            return False
+        if self.problem.gap_bound(self.point.gradient) <= goal:
+            return True
+        if self._decrement() <= goal and self._estimated_at is not self.point:
+            self._estimate = None
+        if self._decrement() > goal:
             return False
         assert self._estimate is not None
-        if self._estimated_at is self.point and np.isinf(self._estimate.enough):
+        return self._estimate.of_loss.ndim == 2 or self._step_is_short(goal)
+
+    def _step_is_short(self, goal: float) -> bool:
+        """Whether a Newton step gains no more than that; if it does, take it.
+
+        It lowers f by about −½g's, and its residual r hides at most ½‖r‖² ≤ ½·max(P)·r'P⁻¹r:
+        that is made small too, as far as it takes no longer than the fit has taken so far.
+        """
+        assert self._estimate is not None
+        gradient, precondition = self.point.gradient, self._preconditioner
+        largest = float(self.problem.hessian(self._estimate.of_loss).max())
+        forcing = goal / (largest * 2 * self._decrement())
+        most = int(min(max(self._spent, 1), MAX_PRODUCTS))
+        step, n_products = conjugate_gradients(
+            self.problem.hessp, -gradient, precondition, forcing, most
+        )
+        self._spent += n_products
+        if -0.5 * float(gradient @ step) <= goal:
             return True
-        self._estimate, self._spent = None, np.inf
-        return self._decrement() <= goal
+        if self._line_search(step):
+            self._record()
+        return False
 
     def _decrement(self) -> float:
         """½ g'P⁻¹g: about how far the objective is from its optimum."""
@@ -182,20 +208,26 @@ def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
     products are spent as it costs, so at once where data are small. Until then a diagonal: an easy
     fit needs no more, and a matrix says the more the closer to the optimum it is made.
     """
-    engine, d = problem.engine, problem.n_features
-    if d > DENSE_LIMIT:
-        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST)
+    engine = problem.engine
+    make, cost = _plan_matrix(engine)
+    if spent <= cost:
+        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, cost)
+    return Estimate(make(), engine, max(CHEAPEST, cost))
+
+
+def _plan_matrix(engine: Engine) -> tuple[Callable[[], Vector], float]:
+    """How to make the best matrix, and what that and its factor cost, in Hessian products."""
+    d, row_work = engine.n_features, engine.row_work
     estimate: Callable[[int], Vector] = engine.hessian
-    row_work = engine.row_work
-    n_docs, n_rows = engine.data.n_docs, _sample_rows(engine, row_work, SAVINGS)
+    if d > DENSE_LIMIT:
+        return engine.hessian, np.inf
+    n_rows = _sample_rows(engine, row_work, SAVINGS)
     if n_rows < engine.largest_query / 2:
         estimate, row_work = engine.hessian_of_documents, engine.document_work
         n_rows = _sample_rows(engine, row_work, DOCUMENT_SAVINGS)
-    n_rows = int(min(max(n_rows, LEAST_ROWS * d), n_docs))
-    cost = (n_rows * row_work - FREE) / engine.product_work
-    if spent < cost:
-        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, cost)
-    return Estimate(estimate(n_rows), engine, max(CHEAPEST, cost))
+    n_rows = int(min(max(n_rows, LEAST_ROWS * d), engine.data.n_docs))
+    cost = (n_rows * row_work + FACTORED * d**3 - FREE) / engine.product_work
+    return lambda: estimate(n_rows), cost
 
 
 def _sample_rows(engine: Engine, row_work: float, savings: float) -> float:
