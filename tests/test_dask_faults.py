@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -33,7 +32,6 @@ from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 
 SETTINGS = {"C": 1e-3, "tol": 1e-9, "solver": "tron"}  # many small steps: time to die in
-LINGERS = "still alive"  #: what Dask says of a worker that does not end when it is told to
 
 
 @pytest.fixture(autouse=True)
@@ -63,37 +61,22 @@ def own_children():
     return found
 
 
-class Listener(logging.Handler):
-    """Keeps what is logged."""
-
-    def __init__(self):
-        super().__init__()
-        self.said = []
-
-    def emit(self, record):
-        self.said.append(record.getMessage())
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    """No process outlives the test, and none had to be ended by force."""
-    before, nanny, listener = own_children(), logging.getLogger("distributed.nanny"), Listener()
-    nanny.addHandler(listener)
+    """No process outlives the test."""
+    before = own_children()
     yield
-    nanny.removeHandler(listener)
     deadline = time.monotonic() + PATIENCE
     while own_children().keys() - before.keys() and time.monotonic() < deadline:
         time.sleep(0.1)
     left = own_children()
     assert not {pid: left[pid] for pid in left.keys() - before.keys()}
-    assert not [message for message in listener.said if LINGERS in message]
 
 
 @pytest.fixture
 def loopback(tmp_path, nothing_is_left):
     with Loopback(tmp_path) as cluster:
         yield cluster
-    assert LINGERS not in cluster.log()
 
 
 @pytest.fixture(scope="module")

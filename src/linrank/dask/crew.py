@@ -18,7 +18,8 @@ from .._version import __version__
 from ..errors import DataError, WorkersLost
 from .resident import OPERATION, install
 
-CONNECT = 30.0  #: seconds in which a worker must let itself be connected to
+CONNECT = 30.0  #: seconds in which a connection must be made, or a scheduler answer
+READY = 120.0  #: seconds in which a worker must have loaded linrank
 PATIENCE = 30.0  #: seconds that are waited for a nanny to bring a worker back
 NOTICE = 2.0  #: seconds in which a scheduler notices that a worker is dead
 POLL = 1.0  #: seconds after which the scheduler is asked whether who does not answer is there
@@ -100,11 +101,11 @@ class Crew:
         self.client, self.timeout = client, timeout
         self.links: dict[str, Link] = {}
         self._lost: set[str] = set()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + READY
         while not self._open(sorted(self.present())):  # those that are known may just have died
             if time.monotonic() > deadline:
                 raise WorkersLost(
-                    f"no worker of the cluster could be connected to within {PATIENCE:g} s: "
+                    f"no worker of the cluster could be connected to within {READY:g} s: "
                     f"the scheduler knows {len(self.present())}"
                 )
             time.sleep(0.1)
@@ -228,7 +229,7 @@ class Crew:
 
     async def _connect_all(self, addresses: list[str]) -> list[Any]:
         return await asyncio.gather(
-            *(asyncio.wait_for(self._connect(a), CONNECT) for a in addresses),
+            *(asyncio.wait_for(self._connect(a), READY) for a in addresses),
             return_exceptions=True,
         )
 

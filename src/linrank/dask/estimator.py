@@ -72,6 +72,8 @@ feature_names_in_
     >>> ranker.predict(X).compute().shape  # doctest: +SKIP
     """
 
+    engine = "threads"  #: of each worker
+
     def __init__(
         self,
         C: float = 1.0,
