@@ -65,7 +65,7 @@ def bench_scaling(options: Options) -> Section:
             lambda axes: _draw(axes, lines, "rows", "pass", "seconds of a pass"),
             lambda axes: _draw(axes, lines, "rows", "memory", "bytes beyond X"),
             lambda axes: _draw(axes, lines, "features", "pass", "seconds of a pass"),
-            lambda axes: _draw_threads(axes, section.numbers, full / 8),
+            lambda axes: _draw_threads(axes, section.numbers),
         ],
         width=3.6,
     )
@@ -136,7 +136,7 @@ def _draw(axes: Any, lines: list[Any], x: str, y: str, label: str) -> None:
     axes.legend()
 
 
-def _draw_threads(axes: Any, numbers: list[dict[str, Any]], share: float) -> None:
+def _draw_threads(axes: Any, numbers: list[dict[str, Any]]) -> None:
     widest = max(n["features"] for n in numbers if n["data"] == "web-large-scaled")
     fewest = min(n["rows"] for n in numbers if n["features"] < widest)
     points = sorted(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
-from linrank import RankingData, open_store, read_letor, save_store
+from linrank import RankingData, read_letor, save_store
 from linrank._jit import njit
 from linrank.data._csr import assemble_csr
 from linrank.data.generate import make_ranking
@@ -213,8 +213,3 @@ def kept(name: str, part: float = 1.0) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         save_store(SHAPES[name].make(part), path)
     return path
-
-
-def load_shape(name: str, part: float = 1.0) -> RankingData:
-    """A shape's data, in memory."""
-    return open_store(kept(name, part), mmap=False)
