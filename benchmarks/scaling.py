@@ -39,17 +39,17 @@ def bench_scaling(options: Options) -> Section:
         "slope of a line through the logarithms",
         ["data", "rows", "features", "threads", "fit", "passes", "pass", "memory beyond X"],
     )
-    full = 0.02 if options.quick else 1.0
-    rows = [full * share for share in (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)]
+    part = QUICK if options.quick else 1.0
+    rows = [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2]
     cases = [("web-large-scaled", share, 1.0, options.threads) for share in rows]
-    cases += [("text", share, 1.0, options.threads) for share in (*rows, full)]
+    cases += [("text", share, 1.0, options.threads) for share in (*rows, 1.0)]
     cases += [
-        ("web-large-scaled", full / 8, share, options.threads) for share in (1 / 8, 1 / 4, 1 / 2)
+        ("web-large-scaled", 1 / 8, width, options.threads) for width in (1 / 8, 1 / 4, 1 / 2)
     ]
-    cases += [("web-large-scaled", full / 8, 1.0, n) for n in range(1, options.threads)]
-    for name, share, features, threads in cases:
+    cases += [("web-large-scaled", 1 / 8, 1.0, n) for n in range(1, options.threads)]
+    for name, share, width, threads in cases:
         with pinned(threads):
-            for own in from_process(run_scale, name, share, features, threads, cap=START):
+            for own in from_process(run_scale, name, part, share, width, threads, cap=START):
                 section.add(
                     name, f"{own['rows']:,}", f"{own['features']:,}", str(threads),
                     show_seconds(own["seconds"]), str(own["passes"]), show_seconds(own["pass"]),
@@ -86,10 +86,12 @@ def _lines(section: Section, threads: int) -> list[tuple[str, str, list[dict[str
     ]  # fmt: skip
 
 
-def run_scale(name: str, share: float, width: float, threads: int) -> Iterator[dict[str, Any]]:
+def run_scale(
+    name: str, part: float, share: float, width: float, threads: int
+) -> Iterator[dict[str, Any]]:
     """Seconds, passes and memory of a fit on the first rows and features of a shape."""
     make_solver("auto").solve(make_problem(open_store(kept(name, QUICK)), n_threads=threads))
-    data = _head(open_store(kept(name)), share, width)
+    data = _head(open_store(kept(name, part)), share, width)
     before = forget_high_water()
     C = SHAPES[name].weight_of_loss(data, make_problem(data, n_threads=threads).engine.n_pairs)
     seconds, result = fit_once(data, C, threads)
