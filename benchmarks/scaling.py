@@ -35,8 +35,9 @@ def bench_scaling(options: Options) -> Section:
         "scaling",
         "How the cost grows",
         "web-large-scaled (its first rows, its first features) and text (its first rows): a fit to "
-        f"{TOL:g}, and a pass, the median of Hessian products and evaluations. The exponent is the "
-        "slope of a line through the logarithms",
+        f"{TOL:g}. Its passes are Hessian products and evaluations; the pass that is timed is a "
+        "product at the solution, the median of up to 41. The exponent is the slope of a line "
+        "through the logarithms",
         ["data", "rows", "features", "threads", "fit", "passes", "pass", "memory beyond X"],
     )
     part = QUICK if options.quick else 1.0
