@@ -26,6 +26,7 @@ from .shapes import QUICK, SHAPES, available, kept
 from .tools import (
     Options,
     Section,
+    forget_high_water,
     from_process,
     high_water,
     interleaved,
@@ -122,8 +123,8 @@ def bench_fits(options: Options) -> Section:
         "Whole fits, in reads of X",
         f"solver='auto' to ‖g‖ ≤ {TOL:g}‖g₀‖ from w = 0, with laying out the pairs; medians of up "
         "to 5. The path has 26 values of C from 2^-15 to 2^10 with warm starts, against the "
-        "slowest fit of one of them from w = 0. Memory is the process's peak beyond its imports, "
-        "X included",
+        "slowest fit of one of them from w = 0. Memory is the process's peak beyond what it holds "
+        "before X is loaded, X included",
         ["data", "C", "fit", "reads", "products", "evaluations", "path / slowest fit",
          "memory / X", "NDCG@10"],
     )  # fmt: skip
@@ -156,7 +157,7 @@ def bench_fits(options: Options) -> Section:
 def run_fit(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
     """Seconds and passes of a fit, the path's ratio for small data, memory, and quality."""
     make_solver("auto").solve(make_problem(open_store(kept(name, QUICK)), n_threads=threads))
-    before = high_water()
+    before = forget_high_water()
     data = open_store(kept(name, part), mmap=False)
     n_pairs = make_problem(data, n_threads=threads).engine.n_pairs
     C = SHAPES[name].weight_of_loss(data, n_pairs)
