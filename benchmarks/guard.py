@@ -65,7 +65,7 @@ class Worker:
         )  # fmt: skip
 
     def seconds(self, name: str, calls: int = 1) -> float:
-        """The seconds of the fastest of some calls."""
+        """The mean seconds of some calls."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(BrokenPipeError):  # then there is no answer either

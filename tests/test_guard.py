@@ -21,6 +21,7 @@ from benchmarks.guard import (
     measure,
     named,
 )
+from benchmarks.guard_workloads import mean_seconds
 
 
 def drawn(ratio, rounds, noise=0.03, seed=0, machine=None):
@@ -141,6 +142,13 @@ def test_short_workloads_are_called_several_times_by_both():
     base, current = Tree(0.02), Tree(0.01)
     assert measure("fit", base, current, 12).verdict == "faster"
     assert set(base.calls[1:]) == set(current.calls[1:]) == {10}
+
+
+def test_a_slowdown_of_every_second_call_counts(monkeypatch):
+    clock = [0.0]
+    cost = cycle([1.0, 3.0])
+    monkeypatch.setattr("benchmarks.guard_workloads.time.perf_counter", lambda: clock[0])
+    assert mean_seconds(lambda: clock.append(clock.pop() + next(cost)), 10) == 2.0
 
 
 def test_workload_that_the_base_lacks_is_new(capsys):
