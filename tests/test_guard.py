@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from itertools import cycle
 
 import numpy as np
@@ -229,6 +230,28 @@ def test_base_is_laid_out_at_one_place_with_its_own_times_and_removed(repository
         assert not src.parent.exists()
     assert seen[0] == seen[1]
     assert seen[0][1] == float(git("show", "--no-patch", "--format=%ct", "HEAD"))
+
+
+def test_guards_of_one_tree_take_turns(repository):
+    root, _, git = repository
+    commit = git("rev-parse", "HEAD")
+    code = f"""
+from pathlib import Path
+from benchmarks.guard import laid_out
+with laid_out({commit!r}, root=Path({str(root)!r})) as src:
+    print((src / "linrank" / "__init__.py").read_text(), end="")
+"""
+    with laid_out(commit, root=root) as src:
+        other = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        assert other.stdout.readline().startswith("another guard is at work on this tree")
+        assert other.poll() is None
+        assert (src / "linrank" / "__init__.py").exists()
+    printed, _ = other.communicate(timeout=60)
+    assert other.returncode == 0
+    assert printed == "text = 'two'\n"
+    assert not src.parent.exists()
 
 
 def test_base_is_removed_after_an_interruption(repository):
