@@ -216,7 +216,7 @@ def _add_row(
         cells += _show_times(theirs, own, outcome.given_up, job.cap)
     closest = min((run["objective"] / best - 1 for run in outcome.runs), default=None)
     memory = max((run["memory"] for run in outcome.runs), default=None)
-    own_memory = min(fits[-1]["memory"] for fits in ours.values())
+    own_memory = min((fits[-1]["memory"] for fits in ours.values() if fits), default=None)
     section.add(
         name, tool.name, tool.loss, _threads(tool, job), *cells,
         "—" if closest is None else f"{closest:.0e}", _show_memory(memory),
@@ -241,10 +241,11 @@ def _show_times(theirs: float | None, own: float, given_up: bool, cap: float) ->
 
 def _seconds_to(ours: list[Run], goal: float) -> float:
     """Seconds until an objective is as low as that, the median over repeated fits."""
-    return statistics.median(
+    times = [
         next((seconds for seconds, objective in run["curve"] if objective <= goal), np.inf)
         for run in ours
-    )
+    ]
+    return statistics.median(times or [np.inf])
 
 
 def _threads(tool: Tool | Program, job: Job) -> str:
@@ -291,7 +292,8 @@ def _draw_curves(axes: Any, name: str, numbers: list[dict[str, Any]], legend: bo
     lines |= {"linrank, hinge": []} | {own["tool"]: [] for own in numbers}
     for own in (own for own in numbers if own["data"] == name and own.get("runs")):
         for loss, curves in own["linrank"].items():
-            lines[f"linrank, {loss}"] = [(t, f / own["best"] - 1) for t, f in curves[0]]
+            for curve in curves[:1]:
+                lines[f"linrank, {loss}"] = [(t, f / own["best"] - 1) for t, f in curve]
         lines[own["tool"]] = [(r["seconds"], r["objective"] / own["best"] - 1) for r in own["runs"]]
     for k, (label, points) in enumerate(lines.items()):
         if not points:

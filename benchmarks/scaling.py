@@ -14,14 +14,14 @@ from linrank.path import make_problem
 from linrank.solvers import make_solver
 
 from .shapes import QUICK, SHAPES, kept
-from .single_machine import START, TOL, fit_once
+from .single_machine import TOL, fit_once
 from .tools import (
     Options,
     Section,
     draw,
     forget_high_water,
-    from_process,
     high_water,
+    in_time,
     interleaved,
     line_style,
     pinned,
@@ -50,7 +50,7 @@ def bench_scaling(options: Options) -> Section:
     cases += [("web-large-scaled", 1 / 8, 1.0, n) for n in range(1, options.threads)]
     for name, share, width, threads in cases:
         with pinned(threads):
-            for own in from_process(run_scale, name, part, share, width, threads, cap=START):
+            for own in in_time(section, run_scale, name, part, share, width, threads):
                 section.add(
                     name, f"{own['rows']:,}", f"{own['features']:,}", str(threads),
                     show_seconds(own["seconds"]), str(own["passes"]), show_seconds(own["pass"]),
@@ -74,17 +74,18 @@ def bench_scaling(options: Options) -> Section:
 
 
 def _lines(section: Section, threads: int) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    """What grows with what: a label, the number that grows, and its measurements."""
+    """What grows with what: a label, the number that grows, and its two measurements or more."""
     own = [numbers for numbers in section.numbers if numbers["threads"] == threads]
     web = [numbers for numbers in own if numbers["data"] == "web-large-scaled"]
-    widest = max(numbers["features"] for numbers in web)
-    fixed = min(n["rows"] for n in web if n["features"] < widest)
-    return [
+    widest = max((numbers["features"] for numbers in web), default=0)
+    fixed = min((n["rows"] for n in web if n["features"] < widest), default=0)
+    lines = [
         ("dense, 5 levels", "rows", [n for n in web if n["features"] == widest]),
         ("sparse, one query", "rows", [n for n in own if n["data"] == "text"]),
         ("dense, 5 levels", "features", sorted((n for n in web if n["rows"] == fixed),
                                                key=lambda n: n["features"])),
     ]  # fmt: skip
+    return [line for line in lines if len(line[2]) > 1]
 
 
 def run_scale(
@@ -140,14 +141,13 @@ def _draw(axes: Any, lines: list[Any], x: str, y: str, label: str) -> None:
 
 
 def _draw_threads(axes: Any, numbers: list[dict[str, Any]]) -> None:
-    widest = max(n["features"] for n in numbers if n["data"] == "web-large-scaled")
-    fewest = min(n["rows"] for n in numbers if n["features"] < widest)
+    web = [n for n in numbers if n["data"] == "web-large-scaled"]
+    widest = max((n["features"] for n in web), default=0)
+    fixed = min((n["rows"] for n in web if n["features"] < widest), default=0)
     points = sorted(
-        (n["threads"], n["pass"])
-        for n in numbers
-        if n["data"] == "web-large-scaled" and n["features"] == widest and n["rows"] == fewest
+        (n["threads"], n["pass"]) for n in web if (n["features"], n["rows"]) == (widest, fixed)
     )
-    axes.plot(*zip(*points, strict=True), **line_style(0))
+    axes.plot([threads for threads, _ in points], [own for _, own in points], **line_style(0))
     axes.set(
         xlabel="threads", ylabel="seconds of a pass", title="seconds of a pass against threads"
     )

@@ -37,6 +37,7 @@ from linrank.solvers import Step
 #: The variables that say how many threads a process uses.
 THREADS = ("LINRANK_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 RESULTS = Path(__file__).parent / "results"
+TOO_LONG = 600.0  #: seconds after which a process that measures one thing is given up
 
 STYLE = {
     "font.size": 9.0,
@@ -97,6 +98,17 @@ class Section:
     def aim(self, goal: str, measured: str, met: bool) -> None:
         """Take down what was aimed at, and whether it was reached."""
         self.goals.append({"goal": goal, "measured": measured, "met": bool(met)})
+
+    def aim_at_most(
+        self, goal: str, limit: float, found: dict[str, float | None], digits: int = 2
+    ) -> None:
+        """Take down whether the largest figure is within a limit, and which are not known."""
+        known = [(figure, name) for name, figure in found.items() if figure is not None]
+        missing = [name for name, figure in found.items() if figure is None]
+        worst, name = max(known, default=(np.inf, ""))
+        measured = f"{worst:.{digits}f} ({name})" if known else "nothing"
+        measured += f", not known for {', '.join(missing)}" if missing else ""
+        self.aim(goal, measured, worst <= limit)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -228,6 +240,15 @@ def from_process(
     finally:
         process.kill()
         process.join()
+
+
+def in_time(section: Section, function: Callable[..., Iterator[Any]], *arguments: Any) -> list[Any]:
+    """What `from_process` yields, with a note where that is nothing in `TOO_LONG` seconds."""
+    found = list(from_process(function, *arguments, cap=TOO_LONG))
+    if not found:
+        words = ", ".join(str(argument) for argument in arguments)
+        section.notes.append(f"Nothing within {TOO_LONG:.0f} s: {function.__name__}({words})")
+    return found
 
 
 def _send_all(sender: Any, function: Callable[..., Iterator[Any]], arguments: Any) -> None:

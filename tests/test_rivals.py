@@ -282,3 +282,4 @@ def test_times_and_ratios_are_shown():
     assert comparison._seconds_to(fits, 3.0) == 3.0
     assert comparison._seconds_to(fits, 9.0) == 1.0
     assert comparison._seconds_to(fits, 2.0) == np.inf
+    assert comparison._seconds_to([], 9.0) == np.inf
