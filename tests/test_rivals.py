@@ -274,10 +274,13 @@ def test_a_tool_is_measured_until_it_is_near_enough():
 
 
 def test_times_and_ratios_are_shown():
-    assert comparison._show_times(330.0, 2.0, False, 600.0) == ["330 s", "2 s", "165"]
-    assert comparison._show_times(None, 2.0, True, 60.0) == ["> 60 s", "2 s", "> 30"]
-    assert comparison._show_times(None, 2.0, False, 60.0) == ["not reached", "2 s", "—"]
-    assert comparison._show_times(30.0, np.inf, False, 60.0) == ["30 s", "> 60 s", "< 0.5"]
+    assert comparison._show_times(330.0, 2.0, False, 600.0, True) == ["330 s", "2 s", "165"]
+    assert comparison._show_times(None, 2.0, True, 60.0, True) == ["> 60 s", "2 s", "> 30"]
+    assert comparison._show_times(None, 2.0, False, 60.0, True) == ["not reached", "2 s", "—"]
+    late = comparison._show_times(30.0, np.inf, False, 60.0, False)
+    assert late == ["30 s", "> 60 s", "< 0.5"]
+    ended = comparison._show_times(30.0, np.inf, False, 60.0, True)
+    assert ended == ["30 s", "not reached", "—"]
     fits = [{"curve": [(1.0, 9.0), (k, 3.0)]} for k in (2.0, 3.0, 4.0)]
     assert comparison._seconds_to(fits, 3.0) == 3.0
     assert comparison._seconds_to(fits, 9.0) == 1.0
