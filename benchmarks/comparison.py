@@ -179,11 +179,13 @@ def _measure(tool: Tool | Program, job: Job, problem: Any, best: float) -> Outco
             if run["seconds"] > job.cap:
                 break
             objective = float(problem.value_grad(run.pop("coef"))[0])
+            if not np.isfinite(objective):
+                return Outcome(runs, note=f"broke off: its weights have the objective {objective}")
             runs.append(run | {"objective": objective})
             if objective <= (1 + TARGETS[-1]) * best:
                 return Outcome(runs)
-    except RuntimeError:
-        return Outcome(runs, note="broke off")
+    except RuntimeError as error:
+        return Outcome(runs, note=f"broke off: {error}")
     if not prepared:
         return Outcome(runs, note=f"not ready in {job.cap + START:.0f} s")
     return Outcome(runs, given_up=len(runs) < len(SETTINGS))

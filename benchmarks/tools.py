@@ -236,7 +236,7 @@ def from_process(
                 break
             yield item
     except EOFError:
-        raise RuntimeError(f"the process of {function.__name__} broke off; see above") from None
+        raise RuntimeError(f"the process of {function.__name__} ended; see above") from None
     finally:
         process.kill()
         process.join()
