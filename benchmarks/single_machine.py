@@ -34,6 +34,7 @@ from .tools import (
     make_reader,
     pinned,
     show_seconds,
+    show_spread,
 )
 
 TOL = 1e-5  #: of fits, on ‖g‖ ≤ ε‖g₀‖
@@ -120,9 +121,9 @@ def bench_fits(options: Options) -> Section:
         "fits",
         "Whole fits, in reads of X",
         f"solver='auto' to ‖g‖ ≤ {TOL:g}‖g₀‖ from w = 0, with laying out the pairs; medians of up "
-        "to 5. The path has 26 values of C from 2^-15 to 2^10 with warm starts, against the "
-        "slowest fit of one of them from w = 0. Memory is the process's peak beyond what it holds "
-        "before X is loaded, X included",
+        "to 5, with the fastest and the slowest. The path has 26 values of C from 2^-15 to 2^10 "
+        "with warm starts, against the slowest fit of one of them from w = 0. Memory is the "
+        "process's peak beyond what it holds before X is loaded, X included",
         ["data", "C", "fit", "reads", "products", "evaluations", "path / slowest fit",
          "memory / X", "NDCG@10"],
     )  # fmt: skip
@@ -130,7 +131,7 @@ def bench_fits(options: Options) -> Section:
         for name in available():
             for own in in_time(section, run_fit, name, _part(options), options.threads):
                 section.add(
-                    name, f"{own['C']:.2g}", show_seconds(own["seconds"]),
+                    name, f"{own['C']:.2g}", show_spread(own["times"]),
                     f"{own['seconds'] / own['read']:.0f}", str(own["products"]),
                     str(own["evaluations"]),
                     "—" if own["path"] is None else f"{own['path']:.1f}",
@@ -176,6 +177,7 @@ def run_fit(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
         "data": name,
         "C": C,
         "seconds": statistics.median(seconds for seconds, _ in fits),
+        "times": [seconds for seconds, _ in fits],
         "read": read,
         "products": result.n_products,
         "evaluations": result.n_evaluations,
@@ -212,7 +214,8 @@ def bench_files(options: Options) -> Section:
         "files",
         "From a LETOR file to a saved model",
         f"Reading, fitting at C = 1 to {TOL:g} and saving, against reading alone, in turns, with a "
-        "file that the system has in memory; scikit-learn's reader beside it",
+        "file that the system has in memory; medians of up to 7, with the fastest and the slowest; "
+        "scikit-learn's reader beside it, once",
         ["data", "file", "read", "MB/s", "read, fit and save", "÷ read",
          "scikit-learn's reader ÷ ours"],
     )  # fmt: skip
@@ -222,8 +225,8 @@ def bench_files(options: Options) -> Section:
                 continue
             for own in in_time(section, run_file, name, _part(options), options.threads):
                 section.add(
-                    name, f"{own['size'] / 1e6:.0f} MB", show_seconds(own["read"]),
-                    f"{own['size'] / own['read'] / 1e6:.0f}", show_seconds(own["all"]),
+                    name, f"{own['size'] / 1e6:.0f} MB", show_spread(own["times"]["read"]),
+                    f"{own['size'] / own['read'] / 1e6:.0f}", show_spread(own["times"]["all"]),
                     f"{own['all'] / own['read']:.2f}", f"{own['sklearn'] / own['read']:.0f}", **own,
                 )  # fmt: skip
     found = {own["data"]: own["all"] / own["read"] for own in section.numbers}
@@ -257,6 +260,7 @@ def run_file(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
             "size": path.stat().st_size,
             "read": statistics.median(times["read"]),
             "all": statistics.median(times["all"]),
+            "times": times,
             "sklearn": slow,
         }
 

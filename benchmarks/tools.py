@@ -213,6 +213,15 @@ def show_seconds(seconds: float | None, otherwise: str = "—") -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
+def show_spread(times: list[float]) -> str:
+    """The median of some seconds, with the least and the most: ``330 ms (310–360)``."""
+    median = statistics.median(times)
+    if len(times) == 1:
+        return show_seconds(median)
+    scale = 1e3 if median < 1 else 1.0
+    return f"{show_seconds(median)} ({min(times) * scale:.3g}–{max(times) * scale:.3g})"
+
+
 # Processes -------------------------------------------------------------------------------------
 
 
