@@ -41,14 +41,7 @@ def bench_scaling(options: Options) -> Section:
         ["data", "rows", "features", "threads", "fit", "passes", "pass", "memory beyond X"],
     )
     part = QUICK if options.quick else 1.0
-    rows = [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2]
-    cases = [("web-large-scaled", share, 1.0, options.threads) for share in rows]
-    cases += [("text", share, 1.0, options.threads) for share in (*rows, 1.0)]
-    cases += [
-        ("web-large-scaled", 1 / 8, width, options.threads) for width in (1 / 8, 1 / 4, 1 / 2)
-    ]
-    cases += [("web-large-scaled", 1 / 8, 1.0, n) for n in range(1, options.threads)]
-    for name, share, width, threads in cases:
+    for name, share, width, threads in _cases(options.threads):
         with pinned(threads):
             for own in in_time(section, run_scale, name, part, share, width, threads):
                 section.add(
@@ -71,6 +64,17 @@ def bench_scaling(options: Options) -> Section:
         width=3.6,
     )
     return section
+
+
+def _cases(threads: int) -> list[tuple[str, float, float, int]]:
+    """Data, the shares of its rows and of its features, and threads."""
+    rows = [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2]
+    return [
+        *(("web-large-scaled", share, 1.0, threads) for share in rows),
+        *(("text", share, 1.0, threads) for share in (*rows, 1.0)),
+        *(("web-large-scaled", 1 / 8, width, threads) for width in (1 / 8, 1 / 4, 1 / 2)),
+        *(("web-large-scaled", 1 / 8, 1.0, n) for n in range(1, threads)),
+    ]
 
 
 def _lines(section: Section, threads: int) -> list[tuple[str, str, list[dict[str, Any]]]]:
