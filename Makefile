@@ -25,8 +25,8 @@ lint: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/bench.stamp  ## the figures of the README, side by side in one run
-	$(CACHE) $(BIN)/python -m benchmarks.suite
+bench: .venv/bench.stamp  ## the figures of the README, side by side in one run; QUICK=1 tries it on small data
+	$(CACHE) $(BIN)/python -m benchmarks.suite $(if $(QUICK),--quick)
 
 bench-guard: .venv/test.stamp  ## is this tree slower than before? BASE=REVISION names what it is compared with
 	$(BIN)/python -m benchmarks.guard $(if $(BASE),--base $(BASE))

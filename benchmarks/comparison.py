@@ -8,36 +8,26 @@ minimise something else, beside linrank for orientation. ``LINRANK_BENCH_RANKSVM
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from linrank import RankingData, RankSVM, open_store, save_store
-from linrank.path import make_problem, mean_metric
+from linrank import RankingData, open_store, save_store
+from linrank.path import make_problem
 
 from .programs import Program, programs_here
-from .rivals import (
-    SETTINGS,
-    START,
-    TOOLS,
-    Job,
-    Run,
-    Tool,
-    run_linrank,
-    tight_solver,
-)
+from .rankers import RANKERS, run_ranker
+from .rivals import SETTINGS, START, TIGHT, TOOLS, Job, Run, Tool, run_linrank, tight_solver
 from .shapes import QUICK, SHAPES, available, kept
 from .tools import (
     Options,
     Section,
     draw,
     from_process,
-    high_water,
     line_style,
-    median_seconds,
     pinned,
     run_sections,
     show_seconds,
@@ -93,11 +83,12 @@ def bench_tools(options: Options) -> Section:
         "Each tool minimises ½‖w‖² + C·Σ ℓ over the pairs with weights judged by linrank; f* is "
         "the lowest objective known. Its time is that of the fastest fit whose (f − f*)/f* is at "
         "most what the column says, without turning the data into its own form (pairs, vectors); "
-        "linrank's is the time until its objective is as low as the one reached there, with laying "
-        "out the pairs (of its two logistic losses the sooner one, both judged by the exact "
-        f"loss); × is their ratio. A fit is given up after {cap:.0f} s. Programs that read "
-        "text are timed from start to end, against linrank with reading the same text. Memory is "
-        "the peak of a process beyond its imports, data included",
+        "linrank's is the time until its objective is as low as the one reached there, or within "
+        f"{EQUAL:g} of f* ({TIGHT['hinge']:g} for the hinge, where it stops), with laying out the "
+        "pairs (of its two logistic losses the sooner one, both judged by the exact loss); × is "
+        f"their ratio. A fit is given up after {cap:.0f} s. Programs that read text are "
+        "timed from start to end, against linrank with reading the same text. Memory is "
+        "the peak of a process beyond what it holds before the data are loaded, data included",
         ["data", "tool", "loss", "threads",
          *(cell for target in TARGETS for cell in (f"to {target:g}", "linrank", "×")),
          "closest", "memory", "linrank's", "note"],
@@ -144,19 +135,14 @@ def _compare(section: Section, name: str, job: Job) -> None:
 
 
 def _compare_loss(
-    section: Section,
-    name: str,
-    data: RankingData,
-    loss: str,
-    tools: list[Tool | Program],
-    job: Job,
+    section: Section, name: str, data: RankingData, loss: str, tools: list[Tool | Program], job: Job
 ) -> None:
     problem = make_problem(data, job.C, loss=loss, n_threads=job.threads)
     sharp = tight_solver(problem, callback=stop_after(10 * job.cap)).solve(problem)
     found = {tool.name: _measure(tool, job, problem, sharp.objective) for tool in tools}
     objectives = [run["objective"] for outcome in found.values() for run in outcome.runs]
     best = min([sharp.objective, *objectives])
-    goal = max(min([(1 + TARGETS[-1]) * best, *objectives]), (1 + EQUAL) * best)
+    goal = max(min([(1 + TARGETS[-1]) * best, *objectives]), _as_good_as(best, loss))
     ours = {
         (own, from_text): list(
             from_process(run_linrank, job, own, loss, goal, from_text, cap=10 * job.cap)
@@ -193,11 +179,13 @@ def _measure(tool: Tool | Program, job: Job, problem: Any, best: float) -> Outco
             if run["seconds"] > job.cap:
                 break
             objective = float(problem.value_grad(run.pop("coef"))[0])
+            if not np.isfinite(objective):
+                return Outcome(runs, note=f"broke off: its weights have the objective {objective}")
             runs.append(run | {"objective": objective})
             if objective <= (1 + TARGETS[-1]) * best:
                 return Outcome(runs)
-    except RuntimeError:
-        return Outcome(runs, note="broke off")
+    except RuntimeError as error:
+        return Outcome(runs, note=f"broke off: {error}")
     if not prepared:
         return Outcome(runs, note=f"not ready in {job.cap + START:.0f} s")
     return Outcome(runs, given_up=len(runs) < len(SETTINGS))
@@ -212,19 +200,21 @@ def _add_row(
     ours: dict[str, list[Run]],
     best: float,
 ) -> None:
+    ended = all(fits and fits[-1]["curve"][-1][0] <= job.cap for fits in ours.values())
     cells: list[str] = []
     ratios: dict[str, float | None] = {}
     for target in TARGETS:
         near = [run for run in outcome.runs if run["objective"] <= (1 + target) * best]
         run = min(near, key=lambda run: run["seconds"], default=None)
-        goal = (1 + target) * best if run is None else max(run["objective"], (1 + EQUAL) * best)
+        same = _as_good_as(best, tool.loss)
+        goal = (1 + target) * best if run is None else max(run["objective"], same)
         own = min(_seconds_to(fits, goal) for fits in ours.values())
         theirs = None if run is None else run["seconds"]
         ratios[f"{target:g}"] = None if theirs is None else theirs / min(own, job.cap)
-        cells += _show_times(theirs, own, outcome.given_up, job.cap)
+        cells += _show_times(theirs, own, outcome.given_up, job.cap, ended)
     closest = min((run["objective"] / best - 1 for run in outcome.runs), default=None)
     memory = max((run["memory"] for run in outcome.runs), default=None)
-    own_memory = min(fits[-1]["memory"] for fits in ours.values())
+    own_memory = min((fits[-1]["memory"] for fits in ours.values() if fits), default=None)
     section.add(
         name, tool.name, tool.loss, _threads(tool, job), *cells,
         "—" if closest is None else f"{closest:.0e}", _show_memory(memory),
@@ -236,23 +226,31 @@ def _add_row(
     )  # fmt: skip
 
 
-def _show_times(theirs: float | None, own: float, given_up: bool, cap: float) -> list[str]:
-    """The seconds of a tool and of linrank, and their ratio, or what is known of them."""
-    late = f"> {cap:.0f} s"
-    ours = show_seconds(own) if np.isfinite(own) else late
+def _as_good_as(best: float, loss: str) -> float:
+    """An objective that cannot be told from the best: linrank itself stops at its tolerance."""
+    return (1 + max(EQUAL, TIGHT.get(loss, 0.0))) * best
+
+
+def _show_times(
+    theirs: float | None, own: float, given_up: bool, cap: float, ended: bool
+) -> list[str]:
+    """The seconds of a tool and of linrank, which may have `ended` before, and their ratio."""
+    late, arrived = f"> {cap:.0f} s", np.isfinite(own)
+    ours = show_seconds(own) if arrived else "not reached" if ended else late
     if theirs is None:
-        ratio = f"> {_show_ratio(cap / own)}" if given_up and np.isfinite(own) else "—"
+        ratio = f"> {_show_ratio(cap / own)}" if given_up and arrived else "—"
         return [late if given_up else "not reached", ours, ratio]
-    ratio = _show_ratio(theirs / own) if np.isfinite(own) else f"< {_show_ratio(theirs / cap)}"
-    return [show_seconds(theirs), ours, ratio]
+    bound = "—" if ended else f"< {_show_ratio(theirs / cap)}"
+    return [show_seconds(theirs), ours, _show_ratio(theirs / own) if arrived else bound]
 
 
 def _seconds_to(ours: list[Run], goal: float) -> float:
     """Seconds until an objective is as low as that, the median over repeated fits."""
-    return statistics.median(
+    times = [
         next((seconds for seconds, objective in run["curve"] if objective <= goal), np.inf)
         for run in ours
-    )
+    ]
+    return statistics.median(times or [np.inf])
 
 
 def _threads(tool: Tool | Program, job: Job) -> str:
@@ -299,7 +297,8 @@ def _draw_curves(axes: Any, name: str, numbers: list[dict[str, Any]], legend: bo
     lines |= {"linrank, hinge": []} | {own["tool"]: [] for own in numbers}
     for own in (own for own in numbers if own["data"] == name and own.get("runs")):
         for loss, curves in own["linrank"].items():
-            lines[f"linrank, {loss}"] = [(t, f / own["best"] - 1) for t, f in curves[0]]
+            for curve in curves[:1]:
+                lines[f"linrank, {loss}"] = [(t, f / own["best"] - 1) for t, f in curve]
         lines[own["tool"]] = [(r["seconds"], r["objective"] / own["best"] - 1) for r in own["runs"]]
     for k, (label, points) in enumerate(lines.items()):
         if not points:
@@ -354,44 +353,6 @@ def _compare_trees(section: Section, name: str, job: Job) -> None:
             f"{run['ndcg']:.4f}", _show_memory(run["memory"]), data=name, tool=tool, **run,
         )  # fmt: skip
 
-
-def run_ranker(name: str, job: Job) -> Iterator[Run]:
-    """Seconds, NDCG@10 on a fifth of the queries, and memory; a fit on that fifth is not told."""
-    fit = RANKERS[name]
-    before = high_water()
-    data = open_store(job.store, mmap=False)
-    held_out = np.repeat(np.arange(data.n_queries) % 5 == 4, np.diff(data.query_ptr))
-    learn, test = (data.take(np.flatnonzero(part)) for part in (~held_out, held_out))
-    fit(test, job)
-    found: list[Any] = []
-    seconds = median_seconds(lambda: found.append(fit(learn, job)), budget=2.0, most=5)
-    ndcg = mean_metric(test, np.asarray(found[-1].predict(test.X), float), "ndcg@10")
-    yield {"seconds": seconds, "ndcg": ndcg, "memory": high_water() - before}
-
-
-def _fit_linrank(data: RankingData, job: Job) -> Any:
-    return RankSVM(C=job.C, n_threads=job.threads).fit(data.X, data.y, data.qid)
-
-
-def _fit_lightgbm(data: RankingData, job: Job) -> Any:
-    from lightgbm import LGBMRanker
-
-    ranker = LGBMRanker(n_jobs=job.threads, random_state=0, verbose=-1)
-    return ranker.fit(data.X, data.y.astype(int), group=np.diff(data.query_ptr))
-
-
-def _fit_xgboost(data: RankingData, job: Job) -> Any:
-    from xgboost import XGBRanker
-
-    query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
-    return XGBRanker(n_jobs=job.threads, random_state=0).fit(data.X, data.y, qid=query)
-
-
-RANKERS: dict[str, Callable[[RankingData, Job], Any]] = {
-    "linrank": _fit_linrank,
-    "LightGBM": _fit_lightgbm,
-    "XGBoost": _fit_xgboost,
-}
 
 SECTIONS = {"tools": bench_tools, "trees": bench_trees}
 

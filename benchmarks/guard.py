@@ -11,6 +11,7 @@ its ratios is above 1.05.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import io
 import json
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from scipy import stats
@@ -65,7 +67,7 @@ class Worker:
         )  # fmt: skip
 
     def seconds(self, name: str, calls: int = 1) -> float:
-        """The seconds of the fastest of some calls."""
+        """The mean seconds of some calls."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(BrokenPipeError):  # then there is no answer either
@@ -128,15 +130,29 @@ def laid_out(commit: str, root: Path = ROOT) -> Iterator[Path]:
     """The sources of a commit, in a folder that is removed afterwards.
 
     Its name and the times of its files are those of the commit, by which numba's cache finds
-    again what was compiled in an earlier run.
+    again what was compiled in an earlier run. Hence two guards take turns, as they have to anyway:
+    each would slow down what the other measures.
     """
     folder = root / ".venv" / "base" / commit
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name("lock").open("w") as lock:
+        _wait_for(lock)
+        try:
+            content = io.BytesIO(git("archive", commit, "src", root=root))
+            with tarfile.open(fileobj=content) as archive:
+                archive.extractall(folder, filter="data")
+            yield folder / "src"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(lock: IO[str]) -> None:
+    """Hold a lock until its file is closed."""
     try:
-        with tarfile.open(fileobj=io.BytesIO(git("archive", commit, "src", root=root))) as archive:
-            archive.extractall(folder, filter="data")
-        yield folder / "src"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("another guard is at work on this tree; waiting for its end", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 # Statistics ------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from .tools import (
     draw,
     line_style,
     make_evaluation,
+    pinned,
     run_sections,
     show_seconds,
 )
@@ -244,10 +245,8 @@ def _make_group(n_bytes: int) -> Path | None:
 def _run(command: list[str], threads: int) -> tuple[str, float, float]:
     """Run a command; what it printed, its seconds, and its own memory at the peak."""
     started, peak = time.perf_counter(), 0.0
-    environment = os.environ | {"LINRANK_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
-    )
+    with pinned(threads):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     while process.poll() is None:
         with suppress(OSError):
             status = Path(f"/proc/{process.pid}/status").read_text()

@@ -7,6 +7,7 @@ mean over queries, with C·queries.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -44,7 +45,10 @@ class Program:
     from_text: bool = True
 
     def refuse(self, data: RankingData, n_pairs: int) -> str | None:
-        """Nothing is refused."""
+        """Whether there is no such program."""
+        path = os.environ[self.variable]
+        if shutil.which(path) is None:
+            return f"{self.variable} is {path!r}, which is no program that can be run"
         return None
 
     def runs(self, job: Job) -> Iterator[Run]:
@@ -58,10 +62,14 @@ class Program:
             with tempfile.TemporaryDirectory() as folder:
                 model = Path(folder) / "model"
                 command = [os.environ[self.variable], *words, str(text), str(model)]
-                done = _run_command(command, job.cap)
-                if done is None:
-                    return
-                coef = self.read(model, data.n_features)
+                try:
+                    done = _run_command(command, job.cap)
+                    if done is None:
+                        return
+                    coef = self.read(model, data.n_features)
+                except (OSError, ValueError, LookupError) as error:
+                    reason = f"it gave no model that can be read ({type(error).__name__}: {error})"
+                    raise RuntimeError(reason) from error
             yield {"setting": setting, "seconds": done[0], "coef": coef, "memory": done[1]}
 
 
@@ -81,7 +89,7 @@ def _run_command(command: list[str], cap: float) -> tuple[float, int] | None:
         process.kill()
         process.wait()
     if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}; see above")
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}; see above")
     return seconds, memory
 
 

@@ -28,7 +28,7 @@ from linrank import RankingData, open_store, read_letor, write_letor
 from linrank.path import make_problem
 from linrank.solvers import Step, make_solver
 
-from .tools import from_process, high_water, median_seconds
+from .tools import forget_high_water, from_process, high_water, median_seconds
 
 Vector = NDArray[np.float64]
 Run = dict[str, Any]  #: setting, seconds, coef and memory of one fit
@@ -86,7 +86,7 @@ def run_tool(name: str, job: Job) -> Iterator[Run]:
     """What `Tool.runs` gives, in this process."""
     tool = TOOLS[name]
     import_module(tool.module)
-    before = high_water()
+    before = forget_high_water()
     started = time.perf_counter()
     fit = tool.prepare(open_store(job.store, mmap=False), job.C)
     yield {"prepared": time.perf_counter() - started}
@@ -125,9 +125,11 @@ def run_linrank(
     loss is `judged` than the one that is minimised, the objectives are of that one. A fit ends
     with the cap; so do the repetitions.
     """
-    before = high_water()
+    unmeasured = None if from_text else open_store(job.store, mmap=False)
+    _solve_linrank(job, loss, unmeasured, goal, loss != judged)
+    del unmeasured
+    before = forget_high_water()
     data = None if from_text else open_store(job.store, mmap=False)
-    _solve_linrank(job, loss, data, goal, loss != judged)
     fits: list[list[tuple[float, Any]]] = []
     while len(fits) < repeats and sum(fit[-1][0] for fit in fits) < job.cap:
         fits.append(_solve_linrank(job, loss, data, goal, loss != judged))

@@ -14,14 +14,14 @@ from linrank.path import make_problem
 from linrank.solvers import make_solver
 
 from .shapes import QUICK, SHAPES, kept
-from .single_machine import START, TOL, fit_once
+from .single_machine import TOL, fit_once
 from .tools import (
     Options,
     Section,
     draw,
     forget_high_water,
-    from_process,
     high_water,
+    in_time,
     interleaved,
     line_style,
     pinned,
@@ -35,21 +35,15 @@ def bench_scaling(options: Options) -> Section:
         "scaling",
         "How the cost grows",
         "web-large-scaled (its first rows, its first features) and text (its first rows): a fit to "
-        f"{TOL:g}, and a pass, the median of Hessian products and evaluations. The exponent is the "
-        "slope of a line through the logarithms",
+        f"{TOL:g}. Its passes are Hessian products and evaluations; the pass that is timed is a "
+        "product at the solution, the median of up to 41. The exponent is the slope of a line "
+        "through the logarithms",
         ["data", "rows", "features", "threads", "fit", "passes", "pass", "memory beyond X"],
     )
-    full = 0.02 if options.quick else 1.0
-    rows = [full * share for share in (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)]
-    cases = [("web-large-scaled", share, 1.0, options.threads) for share in rows]
-    cases += [("text", share, 1.0, options.threads) for share in (*rows, full)]
-    cases += [
-        ("web-large-scaled", full / 8, share, options.threads) for share in (1 / 8, 1 / 4, 1 / 2)
-    ]
-    cases += [("web-large-scaled", full / 8, 1.0, n) for n in range(1, options.threads)]
-    for name, share, features, threads in cases:
+    part = QUICK if options.quick else 1.0
+    for name, share, width, threads in _cases(options.threads):
         with pinned(threads):
-            for own in from_process(run_scale, name, share, features, threads, cap=START):
+            for own in in_time(section, run_scale, name, part, share, width, threads):
                 section.add(
                     name, f"{own['rows']:,}", f"{own['features']:,}", str(threads),
                     show_seconds(own["seconds"]), str(own["passes"]), show_seconds(own["pass"]),
@@ -65,31 +59,45 @@ def bench_scaling(options: Options) -> Section:
             lambda axes: _draw(axes, lines, "rows", "pass", "seconds of a pass"),
             lambda axes: _draw(axes, lines, "rows", "memory", "bytes beyond X"),
             lambda axes: _draw(axes, lines, "features", "pass", "seconds of a pass"),
-            lambda axes: _draw_threads(axes, section.numbers, full / 8),
+            lambda axes: _draw_threads(axes, section.numbers),
         ],
         width=3.6,
     )
     return section
 
 
+def _cases(threads: int) -> list[tuple[str, float, float, int]]:
+    """Data, the shares of its rows and of its features, and threads."""
+    rows = [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2]
+    return [
+        *(("web-large-scaled", share, 1.0, threads) for share in rows),
+        *(("text", share, 1.0, threads) for share in (*rows, 1.0)),
+        *(("web-large-scaled", 1 / 8, width, threads) for width in (1 / 8, 1 / 4, 1 / 2)),
+        *(("web-large-scaled", 1 / 8, 1.0, n) for n in range(1, threads)),
+    ]
+
+
 def _lines(section: Section, threads: int) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    """What grows with what: a label, the number that grows, and its measurements."""
+    """What grows with what: a label, the number that grows, and its two measurements or more."""
     own = [numbers for numbers in section.numbers if numbers["threads"] == threads]
     web = [numbers for numbers in own if numbers["data"] == "web-large-scaled"]
-    widest = max(numbers["features"] for numbers in web)
-    fixed = min(n["rows"] for n in web if n["features"] < widest)
-    return [
+    widest = max((numbers["features"] for numbers in web), default=0)
+    fixed = min((n["rows"] for n in web if n["features"] < widest), default=0)
+    lines = [
         ("dense, 5 levels", "rows", [n for n in web if n["features"] == widest]),
         ("sparse, one query", "rows", [n for n in own if n["data"] == "text"]),
         ("dense, 5 levels", "features", sorted((n for n in web if n["rows"] == fixed),
                                                key=lambda n: n["features"])),
     ]  # fmt: skip
+    return [line for line in lines if len(line[2]) > 1]
 
 
-def run_scale(name: str, share: float, width: float, threads: int) -> Iterator[dict[str, Any]]:
+def run_scale(
+    name: str, part: float, share: float, width: float, threads: int
+) -> Iterator[dict[str, Any]]:
     """Seconds, passes and memory of a fit on the first rows and features of a shape."""
     make_solver("auto").solve(make_problem(open_store(kept(name, QUICK)), n_threads=threads))
-    data = _head(open_store(kept(name)), share, width)
+    data = _head(open_store(kept(name, part)), share, width)
     before = forget_high_water()
     C = SHAPES[name].weight_of_loss(data, make_problem(data, n_threads=threads).engine.n_pairs)
     seconds, result = fit_once(data, C, threads)
@@ -136,15 +144,14 @@ def _draw(axes: Any, lines: list[Any], x: str, y: str, label: str) -> None:
     axes.legend()
 
 
-def _draw_threads(axes: Any, numbers: list[dict[str, Any]], share: float) -> None:
-    widest = max(n["features"] for n in numbers if n["data"] == "web-large-scaled")
-    fewest = min(n["rows"] for n in numbers if n["features"] < widest)
+def _draw_threads(axes: Any, numbers: list[dict[str, Any]]) -> None:
+    web = [n for n in numbers if n["data"] == "web-large-scaled"]
+    widest = max((n["features"] for n in web), default=0)
+    fixed = min((n["rows"] for n in web if n["features"] < widest), default=0)
     points = sorted(
-        (n["threads"], n["pass"])
-        for n in numbers
-        if n["data"] == "web-large-scaled" and n["features"] == widest and n["rows"] == fewest
+        (n["threads"], n["pass"]) for n in web if (n["features"], n["rows"]) == (widest, fixed)
     )
-    axes.plot(*zip(*points, strict=True), **line_style(0))
+    axes.plot([threads for threads, _ in points], [own for _, own in points], **line_style(0))
     axes.set(
         xlabel="threads", ylabel="seconds of a pass", title="seconds of a pass against threads"
     )

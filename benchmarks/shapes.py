@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
-from linrank import RankingData, open_store, read_letor, save_store
+from linrank import RankingData, read_letor, save_store
 from linrank._jit import njit
 from linrank.data._csr import assemble_csr
 from linrank.data.generate import make_ranking
@@ -37,13 +38,15 @@ class Shape:
     C : float or None
         None: as many as there are documents for each pair, so that the loss weighs as much as a
         sum over documents would.
+    file : str or None
+        Where real data are, below the folder that ``LINRANK_DATA`` names.
     """
 
     name: str
     about: str
     make: Callable[[float], RankingData]
     C: float | None = 1.0
-    real: bool = False
+    file: str | None = None
 
     def weight_of_loss(self, data: RankingData, n_pairs: int) -> float:
         """C for data of this shape."""
@@ -152,13 +155,20 @@ def _from_parts(X: Any, y: NDArray[np.float64], query_ptr: NDArray[np.int64]) ->
 # Real data --------------------------------------------------------------------------------------
 
 
-def _real(*parts: str) -> RankingData:
-    return read_letor(Path(os.environ["LINRANK_DATA"], *parts))
+def _letor(name: str, about: str, file: str) -> Shape:
+    return Shape(name, about, lambda part: read_letor(_place(file)), file=file)
 
 
-def _real_auc(name: str) -> RankingData:
-    X, y = load_svmlight_file(str(Path(os.environ["LINRANK_DATA"], name, "train.txt")))
-    return RankingData(X, y)
+def _auc(name: str, about: str, file: str) -> Shape:
+    def make(part: float) -> RankingData:
+        X, y = load_svmlight_file(str(_place(file)))
+        return RankingData(X, y)
+
+    return Shape(name, about, make, C=None, file=file)
+
+
+def _place(file: str) -> Path:
+    return Path(os.environ["LINRANK_DATA"], file)
 
 
 SHAPES = {
@@ -184,25 +194,30 @@ SHAPES = {
               C=None),
         Shape("clicks", "5 M × 1 M sparse, 20 non-zeros a row, real-valued labels", _clicks,
               C=0.1),
-        Shape("mq2008", "MQ2008 fold 1", lambda part: _real("MQ2008", "Fold1", "train.txt"),
-              real=True),
-        Shape("mq2007", "MQ2007 fold 1", lambda part: _real("MQ2007", "Fold1", "train.txt"),
-              real=True),
-        Shape("a9a", "a9a, one query, two levels, sparse", lambda part: _real_auc("a9a"),
-              C=None, real=True),
-        Shape("reuters", "reuters, one query, two levels, sparse text",
-              lambda part: _real_auc("reuters"), C=None, real=True),
+        _letor("mq2008", "MQ2008 fold 1", "MQ2008/Fold1/train.txt"),
+        _letor("mq2007", "MQ2007 fold 1", "MQ2007/Fold1/train.txt"),
+        _auc("a9a", "a9a, one query, two levels, sparse", "a9a/train.txt"),
+        _auc("reuters", "reuters, one query, two levels, sparse text", "reuters/train.txt"),
     )
 }  # fmt: skip
 
 QUICK = 0.01  #: part of the full size with which programs are tried
 
 
-def available() -> list[str]:
-    """The shapes that can be had here: real ones only where ``LINRANK_DATA`` is set."""
-    return [
-        name for name, shape in SHAPES.items() if "LINRANK_DATA" in os.environ or not shape.real
-    ]
+@cache
+def available() -> tuple[str, ...]:
+    """The shapes that can be had here: real ones only where ``LINRANK_DATA`` leads to them."""
+    return tuple(name for name, shape in SHAPES.items() if shape.file is None or _found(shape))
+
+
+def _found(shape: Shape) -> bool:
+    """Whether real data are there; a sentence if they are missing from a folder that is named."""
+    if shape.file is None or "LINRANK_DATA" not in os.environ:
+        return False
+    if _place(shape.file).is_file():
+        return True
+    print(f"{shape.name} is left out: there is no file {_place(shape.file)}", flush=True)
+    return False
 
 
 def kept(name: str, part: float = 1.0) -> Path:
@@ -213,8 +228,3 @@ def kept(name: str, part: float = 1.0) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         save_store(SHAPES[name].make(part), path)
     return path
-
-
-def load_shape(name: str, part: float = 1.0) -> RankingData:
-    """A shape's data, in memory."""
-    return open_store(kept(name, part), mmap=False)

@@ -37,6 +37,7 @@ from linrank.solvers import Step
 #: The variables that say how many threads a process uses.
 THREADS = ("LINRANK_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 RESULTS = Path(__file__).parent / "results"
+TOO_LONG = 600.0  #: seconds after which a process that measures one thing is given up
 
 STYLE = {
     "font.size": 9.0,
@@ -97,6 +98,17 @@ class Section:
     def aim(self, goal: str, measured: str, met: bool) -> None:
         """Take down what was aimed at, and whether it was reached."""
         self.goals.append({"goal": goal, "measured": measured, "met": bool(met)})
+
+    def aim_at_most(
+        self, goal: str, limit: float, found: dict[str, float | None], digits: int = 2
+    ) -> None:
+        """Take down whether the largest figure is within a limit, and which are not known."""
+        known = [(figure, name) for name, figure in found.items() if figure is not None]
+        missing = [name for name, figure in found.items() if figure is None]
+        worst, name = max(known, default=(np.inf, ""))
+        measured = f"{worst:.{digits}f} ({name})" if known else "nothing"
+        measured += f", not known for {', '.join(missing)}" if missing else ""
+        self.aim(goal, measured, worst <= limit)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -201,6 +213,15 @@ def show_seconds(seconds: float | None, otherwise: str = "—") -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
+def show_spread(times: list[float]) -> str:
+    """The median of some seconds, with the least and the most: ``330 ms (310–360)``."""
+    median = statistics.median(times)
+    if len(times) == 1:
+        return show_seconds(median)
+    scale = 1e3 if median < 1 else 1.0
+    return f"{show_seconds(median)} ({min(times) * scale:.3g}–{max(times) * scale:.3g})"
+
+
 # Processes -------------------------------------------------------------------------------------
 
 
@@ -224,10 +245,19 @@ def from_process(
                 break
             yield item
     except EOFError:
-        raise RuntimeError(f"the process of {function.__name__} broke off; see above") from None
+        raise RuntimeError(f"the process of {function.__name__} ended; see above") from None
     finally:
         process.kill()
         process.join()
+
+
+def in_time(section: Section, function: Callable[..., Iterator[Any]], *arguments: Any) -> list[Any]:
+    """What `from_process` yields, with a note where that is nothing in `TOO_LONG` seconds."""
+    found = list(from_process(function, *arguments, cap=TOO_LONG))
+    if not found:
+        words = ", ".join(str(argument) for argument in arguments)
+        section.notes.append(f"Nothing within {TOO_LONG:.0f} s: {function.__name__}({words})")
+    return found
 
 
 def _send_all(sender: Any, function: Callable[..., Iterator[Any]], arguments: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from itertools import cycle
 
 import numpy as np
@@ -21,6 +22,7 @@ from benchmarks.guard import (
     measure,
     named,
 )
+from benchmarks.guard_workloads import mean_seconds
 
 
 def drawn(ratio, rounds, noise=0.03, seed=0, machine=None):
@@ -143,6 +145,13 @@ def test_short_workloads_are_called_several_times_by_both():
     assert set(base.calls[1:]) == set(current.calls[1:]) == {10}
 
 
+def test_a_slowdown_of_every_second_call_counts(monkeypatch):
+    clock = [0.0]
+    cost = cycle([1.0, 3.0])
+    monkeypatch.setattr("benchmarks.guard_workloads.time.perf_counter", lambda: clock[0])
+    assert mean_seconds(lambda: clock.append(clock.pop() + next(cost)), 10) == 2.0
+
+
 def test_workload_that_the_base_lacks_is_new(capsys):
     assert measure("fit", Tree(None), Tree(0.1), 12).verdict == "new"
     assert "fit: not in the base (AttributeError: no fit)" in capsys.readouterr().out
@@ -221,6 +230,28 @@ def test_base_is_laid_out_at_one_place_with_its_own_times_and_removed(repository
         assert not src.parent.exists()
     assert seen[0] == seen[1]
     assert seen[0][1] == float(git("show", "--no-patch", "--format=%ct", "HEAD"))
+
+
+def test_guards_of_one_tree_take_turns(repository):
+    root, _, git = repository
+    commit = git("rev-parse", "HEAD")
+    code = f"""
+from pathlib import Path
+from benchmarks.guard import laid_out
+with laid_out({commit!r}, root=Path({str(root)!r})) as src:
+    print((src / "linrank" / "__init__.py").read_text(), end="")
+"""
+    with laid_out(commit, root=root) as src:
+        other = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        assert other.stdout.readline().startswith("another guard is at work on this tree")
+        assert other.poll() is None
+        assert (src / "linrank" / "__init__.py").exists()
+    printed, _ = other.communicate(timeout=60)
+    assert other.returncode == 0
+    assert printed == "text = 'two'\n"
+    assert not src.parent.exists()
 
 
 def test_base_is_removed_after_an_interruption(repository):
