@@ -30,6 +30,9 @@ FACTORED = 1 / 24  #: what factoring a matrix takes for each of d³, in entries 
 FREE = 2e6  #: entries of a product that take so little time, some ms, that they do not count
 LEAST_ROWS = 4  #: of a sample for each feature, where a diagonal has not been enough
 MAX_PRODUCTS = 250  #: of one Newton step
+PATIENT = 30  #: steps after which a fit comes from smaller C; few need twenty
+STRIDE = np.sqrt(10.0)  #: from one of these to the next, and …
+ROUGH = 1e-4  #: … the tolerance on the way
 GAP = 0.01  #: the estimated distance to the optimum must be below this part of ε·f
 ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
 
@@ -65,14 +68,38 @@ class Newton(Solver):
             self._estimate, self._spent = None, 0.0
 
     def _minimise(self) -> Status:
-        for _ in range(self.max_iter):
+        for iteration in range(self.max_iter):
             if self._has_arrived():
                 return Status.CONVERGED
+            if iteration == PATIENT:
+                self._come_from_smaller_C()
             if not self.advance():
                 hidden = self._decrement() <= ROUNDING * abs(self.point.value)
                 return Status.PRECISION if hidden else Status.STUCK
             self._record()
         return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
+
+    def _come_from_smaller_C(self) -> None:
+        """Begin where the penalty outweighs the loss, and follow the solution to this C.
+
+        Where C is so large that hardly a pair is active, which ones are changes with every step,
+        and all steps are short. From a solution with a smaller C few of them change.
+        """
+        problem, w = self.problem, np.zeros(self.problem.n_features)
+        problem.value_grad(w)
+        least = 1.0 / (float(problem.engine.hessian_diagonal().max()) + 1.0 / problem.C)
+        n_steps = int(np.ceil(np.log(problem.C / least) / np.log(STRIDE)))
+        for C in np.geomspace(least, problem.C, n_steps + 1)[:-1]:
+            easier = problem.with_C(float(C))
+            w = Newton(tol=ROUGH, max_iter=PATIENT).solve(easier, w).coef
+            problem.n_products += easier.n_products
+            problem.n_evaluations += easier.n_evaluations
+        there = Iterate(w, *problem.value_grad(w))
+        if there.value < self.point.value:
+            self.point = there
+        else:
+            problem.value_grad(self.point.w)
+        self._estimate = None
 
     def _has_arrived(self) -> bool:
         """Both rules, the second with an estimate that is made here, or with a bound.
