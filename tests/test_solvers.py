@@ -130,6 +130,21 @@ def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
     assert result.objective <= (1 + 1e-6) * best.objective
 
 
+def test_a_long_fit_comes_from_smaller_C(monkeypatch):
+    """More features than documents and a large C: which pairs are active changes all the time."""
+    monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", 0)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 200)) * (rng.random((60, 200)) < 0.05)
+    problem = make_problem(RankingData(X, rng.integers(0, 3, 60), np.arange(60) // 20), 1e4)
+    result = make_solver("newton", tol=1e-6).solve(problem)
+    monkeypatch.setattr("linrank.solvers.newton.PATIENT", 10_000)
+    straight = make_solver("newton", tol=1e-6).solve(problem)
+    assert result.converged
+    assert straight.converged
+    assert result.n_iter < straight.n_iter / 2
+    assert result.objective == pytest.approx(straight.objective, rel=1e-6)
+
+
 def test_gradients_bound_the_distance_to_the_optimum():
     X, y, qid = make_problem_arrays("five levels")
     problem = make_problem(RankingData(X, y, qid))
