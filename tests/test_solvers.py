@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numba import config
 
 import reference
 from linrank import DataError, RankingData, pairwise_accuracy
@@ -130,6 +131,7 @@ def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
     assert result.objective <= (1 + 1e-6) * best.objective
 
 
+@pytest.mark.skipif(config.DISABLE_JIT, reason="ten thousand products take minutes as plain Python")
 def test_a_long_fit_comes_from_smaller_C(monkeypatch):
     """More features than documents and a large C: which pairs are active changes all the time."""
     monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", 0)
