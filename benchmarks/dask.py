@@ -39,8 +39,8 @@ N_ROUNDS = 400
 TOL = 1e-5
 OVERHEAD = 2.0  #: of a fit on two workers against two threads, as a factor
 ROUND = 3e-3  #: seconds that an empty question to two workers may take
-LIMIT = 1_000_000_000  #: bytes of a worker, of which Python and the kernels take a quarter
-N_WORKERS = 8  #: that share three times as much
+LIMIT = 1_000_000_000  #: bytes of a worker, of which Python and the kernels take a third
+N_WORKERS = 10  #: that share three times as much
 
 
 @contextmanager

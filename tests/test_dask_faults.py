@@ -179,7 +179,7 @@ def test_a_worker_that_cannot_be_replaced(loopback, store, monkeypatch):
 
 
 def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, monkeypatch):
-    """One of two: the same model. All: the best so far, and a sentence."""
+    """None: nothing to log. One of two: the same model. All: the best so far, and a sentence."""
     monkeypatch.setattr("linrank.dask.crew.PATIENCE", 1.0)
     model = tmp_path / "model.json"
     command = ("train", store, "--C", "1e-3", "--tol", "1e-9", "--solver", "tron", "--out", model,
@@ -188,6 +188,8 @@ def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, mo
         loopback.start_worker("--no-nanny")
     with Client(loopback.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=PATIENCE)
+        assert run_json(*command)["solver"]["status"] == "converged"
+        assert "Traceback" not in loopback.log()
 
         class Killing(TrainingProgress):
             def __call__(self, C, step, fold):

@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+from distributed import Status
+from distributed.comm import CommClosedError
 from numpy.typing import NDArray
 
 from .._version import __version__
@@ -77,7 +79,7 @@ def select(rows: Rows, ids: NDArray[Any], keep: bool) -> Rows:
     return rows.take(np.isin(qid, ids.astype(qid.dtype, copy=False)) == keep)
 
 
-async def serve(comm: Any, token: str) -> None:
+async def serve(comm: Any, token: str) -> Status:
     """Answer the questions that come over one connection, until it closes."""
     resident = Resident(_inbox.setdefault(token, {}))
     pool = ThreadPoolExecutor(1, "linrank-resident")
@@ -87,6 +89,8 @@ async def serve(comm: Any, token: str) -> None:
         while True:
             message = await comm.read()
             await comm.write(await loop.run_in_executor(pool, resident.reply, message))
+    except CommClosedError:  # as every connection ends: Dask would log it as a loss
+        return Status.dont_reply
     finally:
         _inbox.pop(token, None)
         pool.shutdown(wait=False)

@@ -72,29 +72,23 @@ class Census(NamedTuple):
         return int(self.counts.sum())
 
 
+class Shape(NamedTuple):
+    """What the features of a part are, or of all parts once they are put together."""
+
+    n_features: int
+    index_base: int
+    is_sparse: bool
+    dtype: str
+    feature_names: list[str] | None
+    has_qid: bool
+    names: tuple[str, ...]
+
+
 class Survey(NamedTuple):
     """What is known of a part when its rows are there."""
 
     census: Census
-    n_features: int
-    index_base: int
-    is_sparse: bool
-    dtype: str
-    feature_names: list[str] | None
-    has_qid: bool
-    names: tuple[str, ...]
-
-
-class Shape(NamedTuple):
-    """What the parts of one data set have in common once they are put together."""
-
-    n_features: int
-    index_base: int
-    is_sparse: bool
-    dtype: str
-    feature_names: list[str] | None
-    has_qid: bool
-    names: tuple[str, ...]
+    shape: Shape
 
 
 def check_part(
@@ -149,8 +143,7 @@ def count(qid: NDArray[Any] | None, n_docs: int, n_bytes: float) -> Census:
 
 def survey(rows: Rows) -> Survey:
     """Sum up a part."""
-    return Survey(
-        census=count(rows.qid, len(rows.y), rows.n_bytes),
+    shape = Shape(
         n_features=int(rows.X.shape[1]),
         index_base=rows.index_base,
         is_sparse=bool(sparse.issparse(rows.X)),
@@ -159,6 +152,7 @@ def survey(rows: Rows) -> Survey:
         has_qid=rows.qid is not None,
         names=tuple(sorted(rows.more)),
     )
+    return Survey(count(rows.qid, len(rows.y), rows.n_bytes), shape)
 
 
 def agree(surveys: Sequence[Survey]) -> Shape:
@@ -167,28 +161,25 @@ def agree(surveys: Sequence[Survey]) -> Shape:
     LETOR parts differ in how many features they show, and one may count them from 0 where the
     others do not show number 0. Features are sparse where most rows are.
     """
-    parts = [part for part in surveys if part.census.n_docs]
+    parts = [(shape, census.n_docs) for census, shape in surveys if census.n_docs]
     if not parts:
         raise DataError("there are no rows: all parts are empty")
-    first = parts[0]
+    shapes = [shape for shape, _ in parts]
+    first = shapes[0]
     for what in ("feature_names", "has_qid", "names"):
-        other = next((part for part in parts if getattr(part, what) != getattr(first, what)), None)
+        other = next((s for s in shapes if getattr(s, what) != getattr(first, what)), None)
         if other is not None:
             raise DataError(
                 f"the parts do not fit together: {what} is {getattr(first, what)} in one and "
                 f"{getattr(other, what)} in another"
             )
-    base = min(part.index_base for part in parts)
-    n_docs = sum(part.census.n_docs for part in parts)
-    n_sparse = sum(part.census.n_docs for part in parts if part.is_sparse)
-    return Shape(
-        n_features=max(part.n_features + part.index_base - base for part in parts),
+    base = min(shape.index_base for shape in shapes)
+    n_sparse = sum(n_docs for shape, n_docs in parts if shape.is_sparse)
+    return first._replace(
+        n_features=max(shape.n_features + shape.index_base - base for shape in shapes),
         index_base=base,
-        is_sparse=2 * n_sparse > n_docs,
-        dtype=str(np.result_type(*(np.dtype(part.dtype) for part in parts))),
-        feature_names=first.feature_names,
-        has_qid=first.has_qid,
-        names=first.names,
+        is_sparse=2 * n_sparse > sum(n_docs for _, n_docs in parts),
+        dtype=str(np.result_type(*(np.dtype(shape.dtype) for shape in shapes))),
     )
 
 

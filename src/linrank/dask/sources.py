@@ -28,6 +28,7 @@ from .rows import Census, Rows, check_ids, check_part, count
 STORE_PART = 64e6  #: bytes of a part of a store, unless that makes …
 LEAST_PARTS = 16  #: … fewer parts than this
 PARQUET = (".parquet", ".pq")
+SLICE = 8192  #: rows of a table that are read at a time
 LABEL, QID = "label", "qid"  #: the columns of a table where others are not named
 
 
@@ -114,20 +115,38 @@ def _count_text(name: str, dtype: Any, index_base: Any) -> Census:
 
 
 def _read_table(name: str, label: str, qid: str) -> Rows:
+    """Read a table by slices of rows, so that little more than its features is held at a time."""
+    from pyarrow import default_memory_pool
+    from pyarrow.parquet import ParquetFile
+
+    file = ParquetFile(name)
+    empty = file.schema_arrow.empty_table().to_pandas()
+    named = {"y": label, "qid": qid if qid in empty else None}
+    features = _check_columns(name, empty, named)
+    X = np.empty((file.metadata.num_rows, len(features.columns)), _float_of(features))
+    first = 0
+    for batch in file.iter_batches(SLICE, columns=list(features.columns), use_threads=False):
+        for f, column in enumerate(batch.columns):
+            X[first : first + len(column), f] = column.to_numpy(zero_copy_only=False)
+        first += batch.num_rows
+    default_memory_pool().release_unused()
+    arrays = {what: _read_column(name, column) for what, column in named.items() if column}
+    return check_part(name, X, feature_names=list(features.columns), **arrays)
+
+
+def _read_column(name: str, column: str) -> Any:
     import pandas as pd
 
-    frame = pd.read_parquet(name)
-    return _read_frame(name, frame, {"y": label, "qid": qid if qid in frame else None}, {})
+    return pd.read_parquet(name, columns=[column])[column].to_numpy()
 
 
 def _count_table(name: str, label: str, qid: str) -> Census:
-    import pandas as pd
     from pyarrow.parquet import read_schema
 
     empty = read_schema(name).empty_table().to_pandas()
     column = qid if qid in empty else label
-    values = pd.read_parquet(name, columns=[column])[column]
-    return count_column(values, column == qid, _row_bytes(empty, {label, column}))
+    row_bytes = _row_bytes(empty, {label, column})
+    return count_column(_read_column(name, column), column == qid, row_bytes)
 
 
 def _store_parts(folder: Path) -> list[Part]:
@@ -202,9 +221,14 @@ def frame_parts(X: dd.DataFrame, y: Any = None, qid: Any = None, **more: Any) ->
 
 
 def _row_bytes(frame: Any, others: set[str]) -> int:
-    """What a row of the features of a table takes; all become floats of one size."""
-    dtypes = frame.drop(columns=sorted(others)).dtypes
-    return len(dtypes) * (4 if (dtypes == np.float32).all() else 8)
+    """What a row of the features of a table takes."""
+    features = frame.drop(columns=sorted(others))
+    return len(features.columns) * _float_of(features)().itemsize
+
+
+def _float_of(features: Any) -> type[np.floating[Any]]:
+    """What all features of a table become: floats of one size."""
+    return np.float32 if (features.dtypes == np.float32).all() else np.float64
 
 
 def count_column(values: Any, has_qid: bool, row_bytes: int) -> Census:
@@ -225,20 +249,26 @@ def _series_blocks(name: str, values: Any, n: int) -> Sequence[Delayed]:
 
 
 def _read_frame(part: str, frame: Any, named: dict[str, Any], others: dict[str, Any]) -> Rows:
-    missing = [column for column in named.values() if column is not None and column not in frame]
+    features = _check_columns(part, frame, named)
+    columns = {name: frame[column] for name, column in named.items() if column is not None}
+    arrays = {name: values.to_numpy() for name, values in (columns | others).items()}
+    return check_part(part, features.to_numpy(), feature_names=list(features.columns), **arrays)
+
+
+def _check_columns(part: str, frame: Any, named: dict[str, Any]) -> Any:
+    """The columns of features, which must be numbers; those that are named must be there."""
+    others = [column for column in named.values() if column is not None]
+    missing = [column for column in others if column not in frame]
     if missing:
         raise DataError(f"{part}: there is no column {missing[0]!r}")
-    columns = {name: frame[column] for name, column in named.items() if column is not None}
-    columns |= others
-    features = frame.drop(columns=[column for column in named.values() if column is not None])
+    features = frame.drop(columns=others)
     wrong = [c for c in features.columns if features[c].dtype.kind not in "biuf"]
     if wrong:
         raise DataError(
             f"{part}: column {wrong[0]!r} holds {features[wrong[0]].dtype}; features must be "
             "numbers, and the other columns y, qid or weights by name"
         )
-    arrays = {name: values.to_numpy() for name, values in columns.items()}
-    return check_part(part, features.to_numpy(), feature_names=list(features.columns), **arrays)
+    return features
 
 
 def array_parts(X: da.Array, y: Any = None, qid: Any = None, **more: Any) -> list[Part]:
