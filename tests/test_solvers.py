@@ -16,6 +16,9 @@ from linrank.solvers.newton import estimate_hessian
 from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
+long_as_plain_python = pytest.mark.skipif(
+    config.DISABLE_JIT, reason="its products take minutes as plain Python, and others run that too"
+)
 
 SOLVABLE = [kind for kind in KINDS if kind not in ("one level", "one document each")]
 
@@ -113,6 +116,7 @@ def test_a_diagonal_alone_does_not_end_a_fit(limit, monkeypatch):
     assert result.objective <= (1 + 1e-2) * best.objective
 
 
+@long_as_plain_python
 @pytest.mark.parametrize("C", [1e-4, 1e-2])
 def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
     """More features than documents: what a matrix costs would pay for hundreds of products."""
@@ -131,7 +135,7 @@ def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
     assert result.objective <= (1 + 1e-6) * best.objective
 
 
-@pytest.mark.skipif(config.DISABLE_JIT, reason="ten thousand products take minutes as plain Python")
+@long_as_plain_python
 def test_a_long_fit_comes_from_smaller_C(monkeypatch):
     """More features than documents and a large C: which pairs are active changes all the time."""
     monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", 0)
@@ -145,6 +149,22 @@ def test_a_long_fit_comes_from_smaller_C(monkeypatch):
     assert straight.converged
     assert result.n_iter < straight.n_iter / 2
     assert result.objective == pytest.approx(straight.objective, rel=1e-6)
+
+
+@long_as_plain_python
+@pytest.mark.parametrize("limit", [0, 4096])
+def test_a_step_that_draws_pairs_in_is_mended(limit, monkeypatch):
+    """At this C nearly all pairs are right at their margin, where the Hessian jumps."""
+    monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", limit)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 1000)) * (rng.random((200, 1000)) < 0.05)
+    data = RankingData(X, rng.integers(0, 3, 200), np.arange(200) // 20)
+    result = make_solver("newton", tol=1e-6).solve(make_problem(data, 1e4, n_threads=1))
+    monkeypatch.setattr("linrank.solvers.newton.LITTLE", 0.0)
+    without = make_solver("newton", tol=1e-6).solve(make_problem(data, 1e4, n_threads=1))
+    assert result.status is Status.CONVERGED
+    assert without.status is Status.STUCK
+    assert result.objective < without.objective
 
 
 def test_gradients_bound_the_distance_to_the_optimum():

@@ -33,6 +33,9 @@ MAX_PRODUCTS = 250  #: of one Newton step
 PATIENT = 30  #: steps after which a fit comes from smaller C; few need twenty
 STRIDE = np.sqrt(10.0)  #: from one of these to the next, and …
 ROUGH = 1e-4  #: … the tolerance on the way
+LOOSE = 0.1  #: the part of a gradient that a Newton step may leave at most, …
+TIGHT = 1e-8  #: … and one past a corner, where all that is left can be in few pairs
+LITTLE = 1e-4  #: the part of a step that draws in the pairs that spoil it
 GAP = 0.01  #: the estimated distance to the optimum must be below this part of ε·f
 ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
 
@@ -74,8 +77,7 @@ class Newton(Solver):
             if iteration == PATIENT:
                 self._come_from_smaller_C()
             if not self.advance():
-                hidden = self._decrement() <= ROUNDING * abs(self.point.value)
-                return Status.PRECISION if hidden else Status.STUCK
+                return self._status_at_rest()
             self._record()
         return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
 
@@ -141,18 +143,34 @@ class Newton(Solver):
             self._record()
         return False
 
+    def _status_at_rest(self) -> Status:
+        """Where no step lowers the objective: how far the last one says that the optimum is."""
+        if min(self._gain, self._decrement()) <= ROUNDING * abs(self.point.value):
+            return Status.PRECISION
+        arrived = self._gradient_is_small() and self._gain <= GAP * self.tol * self.point.value
+        return Status.CONVERGED if arrived else Status.STUCK
+
     def _decrement(self) -> float:
         """½ g'P⁻¹g: about how far the objective is from its optimum."""
         return 0.5 * float(self.point.gradient @ self._preconditioner(self.point.gradient))
 
     def advance(self) -> bool:
-        """Take one Newton step; False where no step lowers the objective."""
-        if self._line_search(self._newton_direction()):
+        """Take one Newton step; False where no step lowers the objective.
+
+        Pairs that are right at their margin may be missing in the Hessian, and a step that draws
+        them in climbs at once. Then they are let in: in such a corner of the gradient the Hessian
+        of a point a little along that step is as good as the one that was used.
+        """
+        step = self._newton_direction()
+        if self._line_search(step):
             return True
-        if self._estimated_at is self.point:
-            return False
-        self._estimate = None  # made elsewhere: it may be what led astray
-        return self._line_search(self._newton_direction())
+        if self._estimated_at is not self.point:  # the estimate may be what led astray
+            self._estimate = None
+            step = self._newton_direction()
+            if self._line_search(step):
+                return True
+        self.problem.value_grad(self.point.w + LITTLE * step)
+        return self._line_search(self._newton_direction(TIGHT))
 
     @property
     def _preconditioner(self) -> Preconditioner:
@@ -166,16 +184,17 @@ class Newton(Solver):
             self._precondition = invert(self.problem.hessian(self._estimate.of_loss))
         return self._precondition
 
-    def _newton_direction(self) -> Vector:
+    def _newton_direction(self, most: float = LOOSE) -> Vector:
         """Solve H s = −g until the residual, in the norm of P⁻¹, is a small part of g."""
         precondition = self._preconditioner
         relative = self._relative_norm()
-        needed = 0.1 * (self.tol / relative) ** 2  # no more than the stopping rule asks for
-        forcing = min(0.1, max(relative, needed))
+        needed = LOOSE * (self.tol / relative) ** 2  # no more than the stopping rule asks for
+        forcing = min(most, max(relative, needed))
         step, n_products = conjugate_gradients(
             self.problem.hessp, -self.point.gradient, precondition, forcing, MAX_PRODUCTS
         )
         self._judge(n_products, -np.log(forcing))
+        self._gain = -0.5 * float(self.point.gradient @ step)
         return step
 
     def _judge(self, n_products: int, gain: float) -> None:
