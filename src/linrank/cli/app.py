@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from typing import Annotated, Any
 
@@ -67,6 +69,7 @@ def _main(
 
 def main() -> None:
     """Run the command line."""
+    atexit.register(gc.freeze)  # or the end is spent in a search for garbage among kernels
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # whatever the locale
     app()
