@@ -88,6 +88,21 @@ def test_a_query_of_many_levels(counting):
         np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
+@pytest.mark.parametrize("counting", COUNTINGS)
+def test_documents_far_ahead_do_not_blur_the_others(counting):
+    """They have no active pairs, so the sums are those of the data without them, to the digit."""
+    X, y, qid = make_problem_arrays("five levels", n=60)
+    w, v = np.random.default_rng(1).standard_normal((2, 4))
+    ahead = 1e9 * (1 + np.arange(30))[:, None] * w
+    everything = RankingData(
+        np.vstack([X, ahead]), np.r_[y, np.full(30, 9.0)], np.r_[qid, np.resize(qid, 30)]
+    )
+    found = parts_of(ThreadEngine(everything, MIXED, counting=counting), w, v)
+    expected = parts_of(ThreadEngine(RankingData(X, y, qid), MIXED), w, v)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("counting", "form"),
     [("tables", "dense32"), ("two-level", "csr64"), ("explicit", "csr64"), ("avl", "csr64")],

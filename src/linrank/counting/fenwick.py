@@ -2,10 +2,9 @@
 
     sums[m] = Σ of what was added under the keys m − b, …, m − 1,  b the lowest bit of m.
 
-Both sweeps go upward here, side by side, each with a tree of its own: partners above are keyed by
-the level from the top, and those below are what all documents of lower levels sum to, less those
-that are not within the margin any more. Two walks that do not wait for each other take little
-longer than one.
+Two sweeps go side by side, each with a tree of its own: upward for the partners above, which are
+keyed by the level from the top, and downward for those below. Two walks that do not wait for each
+other take little longer than one, and nothing is subtracted, so no digits are lost.
 """
 
 from __future__ import annotations
@@ -15,24 +14,21 @@ from .._jit import njit
 
 @njit(inner=True)
 def sweep(level, k, x, high, low, above, below, sums):  # type: ignore[no-untyped-def]
-    """Fill ``above`` and ``below`` (see `linrank.counting.sweep`); ``sums`` has 3k + 2 places."""
-    higher, passed, lower = sums[: k + 1], sums[k + 1 : 2 * k + 2], sums[2 * k + 2 : 3 * k + 2]
-    sums[: 3 * k + 2] = 0.0
-    for p in range(len(level)):
-        lower[level[p]] += x[p]
-    total = 0.0
-    for c in range(k):
-        total, lower[c] = total + lower[c], total
-    j, i = 0, 0
-    for p in range(len(level)):
+    """Fill ``above`` and ``below`` (see `linrank.counting.sweep`); ``sums`` has 2k + 2 places."""
+    higher, lower = sums[: k + 1], sums[k + 1 : 2 * k + 2]
+    sums[: 2 * k + 2] = 0.0
+    n = len(level)
+    j, i = 0, n
+    for p in range(n):
         while j < high[p]:
             insert(higher, k - 1 - level[j], x[j])
             j += 1
-        while i < low[p]:
-            insert(passed, level[i], x[i])
-            i += 1
         above[p] = smaller(higher, k - 1 - level[p])
-        below[p] = lower[level[p]] - smaller(passed, level[p])
+        r = n - 1 - p
+        while i > low[r]:
+            i -= 1
+            insert(lower, level[i], x[i])
+        below[r] = smaller(lower, level[r])
 
 
 @njit(inner=True)

@@ -215,9 +215,14 @@ def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-
 
 
 @njit(fast=True, inner=True)
-def mean(x):  # type: ignore[no-untyped-def]
-    """The mean of some numbers: sums over pairs cancel less when it is taken from them first."""
-    total = 0.0
+def centre_of(x, activity):  # type: ignore[no-untyped-def]
+    """Where the documents are that have active pairs: their mean of x.
+
+    Only differences of scores matter, and sums of what is left when this is taken from them
+    cancel least; documents far away from all others have no active pairs and do not count.
+    """
+    total, mass = 0.0, 0.0
     for i in range(len(x)):
-        total += x[i]
-    return total / len(x)
+        total += activity[i] * x[i]
+        mass += activity[i]
+    return total / mass if mass > 0.0 else 0.0

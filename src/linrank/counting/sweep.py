@@ -56,7 +56,7 @@ class SweepWork(NamedTuple):
 def make_work(n: int, k: int) -> SweepWork:
     """Buffers for queries of up to n documents and k levels, whatever the structure."""
     return SweepWork(
-        sums=np.empty(4 * k + 4),  # selection tree: 2·2^⌈log2 k⌉; Fenwick trees: 3k + 2
+        sums=np.empty(4 * k + 4),  # selection tree: 2·2^⌈log2 k⌉; Fenwick trees: 2k + 2
         tree=make_tree(n),
         docs=np.empty(n, np.int32),
         start=np.empty(k + 2, np.int64),

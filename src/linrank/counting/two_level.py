@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from .._jit import njit
 from .._sort import sort_by_key
-from .plan import mean
+from .plan import centre_of
 
 MERGED = -1  #: as a lower group: all groups of the query below the upper one
 UPPER, LOWER = range(2)  #: columns of `TwoLevelPlan.nodes`
@@ -123,11 +123,8 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
     """
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     _sort_groups(plan, state, q, scores, scratch)
-    centre = mean(scores)  # sums of centred scores cancel less
     weighted = scratch.values
     for i in range(len(scores)):
-        weighted[0, i] = plan.upper[first + i] * (scores[i] - centre)
-        weighted[1, i] = plan.lower[first + i] * (scores[i] - centre)
         gradient[i] = 0.0
         state.curvature[first + i] = 0.0
     upper, lower = plan.upper[first:], plan.lower[first:]
@@ -140,6 +137,11 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
         for t in range(len(hinges.tau)):
             tau, a, c = hinges.tau[t] + plan.shift[node], hinges.a[t], hinges.c[t]
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W[0], V[0])
+            centre = centre_of(top_keys, W[0])
+            for p in range(len(tops)):
+                weighted[0, tops[p]] = upper[tops[p]] * (top_keys[p] - centre)
+            for p in range(len(lows)):
+                weighted[1, lows[p]] = lower[lows[p]] * (low_keys[p] - centre)
             _active_sums(tops, top_keys, lows, low_keys, tau, weighted[0], weighted[1], W[1], V[1])
             for p in range(len(tops)):
                 i, own = tops[p], factor * upper[tops[p]]
@@ -162,7 +164,7 @@ def curve_two_level(plan, state, hinges, q, v, out, scratch):  # type: ignore[no
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     upper, lower = plan.upper[first:], plan.lower[first:]
     weighted = scratch.values
-    centre = mean(v)  # H does not see what all documents of a query share
+    centre = centre_of(v, state.curvature[first:])
     for i in range(len(v)):
         weighted[0, i] = upper[i] * (v[i] - centre)
         weighted[1, i] = lower[i] * (v[i] - centre)
@@ -188,13 +190,14 @@ def gaps_two_level(plan, state, hinges, q, scores, gaps, scratch):  # type: igno
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     upper, lower = plan.upper[first:], plan.lower[first:]
     W, V = scratch.upper_sums[0], scratch.lower_sums[0]
-    n_merged, centre = 0, mean(scores)
+    n_merged = 0
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         tops, top_keys = _upper_list(plan, state, node)
         lows, low_keys, n_merged = _lower_list(plan, state, node, scratch, n_merged)
         for t in range(len(hinges.tau)):
             tau, total = hinges.tau[t] + plan.shift[node], 0.0
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W, V)
+            centre = centre_of(top_keys, W)
             for p in range(len(tops)):
                 total += (tau - (top_keys[p] - centre)) * upper[tops[p]] * W[p]
             for p in range(len(lows)):

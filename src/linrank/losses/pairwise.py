@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from .._jit import by_type, njit
 from ..counting import tables, trees
 from ..counting.layout import Layout, lay_out
-from ..counting.plan import Wanted, mean
+from ..counting.plan import Wanted, centre_of
 from ..counting.preferences import Preferences
 from ..counting.tables import TableState
 from ..counting.trees import TreeState
@@ -134,14 +134,16 @@ def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignor
     n, first, query_weight = len(scores), plan.query_ptr[q], plan.query_weight[q]
     weighted = len(plan.weight) > 0
     x, sums = scratch.values, scratch.sums.reshape(-1)[: 3 * n].reshape((3, n))
-    centre = mean(scores)  # only differences of scores matter: sums of centred scores cancel less
     for i in range(n):
         x[i] = plan.weight[first + i] if weighted else 1.0
         sums[0, i], sums[1, i], sums[2, i] = 0.0, 0.0, 0.0
-        gradient[i] = 0.0
     add_pair_sums(plan, state, q, x, hinges.counts, 1.0, scratch, sums)
     for i in range(n):
+        gradient[i] = abs(sums[0, i]) + abs(sums[1, i])  # as good as how many active pairs
+    centre = centre_of(scores, gradient)
+    for i in range(n):
         x[i] *= scores[i] - centre
+        gradient[i] = 0.0
     add_pair_sums(plan, state, q, x, hinges.values, 1.0, scratch, gradient.reshape((1, n)))
     loss = 0.0
     for i in range(n):
@@ -159,7 +161,7 @@ def curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-d
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
     x = scratch.values
-    centre = mean(v)  # as above: H does not see what all documents of a query share
+    centre = centre_of(v, state.curvature[first:])
     for i in range(n):
         value = v[i] - centre
         x[i] = plan.weight[first + i] * value if weighted else value
@@ -180,12 +182,12 @@ def gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-unty
     x, sums = scratch.values, scratch.sums[:2, :n]
     for i in range(n):
         x[i] = plan.weight[first + i] if weighted else 1.0
-    centre = mean(scores)
     for m in range(len(hinges.tau)):
         only = np.zeros((2, len(hinges.tau)))
         only[:, m] = 1.0
         sums[:] = 0.0
         wanted = Wanted(only, np.array([1.0, -1.0]))
         add_pair_sums(plan, state, q, x, wanted, plan.query_weight[q], scratch, sums)
+        centre = centre_of(scores, sums[0])
         for i in range(n):
             gaps[m] += x[i] * (0.5 * hinges.tau[m] * sums[0, i] + (scores[i] - centre) * sums[1, i])
