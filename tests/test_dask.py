@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import gzip
 import itertools
 import json
+import pickle
 import time
 import warnings
 from contextlib import contextmanager
@@ -17,11 +19,13 @@ import pandas as pd
 import pytest
 from distributed import Client
 from scipy import sparse
+from sklearn.base import clone
 
 import dask
 from commandline import run, run_json
 from linrank import (
     DataError,
+    FileFormatError,
     NotConvergedWarning,
     QueriesMovedWarning,
     RankingData,
@@ -38,7 +42,7 @@ from linrank.dask.crew import local_cluster
 from linrank.dask.queries import find_moves
 from linrank.dask.resident import _inbox
 from linrank.dask.rows import count, survey
-from linrank.dask.sources import array_parts, find_parts
+from linrank.dask.sources import _check_columns, array_parts, find_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import LOSSES, get_loss
 from linrank.penalties import PENALTIES, make_penalty
@@ -433,6 +437,37 @@ def test_frames_with_text_ids_weights_and_empty_partitions(client):
     np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-6)
 
 
+def test_frames_are_scored_by_the_columns_that_were_learnt(client):
+    data = ranking()
+    frame = frames(data)
+    named, nameless = fit(client, frame), fit(client, *as_arrays(data))
+    expected = data.X @ named.coef_
+    np.testing.assert_allclose(named.predict(frame).compute(), expected)
+    features = frame.drop(columns=["label", "qid"])
+    np.testing.assert_allclose(nameless.predict(features).compute(), expected, rtol=1e-5)
+    for other in (frame, features[["f0"]]):
+        with pytest.raises(DataError, match=f"X has {len(other.columns)} features; expected"):
+            nameless.predict(other)
+    lies = da.from_delayed(dask.delayed(np.ones)((5, 2)), (5, data.n_features), float)
+    with pytest.raises(DataError, match="a block of X has 2 features"):
+        nameless.predict(lies).compute()
+    numbered = features.rename(columns={f"f{f}": f for f in range(data.n_features)})
+    ranker = fit(client, numbered, frame.label, frame.qid)
+    assert not hasattr(ranker, "feature_names_in_")
+    np.testing.assert_allclose(ranker.predict(numbered).compute(), expected, rtol=1e-5)
+
+
+def test_copies_of_a_ranker(client):
+    """A client cannot be copied: a clone shares it, what is pickled has the address."""
+    ranker = DaskRankSVM(C=0.5, client=client, penalty="mcp", shape=3.0)
+    twin = clone(ranker)
+    assert twin.client is client
+    assert {**twin.get_params(), "client": None} == {**ranker.get_params(), "client": None}
+    for copied in (pickle.loads(pickle.dumps(ranker)), copy.deepcopy(ranker)):
+        assert copied.client == client.scheduler.address
+        assert copied.C == 0.5
+
+
 def test_sparse_blocks(client):
     data = ranking("csr32")
     ranker = fit(client, *as_arrays(data))
@@ -569,6 +604,67 @@ def test_sources_that_are_refused(client, tmp_path):
         fit(client, X, bad, qid)
     with pytest.raises(DataError, match="'word' holds"):
         fit(client, frames(data).assign(word="x"))
+    ids = pd.Series([None if row == 70 else f"q{q}" for row, q in enumerate(data.qid)])
+    with pytest.raises(DataError, match=r"partition \d: qid\[\d+\] is NaN"):
+        fit(client, dd.from_pandas(frame_of(data).assign(qid=ids.astype("string")), npartitions=3))
+    weights = da.zeros_like(y)
+    with pytest.raises(DataError, match="query_weight is zero everywhere"):
+        fit(client, X, y, qid, query_weight=weights)
+    half = len(data.y) // 2
+    torn = da.from_delayed(dask.delayed(np.zeros)((0, X.shape[1])), (np.nan, X.shape[1]), float)
+    with pytest.raises(DataError, match="block 0: X is empty"):
+        fit(client, torn, da.from_array(data.y[:half], chunks=-1))
+
+
+def test_arguments_that_are_refused(client, tmp_path):
+    data = ranking()
+    X, y, qid = as_arrays(data)
+    save_store(data, tmp_path / "store")
+    with pytest.raises(DataError, match="y cannot be given beside a folder"):
+        DaskRankSVM(client=client).fit(tmp_path / "store", y)
+    for settings, sentence in (
+        ({"timeout": 0}, "timeout is 0"),
+        ({"shape": 2.0}, "shape and feature_cost are of a penalty"),
+        ({"client": 5}, "client is int; expected a distributed.Client"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            DaskRankSVM(**({"client": client} | settings)).fit(X, y, qid)
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        pass
+    with pytest.raises(DataError, match="client is closed"):
+        DaskRankSVM(client=other).fit(X, y, qid)
+
+
+def test_tables_that_are_refused(client, tmp_path):
+    frame = frame_of(ranking())
+    frame.to_parquet(tmp_path / "1.parquet")
+    (tmp_path / "2.parquet").write_bytes(b"PAR1abc")
+    with pytest.raises(FileFormatError, match=r"2.parquet: cannot be read as Parquet"):
+        fit(client, tmp_path)
+    twice = frame.rename(columns={"f1": "f0"})
+    with pytest.raises(DataError, match="several columns 'f0'"):
+        _check_columns("a", twice, {"y": "label", "qid": "qid"})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kinds"),
+    [
+        (["007", "7"], ["a", "b"], "whole numbers in one and text"),
+        (np.array([2**62 + 1]), np.array([2**62 + 1], np.uint64), "whole .* and unsigned"),
+        (np.array([2**62 + 1]), np.array([0.5]), "whole numbers in one and floats"),
+    ],
+)
+def test_ids_of_two_kinds_are_refused(client, tmp_path, first, second, kinds):
+    """As numbers 007 is 7, and as floats large numbers are rounded: queries would be torn."""
+    for k, ids in enumerate((first, second)):
+        if isinstance(ids, list):
+            lines = (f"{row % 2} qid:{ids[row // 2]} 1:{row}" for row in range(4))
+            (tmp_path / f"{k}.txt").write_text("\n".join(lines) + "\n")
+        else:
+            table = pd.DataFrame({"label": [0.0, 1.0], "qid": np.repeat(ids, 2), "f": [0.0, 1.0]})
+            table.to_parquet(tmp_path / f"{k}.parquet")
+    with pytest.raises(DataError, match=f"do not fit together: qid is {kinds}"):
+        fit(client, tmp_path)
 
 
 # Queries across workers ---------------------------------------------------------------------
@@ -730,6 +826,8 @@ def test_metrics_of_collections(client):
     assert found.mean == pytest.approx(expected.mean)
     with pytest.raises(DataError, match="same blocks"):
         evaluate(y, s.rechunk(10), qid, client=client)
+    with pytest.raises(DataError, match=r"block 0: scores\[0\] is nan"):
+        evaluate(y, s * np.nan, qid, client=client)
 
 
 def cut_in_two(text, folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 
@@ -228,6 +229,38 @@ def test_engines_are_brought_back_to_where_they_were(store, data):
             here = ThreadEngine(data, get_loss(loss))
             here.value_grad(at)
             np.testing.assert_allclose(found.hessp(v), here.hessp(v), rtol=1e-8)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_a_worker_that_comes_back_at_its_old_address_is_a_new_one(loopback, store, data):
+    """Nobody looks while it is away: the address alone says nothing."""
+    w, v = np.random.default_rng(0).standard_normal((2, 20))
+    for _ in range(2):
+        loopback.start_worker("--worker-port", free_port())
+    with Client(loopback.address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+        with DaskData(client, folder_parts(store)) as held:
+            engine = DaskEngine(held, get_loss("squared_hinge"))
+            loss, _ = engine.value_grad(w)
+            addresses, product = sorted(client.nthreads()), engine.hessp(v)
+            victim = next(iter(client.run(os.getpid, workers=addresses[:1]).values()))
+            os.kill(victim, signal.SIGKILL)
+            wait_for(lambda: sorted(client.nthreads()) == addresses[1:])
+            wait_for(lambda: sorted(client.nthreads()) == addresses)
+            np.testing.assert_array_equal(engine.hessp(v), product)
+            assert sorted(group.link.address for group in held._groups) == addresses
+            assert engine.value_grad(w)[0] == loss
 
 
 def test_workers_that_are_frozen_count_as_lost(store, expected):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import signal
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, WorkerPlugin
 from distributed.comm import connect, resolve_address
 
 from .._threads import resolve_threads
@@ -20,6 +22,8 @@ from .resident import OPERATION, install
 
 CONNECT = 30.0  #: seconds in which a connection must be made, or a scheduler answer
 READY = 120.0  #: seconds in which a worker must have loaded linrank
+PROBE = 5.0  #: seconds in which a worker must say who it is
+NOBODY = 0  #: in the place of a process that could not be asked
 PATIENCE = 30.0  #: seconds that are waited for a nanny to bring a worker back
 NOTICE = 2.0  #: seconds in which a scheduler notices that a worker is dead
 POLL = 1.0  #: seconds after which the scheduler is asked whether who does not answer is there
@@ -40,18 +44,34 @@ def local_cluster(n_workers: int, **options: Any) -> LocalCluster:
     )  # fmt: skip
 
 
+class Uninterrupted(WorkerPlugin):
+    """Ctrl-C, which a terminal sends to all processes, is not for workers: the client ends them."""
+
+    def setup(self, worker: Any) -> None:
+        """Called by a worker that starts, or is there."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @contextmanager
 def connected(client: Client | str | None) -> Iterator[Client]:
     """A client: the one that is given, of a scheduler's address, or of processes started here."""
     if isinstance(client, Client):
         if client.asynchronous:
             raise DataError("client is asynchronous; give one without asynchronous=True")
+        if client.status != "running":
+            raise DataError(f"client is {client.status}; give one that is connected")
         yield client
+    elif not isinstance(client, str | None):
+        raise DataError(
+            f"client is {type(client).__name__}; expected a distributed.Client, or the address of "
+            "a scheduler"
+        )
     elif client is None or client == "local":
         with (
             local_cluster(resolve_threads()) as cluster,
             Client(cluster, set_as_default=False) as own,
         ):
+            own.register_plugin(Uninterrupted())
             yield own
     else:
         try:
@@ -68,6 +88,7 @@ class Link:
 
     def __init__(self, address: str, about: dict[str, Any], comm: Any, token: str) -> None:
         self.address, self.token = address, token
+        self.pid: int = about["pid"]
         self.n_threads: int = about["n_threads"]
         self.memory_limit: int | None = about["memory_limit"]
         self.has_nanny: bool = about["has_nanny"]
@@ -100,7 +121,7 @@ class Crew:
     def __init__(self, client: Client, timeout: float) -> None:
         self.client, self.timeout = client, timeout
         self.links: dict[str, Link] = {}
-        self._lost: set[str] = set()
+        self._lost: dict[str, int] = {}  #: the processes that were lost, by address
         deadline = time.monotonic() + READY
         while not self._open(sorted(self.present())):  # those that are known may just have died
             if time.monotonic() > deadline:
@@ -179,7 +200,7 @@ class Crew:
         """Give up a worker; should it still live, its resident ends with the connection."""
         link = self.links.pop(address, None)
         if link is not None:
-            self._lost.add(address)
+            self._lost[address] = link.pid
             self.client.loop.add_callback(link.comm.abort)
 
     def find_place(self, need: int, held: dict[str, int], lost: Link) -> Link:
@@ -190,8 +211,7 @@ class Crew:
         started = time.monotonic()
         while True:
             present = self.present()
-            self._lost &= present  # one that comes back at an old address is a new one
-            for address in sorted(present - self._lost - set(self.links)):
+            for address in sorted(present - set(self.links)):
                 self._open([address])
                 if address in self.links:
                     return self.links[address]
@@ -209,9 +229,8 @@ class Crew:
         if not roomy:
             left = len(self.links)
             raise WorkersLost(
-                f"a worker is lost and cannot be replaced: none came back within {PATIENCE:g} s, "
-                f"and none of the {left} that are left has room for its {need / 1e6:,.0f} MB of "
-                "data"
+                f"a worker is lost and cannot be replaced: no other came in {waited:.0f} s, and "
+                f"none of the {left} that are left has room for its {need / 1e6:,.3g} MB of data"
             )
         return min(roomy, key=lambda link: (held.get(link.address, 0), link.address))
 
@@ -221,8 +240,9 @@ class Crew:
         for address, link in zip(addresses, found, strict=True):
             if isinstance(link, Link):
                 self.links[address] = link
+                self._lost.pop(address, None)
             elif isinstance(link, OSError | TimeoutError):
-                self._lost.add(address)
+                self._lost.setdefault(address, NOBODY)
             else:
                 raise link
         return bool(self.links)
@@ -235,6 +255,10 @@ class Crew:
 
     async def _connect(self, address: str) -> Link:
         try:
+            if address in self._lost:  # a nanny may have started another process there
+                answer = asyncio.wait_for(self.client.run(os.getpid, workers=[address]), PROBE)
+                if (await answer)[address] == self._lost[address]:
+                    raise ConnectionError(address)
             about = (await self.client.run(install, workers=[address]))[address]
         except ImportError as error:
             raise DataError(

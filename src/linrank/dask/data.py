@@ -21,7 +21,7 @@ from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
 from numpy.typing import NDArray
 
-from ..errors import LinrankError, QueriesMovedWarning, WorkersLost
+from ..errors import DataError, LinrankError, QueriesMovedWarning, WorkersLost
 from .crew import PATIENCE, POLL, Crew, Link
 from .queries import find_moves, refuse_large_query
 from .resident import deposit, select
@@ -191,6 +191,8 @@ class DaskData:
         self._describe(shape, self.ask_for("settle", body=self._settlement()))
 
     def _describe(self, shape: Shape, found: list[dict[str, Any]]) -> None:
+        for name in sorted(set.intersection(*(about["weightless"] for about in found))):
+            raise DataError(f"{name} is zero everywhere; at least one row must count")
         self.n_docs = sum(about["n_docs"] for about in found)
         self.n_queries = sum(about["n_queries"] for about in found)
         self.n_levels = len(np.unique(np.concatenate([about["labels"] for about in found])))

@@ -9,6 +9,7 @@ import dask.dataframe as dd
 import numpy as np
 from distributed import Client
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import multiply
@@ -149,11 +150,28 @@ feature_names_in_
             self._fit_on(trainer, data)
         return self
 
+    def __sklearn_clone__(self) -> DaskRankSVM:
+        """The same settings with the same client, which cannot be copied."""
+        settings = self.get_params(deep=False)
+        client = settings.pop("client")
+        return type(self)(client=client, **{k: clone(v, safe=False) for k, v in settings.items()})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: the address of the scheduler instead of a client."""
+        state = dict(super().__getstate__())
+        if isinstance(self.client, Client):
+            state["client"] = self.client.scheduler.address
+        return state
+
     def _dask_trainer(self) -> DaskTrainer:
         check_solver(self.solver)
+        if not self.timeout > 0:
+            raise DataError(f"timeout is {self.timeout}; expected a positive number of seconds")
         penalty = None
         if self.penalty is not None:
             penalty = make_penalty(self.penalty, self.shape, self.feature_cost)
+        elif self.shape is not None or self.feature_cost is not None:
+            raise DataError("shape and feature_cost are of a penalty, and there is none")
         return DaskTrainer.like(self._trainer(penalty=penalty))
 
     def _fit_on(self, trainer: DaskTrainer, data: Any) -> None:
@@ -187,18 +205,28 @@ feature_names_in_
             return super().predict(X)
         check_is_fitted(self)
         if isinstance(X, dd.DataFrame):
-            names = getattr(self, "feature_names_in_", X.columns)
-            missing = sorted(set(names) - set(X.columns))
-            if missing:
-                raise DataError(f"X has no column {missing[0]!r}, which the ranker was fitted with")
-            return X[list(names)].map_partitions(
+            return self._columns(X).map_partitions(
                 _score_frame, self.coef_, meta=("score", np.float64)
             )
-        if X.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {X.shape[1]} features; expected {self.n_features_in_}")
+        self._check_number(X.shape[1])
         return X.rechunk({1: -1}).map_blocks(
             _score_rows, self.coef_, drop_axis=1, dtype=np.float64, meta=np.empty(0)
         )
+
+    def _columns(self, X: Any) -> Any:
+        """The features of a DataFrame: by their names, or all columns where those are not known."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            self._check_number(len(X.columns))
+            return X
+        missing = sorted(set(names) - set(X.columns))
+        if missing:
+            raise DataError(f"X has no column {missing[0]!r}, which the ranker was fitted with")
+        return X[list(names)]
+
+    def _check_number(self, n_features: int) -> None:
+        if n_features != self.n_features_in_:
+            raise DataError(f"X has {n_features} features; expected {self.n_features_in_}")
 
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         """The mean NDCG@10 over the queries; of Dask collections as `linrank.dask.evaluate`."""
@@ -219,6 +247,8 @@ def _score_rows(X: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     if X.shape[0] == 0:
         return np.zeros(0)
     X = check_matrix(X)
+    if X.shape[1] != len(coef):  # a block need not have the shape that its array claims
+        raise DataError(f"a block of X has {X.shape[1]} features; expected {len(coef)}")
     scores = multiply(X, coef, 1)
     if not np.isfinite(scores).all():
         check_finite(X, None)

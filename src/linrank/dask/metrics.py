@@ -11,6 +11,7 @@ from dask.delayed import delayed
 from distributed import Client
 from distributed.protocol.pickle import dumps
 
+from ..data.checks import check_rows
 from ..errors import DataError
 from ..metrics import Evaluation
 from ..metrics._evaluate import parse_metrics
@@ -86,7 +87,12 @@ def _blocks(name: str, values: Any) -> list[Any]:
 
 def _read(part: str, columns: dict[str, Any]) -> Rows:
     arrays = {name: np.asarray(values) for name, values in columns.items()}
-    return check_part(part, arrays["scores"][:, None], arrays["y"], arrays.get("qid"))
+    try:
+        scores = check_rows(arrays["scores"], len(arrays["y"]), "scores", "y has")
+    except DataError as error:
+        raise DataError(f"{part}: {error}") from None
+    assert scores is not None
+    return check_part(part, scores[:, None], arrays["y"], arrays.get("qid"))
 
 
 def _join(parts: list[PerQuery]) -> PerQuery:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import gc
+import os
 import pickle
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -59,18 +60,23 @@ def install(dask_worker: Any) -> dict[str, Any]:
     atexit.register(gc.freeze)
     return {
         "version": __version__,
+        "pid": os.getpid(),
         "n_threads": dask_worker.state.nthreads,
         "memory_limit": dask_worker.memory_manager.memory_limit or None,
         "has_nanny": dask_worker.nanny is not None,
     }
 
 
-def deposit(rows: Rows, token: str, key: str) -> Survey:
-    """Leave rows for the resident of a connection; runs as a task, where Dask brings the rows."""
-    found = survey(rows)
-    if token in _inbox:  # else the client has gone
-        _inbox[token][key] = rows
-    return found
+def deposit(rows: Rows, token: str, key: str) -> Survey | None:
+    """Leave rows for the resident of a connection; runs as a task, where Dask brings the rows.
+
+    None where there is no such connection: the client has gone, or this process has taken the
+    place of the one that it was connected to.
+    """
+    if token not in _inbox:
+        return None
+    _inbox[token][key] = rows
+    return survey(rows)
 
 
 def select(rows: Rows, ids: NDArray[Any], keep: bool) -> Rows:
@@ -132,10 +138,12 @@ class Resident:
             self._data[group] = join([self._inbox.pop(key) for key in keys], shape, n_threads)
             self._threads[group] = n_threads
         data = self._data[group]
+        weights = {"sample_weight": data.weight, "query_weight": data.query_weight}
         return {
             "n_docs": data.n_docs,
             "n_queries": data.n_queries,
             "labels": np.unique(data.y),
+            "weightless": {name for name, w in weights.items() if w is not None and not w.any()},
         }
 
     def do_evaluate(self, group: int, view: int, body: bytes) -> Any:

@@ -25,6 +25,9 @@ from ..data.checks import (
 from ..data.ranking import RankingData, row_keys
 from ..errors import DataError
 
+#: What ids are, by the kind of their type.
+ID_KINDS = {"i": "whole numbers", "u": "unsigned whole numbers", "f": "floats", "U": "text"}
+
 
 @dataclass
 class Rows:
@@ -80,8 +83,13 @@ class Shape(NamedTuple):
     is_sparse: bool
     dtype: str
     feature_names: list[str] | None
-    has_qid: bool
+    qid: str | None  #: what the ids are, if there are any
     names: tuple[str, ...]
+
+    @property
+    def has_qid(self) -> bool:
+        """Whether the rows say which query they belong to."""
+        return self.qid is not None
 
 
 class Survey(NamedTuple):
@@ -102,9 +110,11 @@ def check_part(
     **more: Any,
 ) -> Rows:
     """Check the rows of one part, whose name stands before the sentence of an error."""
-    names = None if feature_names is None else [str(name) for name in feature_names]
+    names = None
+    if feature_names is not None and all(isinstance(name, str) for name in feature_names):
+        names = list(feature_names)
     more = {name: values for name, values in more.items() if values is not None}
-    if X.shape[0] == 0:  # partitions of a collection may be empty
+    if X.shape[0] == 0 and len(y) == 0:  # partitions of a collection may be empty
         return Rows(np.zeros(X.shape), np.zeros(0), None, {}, names, index_base)
     try:
         X = check_matrix(X)
@@ -149,7 +159,7 @@ def survey(rows: Rows) -> Survey:
         is_sparse=bool(sparse.issparse(rows.X)),
         dtype=str(rows.X.dtype),
         feature_names=rows.feature_names,
-        has_qid=rows.qid is not None,
+        qid=None if rows.qid is None else ID_KINDS.get(rows.qid.dtype.kind, str(rows.qid.dtype)),
         names=tuple(sorted(rows.more)),
     )
     return Survey(count(rows.qid, len(rows.y), rows.n_bytes), shape)
@@ -159,14 +169,15 @@ def agree(surveys: Sequence[Survey]) -> Shape:
     """The shape of all parts together: every feature that one of them has.
 
     LETOR parts differ in how many features they show, and one may count them from 0 where the
-    others do not show number 0. Features are sparse where most rows are.
+    others do not show number 0. Features are sparse where most rows are. Ids must be of one kind:
+    7 and 007 are one query as numbers, and two as text, and large numbers are not to be rounded.
     """
     parts = [(shape, census.n_docs) for census, shape in surveys if census.n_docs]
     if not parts:
         raise DataError("there are no rows: all parts are empty")
     shapes = [shape for shape, _ in parts]
     first = shapes[0]
-    for what in ("feature_names", "has_qid", "names"):
+    for what in ("feature_names", "qid", "names"):
         other = next((s for s in shapes if getattr(s, what) != getattr(first, what)), None)
         if other is not None:
             raise DataError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,9 +45,10 @@ def find_parts(X: Any, y: Any = None, qid: Any = None, **more: Any) -> list[Part
     """The parts of whatever `DaskRankSVM.fit` takes."""
     if isinstance(X, str | os.PathLike):
         unread = [name for name, values in more.items() if values is not None]
+        unread += [n for n, v in {"y": y, "qid": qid}.items() if not isinstance(v, str | None)]
         if unread:
             raise DataError(f"{unread[0]} cannot be given beside a folder: it is read from there")
-        return folder_parts(X, label=y or LABEL, qid=qid or QID)
+        return folder_parts(X, label=LABEL if y is None else y, qid=QID if qid is None else qid)
     if isinstance(X, dd.DataFrame):
         return frame_parts(X, y, qid, **more)
     if isinstance(X, da.Array):
@@ -117,36 +119,45 @@ def _count_text(name: str, dtype: Any, index_base: Any) -> Census:
 def _read_table(name: str, label: str, qid: str) -> Rows:
     """Read a table by slices of rows, so that little more than its features is held at a time."""
     from pyarrow import default_memory_pool
-    from pyarrow.parquet import ParquetFile
 
-    file = ParquetFile(name)
-    empty = file.schema_arrow.empty_table().to_pandas()
-    named = {"y": label, "qid": qid if qid in empty else None}
-    features = _check_columns(name, empty, named)
-    X = np.empty((file.metadata.num_rows, len(features.columns)), _float_of(features))
-    first = 0
-    for batch in file.iter_batches(SLICE, columns=list(features.columns), use_threads=False):
-        for f, column in enumerate(batch.columns):
-            X[first : first + len(column), f] = column.to_numpy(zero_copy_only=False)
-        first += batch.num_rows
+    with _table(name) as file:
+        empty = file.schema_arrow.empty_table().to_pandas()
+        named = {"y": label, "qid": qid if qid in empty else None}
+        features = _check_columns(name, empty, named)
+        X = np.empty((file.metadata.num_rows, len(features.columns)), _float_of(features))
+        first = 0
+        for batch in file.iter_batches(SLICE, columns=list(features.columns), use_threads=False):
+            for f, column in enumerate(batch.columns):
+                X[first : first + len(column), f] = column.to_numpy(zero_copy_only=False)
+            first += batch.num_rows
+        arrays = {what: _read_column(file, column) for what, column in named.items() if column}
     default_memory_pool().release_unused()
-    arrays = {what: _read_column(name, column) for what, column in named.items() if column}
     return check_part(name, X, feature_names=list(features.columns), **arrays)
 
 
-def _read_column(name: str, column: str) -> Any:
-    import pandas as pd
-
-    return pd.read_parquet(name, columns=[column])[column].to_numpy()
-
-
 def _count_table(name: str, label: str, qid: str) -> Census:
-    from pyarrow.parquet import read_schema
+    with _table(name) as file:
+        empty = file.schema_arrow.empty_table().to_pandas()
+        column = qid if qid in empty else label
+        values = _read_column(file, column)
+    return count_column(values, column == qid, _row_bytes(empty, {label, column}))
 
-    empty = read_schema(name).empty_table().to_pandas()
-    column = qid if qid in empty else label
-    row_bytes = _row_bytes(empty, {label, column})
-    return count_column(_read_column(name, column), column == qid, row_bytes)
+
+@contextmanager
+def _table(name: str) -> Iterator[Any]:
+    """A Parquet file; whatever is wrong with it becomes a sentence."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(name) as file:
+            yield file
+    except (ArrowException, OSError) as error:
+        raise FileFormatError(f"{name}: cannot be read as Parquet: {error}") from None
+
+
+def _read_column(file: Any, column: str) -> Any:
+    return file.read([column], use_threads=False).to_pandas()[column].to_numpy()
 
 
 def _store_parts(folder: Path) -> list[Part]:
@@ -257,6 +268,9 @@ def _read_frame(part: str, frame: Any, named: dict[str, Any], others: dict[str, 
 
 def _check_columns(part: str, frame: Any, named: dict[str, Any]) -> Any:
     """The columns of features, which must be numbers; those that are named must be there."""
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise DataError(f"{part}: there are several columns {twice!r}")
     others = [column for column in named.values() if column is not None]
     missing = [column for column in others if column not in frame]
     if missing:

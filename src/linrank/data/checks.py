@@ -203,8 +203,8 @@ def group_by_query(
         raise DataError(
             f"qid has shape {qid.shape} but X has {n_docs} rows: give one query id per row"
         )
-    missing = qid != qid  # NaN and NaT are not equal to themselves
-    if qid.dtype.kind in "fcmM" and missing.any():
+    missing = qid != qid if qid.dtype.kind in "fcmM" else np.False_  # NaN and NaT
+    if missing.any():
         raise DataError(f"qid[{np.flatnonzero(missing)[0]}] is NaN; every row needs a query")
     if qid.dtype.kind == "O":
         codes, ids = _encode_objects(qid)
@@ -235,12 +235,20 @@ def _as_array(qid: Any) -> NDArray[Any]:
     return array
 
 
+def _is_missing(name: Any) -> bool:
+    """Whether an id is None, or NaN in one of its forms: not equal to itself, or not comparable."""
+    try:
+        return name is None or bool(name != name)
+    except TypeError:  # of pandas.NA nothing is known
+        return True
+
+
 def _encode_objects(qid: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Number arbitrary hashable ids in the order in which they first appear."""
     seen: dict[Any, int] = {}
     codes = np.empty(len(qid), np.int64)
     for row, name in enumerate(qid):
-        if name is None or name != name:
+        if _is_missing(name):
             what = name if name is None else "NaN"
             raise DataError(f"qid[{row}] is {what}; every row needs a query")
         try:
