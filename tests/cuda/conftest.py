@@ -2,7 +2,7 @@
 
 numba's own simulator runs a thread of the system for each thread of a block and asks in a loop
 which of them wait at a barrier. Here they are greenlets that take turns at barriers, which is a
-hundred times as fast; their order is another one after each barrier, so that sums which depend on
+hundred times as fast; their order is another one up to each barrier, so that sums which depend on
 it are found, and a barrier that some thread never comes to is an error.
 """
 
@@ -38,6 +38,7 @@ def run_block(self, block, *args):
     args = [as_numpy(arg) for arg in args]
     threads = [SimulatedThread(self._f, block, place) for place in np.ndindex(*self._block_dim)]
     order = random.Random(0)
+    order.shuffle(threads)
     for thread in threads:
         thread.switch(*args)
     while not all(thread.dead for thread in threads):
@@ -120,8 +121,10 @@ def backwards():
     @contextmanager
     def turned():
         run_block.backwards = True
-        yield
-        run_block.backwards = False
+        try:
+            yield
+        finally:
+            run_block.backwards = False
 
     return turned
 

@@ -7,10 +7,11 @@ X'u is made, so a group of one tile is read once. Of a larger one the other tile
 the second-level cache as long as that holds the groups of all blocks that run: groups of more
 documents than threads would not fit there.
 
-The pair sums are those of `linrank.counting.tables`, a digit at a time: two tables of running sums
-over the documents by increasing score, of those with a digit above c (`high`) and of the others
-(`low`). Documents of digit c find their partners above in the one, documents of digit c + 1 their
-partners below in the other.
+The pair sums are those of `linrank.counting.tables`, a digit at a time: two tables over the documents
+of each query by increasing score, of the sums up to a place of those with a digit above c (`high`),
+and of the sums from it on of the others (`low`). Documents of digit c find their partners above in
+the one, documents of digit c + 1 their partners below in the other. Nothing is subtracted, and sums
+begin anew with every query: one over no partners is zero, whatever else the block holds.
 """
 
 from __future__ import annotations
@@ -20,11 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, float32, float64, int32
 
-from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before
+from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before, sum_behind
 from .rows import add_tiles, score_tiles
 from .sizes import GROUP, THREADS
-
-ENTRIES = GROUP + 1  #: of a table of running sums
 
 
 class GroupPlan(NamedTuple):
@@ -99,9 +98,10 @@ def find_ends(plan, state, taus, m0, n, keys):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[no-untyped-def]
-    """``high[p]`` = Σ x over the first p documents with a digit above c, ``low[p]`` over the rest.
+    """``high[p]`` = Σ x over the digits above c of p's query up to p, ``low[p]`` the rest from p on.
 
-    Each thread adds up a piece of the list, then knows what comes before it.
+    Each thread adds up a piece of the list, then learns what comes before it and behind it. A piece
+    is of one query: several queries in a group have a document for each thread.
     """
     i = cuda.threadIdx.x
     piece = (n + THREADS - 1) // THREADS
@@ -114,16 +114,20 @@ def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[n
             up += x[doc - m0]
         else:
             down += x[doc - m0]
-    up, down = sum_before(up, partial), sum_before(down, partial)
+    first, last = i, i  # threads with documents of the query
+    if a < n:
+        first, last = (plan.first[m0 + a] - m0) // piece, (plan.last[m0 + a] - m0 - 1) // piece
+    up, down = sum_before(up, first, partial), sum_behind(down, last, partial)
     for p in range(a, b):
-        high[p], low[p] = up, down
         doc = state.order[m0 + p]
         if plan.digit[doc] > c:
             up += x[doc - m0]
-        else:
+        high[p] = up
+    for p in range(b - 1, a - 1, -1):
+        doc = state.order[m0 + p]
+        if plan.digit[doc] <= c:
             down += x[doc - m0]
-    if i == THREADS - 1:
-        high[n], low[n] = up, down
+        low[p] = down
     cuda.syncthreads()
 
 
@@ -131,8 +135,10 @@ def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[n
 def partners(plan, state, m0, p, t, above, high, low):  # type: ignore[no-untyped-def]
     """Σ x over the active partners of the document at place p, above it or below it."""
     if above:
-        return high[state.above[t, m0 + p] - m0] - high[plan.first[m0 + p] - m0]
-    return low[plan.last[m0 + p] - m0] - low[state.below[t, m0 + p] - m0]
+        end = state.above[t, m0 + p]
+        return high[end - 1 - m0] if end > plan.first[m0 + p] else 0.0
+    start = state.below[t, m0 + p]
+    return low[start - m0] if start < plan.last[m0 + p] else 0.0
 
 
 @cuda.jit(device=True)
@@ -242,8 +248,8 @@ def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
         s = cuda.shared.array(GROUP, float64)
         x = cuda.shared.array(GROUP, float64)
         u = cuda.shared.array(GROUP, float64)
-        high = cuda.shared.array(ENTRIES, float64)
-        low = cuda.shared.array(ENTRIES, float64)
+        high = cuda.shared.array(GROUP, float64)
+        low = cuda.shared.array(GROUP, float64)
         partial = cuda.shared.array(THREADS, float64)
         segments = cuda.shared.array(GROUP, int32)
         items = cuda.shared.array(GROUP, int32)
@@ -272,8 +278,8 @@ def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
         tile = cuda.shared.array(0, kind)
         s = cuda.shared.array(GROUP, float64)
         u = cuda.shared.array(GROUP, float64)
-        high = cuda.shared.array(ENTRIES, float64)
-        low = cuda.shared.array(ENTRIES, float64)
+        high = cuda.shared.array(GROUP, float64)
+        low = cuda.shared.array(GROUP, float64)
         partial = cuda.shared.array(THREADS, float64)
         for g in range(g0 + cuda.blockIdx.x, g1, cuda.gridDim.x):
             m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
@@ -292,7 +298,7 @@ FUSED_KERNELS = {
 }
 
 #: Bytes of shared memory that the two take beside the tile.
-FUSED_BYTES = 8 * (6 * GROUP + 2 + THREADS), 8 * (4 * GROUP + 2 + THREADS)
+FUSED_BYTES = 8 * (6 * GROUP + THREADS), 8 * (4 * GROUP + THREADS)
 
 
 @cuda.jit
@@ -301,8 +307,8 @@ def value_of_groups(plan, state, hinges, unused, losses):  # type: ignore[no-unt
     s = cuda.shared.array(GROUP, float64)
     x = cuda.shared.array(GROUP, float64)
     u = cuda.shared.array(GROUP, float64)
-    high = cuda.shared.array(ENTRIES, float64)
-    low = cuda.shared.array(ENTRIES, float64)
+    high = cuda.shared.array(GROUP, float64)
+    low = cuda.shared.array(GROUP, float64)
     partial = cuda.shared.array(THREADS, float64)
     loss = 0.0
     for g in range(cuda.blockIdx.x, len(plan.ptr) - 1, cuda.gridDim.x):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ...counting.plan import PairPlan
 from ...errors import DataError
-from .blocks import bitonic, block_sum, sum_before
+from .blocks import bitonic, block_sum, precedes, sum_before
 from .device import INDEX, check_rows, empty, launch, launch_over, to_device
 from .sizes import MINSIZE, THREADS
 
@@ -109,13 +109,13 @@ def _partition(d_pri, d_aux, beg, end, counts):  # type: ignore[no-untyped-def]
     value, id = d_aux.value[at], d_aux.id[at]
     lt, gt = 0, 0
     for i in range(beg + cuda.threadIdx.x, end, THREADS):
-        if _is_less(d_aux.value[i], d_aux.id[i], value, id):
+        if precedes(0, d_aux.value[i], d_aux.id[i], 0, value, id):
             lt += 1
         elif d_aux.id[i] != id:
             gt += 1
-    lp, gp = beg + sum_before(lt, counts), end - 1 - sum_before(gt, counts)
+    lp, gp = beg + sum_before(lt, 0, counts), end - 1 - sum_before(gt, 0, counts)
     for i in range(beg + cuda.threadIdx.x, end, THREADS):
-        if _is_less(d_aux.value[i], d_aux.id[i], value, id):
+        if precedes(0, d_aux.value[i], d_aux.id[i], 0, value, id):
             d_pri.value[lp], d_pri.id[lp] = d_aux.value[i], d_aux.id[i]
             lp += 1
         elif d_aux.id[i] != id:
@@ -129,11 +129,6 @@ def _partition(d_pri, d_aux, beg, end, counts):  # type: ignore[no-untyped-def]
     middle = counts[0]
     cuda.syncthreads()
     return middle
-
-
-@cuda.jit(device=True)
-def _is_less(value, id, pivot, pivot_id):  # type: ignore[no-untyped-def]
-    return value < pivot or (value == pivot and id < pivot_id)
 
 
 @cuda.jit(device=True)

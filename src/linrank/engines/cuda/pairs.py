@@ -130,7 +130,7 @@ class GridPairs:
         lengths = np.diff(plan.nodes[:, START])[nodes]
         node_ptr = np.concatenate([[0], np.cumsum(lengths)])
         n_places = int(node_ptr[-1])
-        check_rows(n_places + len(nodes), "places of documents")
+        check_rows(n_places, "places of documents")
         n_chunks = -(-lengths // GROUP)
         node_chunks = np.concatenate([[0], np.cumsum(n_chunks)])
         owner = np.repeat(np.arange(len(nodes)), n_chunks)
@@ -140,7 +140,7 @@ class GridPairs:
         self.device_rows = to_device(rows, INDEX)
         self.n_chunks, self.n_nodes = len(owner), len(nodes)
         self.n_layers, self.longest = int(layer.max()) + 1, int(lengths.max())
-        self.columns = int(plan.nodes[nodes, LEVELS].max())
+        self.n_tables = 2 * (int(plan.nodes[nodes, LEVELS].max()) - 1)
         self.plan = grid.GridPlan(
             rows=to_device(rows, INDEX),
             level=to_device(plan.level[rows], INDEX),
@@ -165,11 +165,11 @@ class GridPairs:
     def set_hinges(self, hinges: Any) -> None:
         """Take a loss."""
         n, T = self.n_places, len(hinges.tau)
-        n_bytes = 8 * self.columns * (n + self.n_nodes) + n * (33 + 8 * T)
+        n_bytes = 8 * self.n_tables * n + n * (33 + 8 * T)
         check_room(n_bytes, "the tables of pair sums", "use engine='threads'")
         self._tables, self.hinges = hinges, device_hinges(hinges)
-        self._totals = empty((self.columns, self.n_chunks))
-        self._sums = empty((self.columns, n + self.n_nodes))
+        self._totals = empty((self.n_tables, self.n_chunks))
+        self._sums = empty((self.n_tables, n))
         self._x = empty(len(self.rows))
         self._spare = empty(n, INDEX), empty(n)
         self.state = grid.GridState(
