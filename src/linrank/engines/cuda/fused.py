@@ -179,10 +179,14 @@ def add_values(plan, state, hinges, m0, n, c, factor, u, high, low):  # type: ig
 
 
 @cuda.jit(device=True)
-def centre(plan, m0, n, s, x):  # type: ignore[no-untyped-def]
-    """Take the score of its query's first document from each: only differences matter."""
+def centre(plan, state, m0, n, s, x):  # type: ignore[no-untyped-def]
+    """Take that of its query's document of median score from each: only differences matter.
+
+    Few documents that are far away do not move it, nor does the order of rows.
+    """
     for m in range(cuda.threadIdx.x, n, THREADS):
-        x[m] = s[m] - s[plan.first[m0 + m] - m0]
+        middle = state.order[(plan.first[m0 + m] + plan.last[m0 + m]) // 2]
+        x[m] = s[m] - s[middle - m0]
     cuda.syncthreads()
     for m in range(cuda.threadIdx.x, n, THREADS):
         s[m] = x[m]
@@ -193,7 +197,7 @@ def centre(plan, m0, n, s, x):  # type: ignore[no-untyped-def]
 def linearize_group(plan, state, hinges, g, s, x, u, high, low, partial, curvature):  # type: ignore[no-untyped-def]
     """The loss of a group, this thread's part of it, and its gradient u in the scores s."""
     m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
-    centre(plan, m0, n, s, x)
+    centre(plan, state, m0, n, s, x)
     for m in range(cuda.threadIdx.x, n, THREADS):
         x[m] = plan.weight[m0 + m]
         u[m] = 0.0
@@ -220,7 +224,7 @@ def linearize_group(plan, state, hinges, g, s, x, u, high, low, partial, curvatu
 def curve_group(plan, state, hinges, g, s, u, high, low, partial):  # type: ignore[no-untyped-def]
     """``u = H s`` for a group, at the scores last linearised."""
     m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
-    centre(plan, m0, n, s, u)
+    centre(plan, state, m0, n, s, u)
     for m in range(cuda.threadIdx.x, n, THREADS):
         s[m] = plan.weight[m0 + m] * u[m]
         u[m] = 0.0

@@ -23,7 +23,7 @@ START, END, NODE = range(3)  #: columns of `GridPlan.chunks`
 class GridPlan(NamedTuple):
     """Documents, numbered one after the other, and places in the nodes of all layers.
 
-    Of documents: their row, level, the first document of their query, their weight and their
+    Of documents: their row, level, the place in the middle of their query, their weight and their
     query's. Of nodes: where their places and their chunks begin, the number of levels, unit and
     base of their digits, and their layer. Of chunks: their first place, the one behind their last
     one, and their node. ``node`` is that of each place. The tables of running sums are those of
@@ -33,7 +33,7 @@ class GridPlan(NamedTuple):
 
     rows: Any
     level: Any
-    leader: Any
+    middle: Any
     weight: Any
     query_weight: Any
     node_ptr: Any
@@ -230,11 +230,20 @@ def take_weights(plan, x):  # type: ignore[no-untyped-def]
         x[m] = plan.weight[m]
 
 
+@cuda.jit(device=True)
+def centred(plan, state, scores, m):  # type: ignore[no-untyped-def]
+    """The score of document m less that of its query's document of median score.
+
+    As `fused.centre`.
+    """
+    return scores[plan.rows[m]] - scores[plan.rows[state.docs[plan.middle[m]]]]
+
+
 @cuda.jit
-def take_values(plan, scores, x):  # type: ignore[no-untyped-def]
-    """``x`` = weight × score, from which that of the query's first document is taken."""
+def take_values(plan, state, scores, x):  # type: ignore[no-untyped-def]
+    """``x`` = weight × centred score."""
     for m in range(cuda.grid(1), len(x), cuda.gridsize(1)):
-        x[m] = plan.weight[m] * (scores[plan.rows[m]] - scores[plan.rows[plan.leader[m]]])
+        x[m] = plan.weight[m] * centred(plan, state, scores, m)
 
 
 @cuda.jit
@@ -244,7 +253,7 @@ def add_counts(plan, state, hinges, tables, u, curvature, losses):  # type: igno
     loss = 0.0
     for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
         row = plan.rows[m]
-        score = state.scores[row] - state.scores[plan.rows[plan.leader[m]]]
+        score = centred(plan, state, state.scores, m)
         bend, slope, value = 0.0, 0.0, 0.0
         for layer in range(len(state.place)):
             p = state.place[layer, m]

@@ -125,8 +125,8 @@ class GridPairs:
     def __init__(self, plan: PairPlan, queries: Queries, scores: Any, curvature: Any) -> None:
         rows, sizes = _documents(plan, queries)
         own, query_weight = _weights(plan, rows, queries, sizes)
-        ends = np.cumsum(sizes)
         nodes, query, layer = _nodes(plan, queries)
+        heads = np.searchsorted(query, np.arange(len(queries)))  # of all documents of a query
         lengths = np.diff(plan.nodes[:, START])[nodes]
         node_ptr = np.concatenate([[0], np.cumsum(lengths)])
         n_places = int(node_ptr[-1])
@@ -144,7 +144,7 @@ class GridPairs:
         self.plan = grid.GridPlan(
             rows=to_device(rows, INDEX),
             level=to_device(plan.level[rows], INDEX),
-            leader=to_device(np.repeat(ends - sizes, sizes), INDEX),
+            middle=to_device(np.repeat(node_ptr[heads] + sizes // 2, sizes), INDEX),
             weight=to_device(own),
             query_weight=to_device(query_weight),
             node_ptr=to_device(node_ptr, np.int64),
@@ -196,7 +196,7 @@ class GridPairs:
         launch_over(
             n, grid.add_counts, self.plan, self.state, hinges, self._sums, u, curvature, losses
         )
-        launch_over(n, grid.take_values, self.plan, self._scores, self._x)
+        launch_over(n, grid.take_values, self.plan, self.state, self._scores, self._x)
         self._fill()
         launch_over(
             n, grid.add_values, self.plan, self.state, hinges, self._sums, self._x, u, losses
@@ -205,7 +205,7 @@ class GridPairs:
     def curve(self, v: Any, u: Any) -> None:
         """``u = H v``."""
         n = len(self.rows)
-        launch_over(n, grid.take_values, self.plan, v, self._x)
+        launch_over(n, grid.take_values, self.plan, self.state, v, self._x)
         self._fill()
         launch_over(n, grid.curve, self.plan, self.state, self.hinges, self._sums, self._x, u)
 
