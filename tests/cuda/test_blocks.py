@@ -23,10 +23,10 @@ def sums_of_block(values, out):
     i = cuda.threadIdx.x
     out[0, i] = block_sum(values[i], partial)
     out[1, i] = block_max(values[i], partial)
-    out[2, i] = sum_before(values[i], 0, partial)
-    out[3, i] = sum_behind(values[i], THREADS - 1, partial)
-    out[4, i] = sum_before(values[i], i // 3 * 3, partial)
-    out[5, i] = sum_behind(values[i], min(i // 3 * 3 + 2, THREADS - 1), partial)
+    out[2, i] = sum_before(values[i], 0, THREADS, partial)
+    out[3, i] = sum_behind(values[i], THREADS - 1, THREADS, partial)
+    out[4, i] = sum_before(values[i], i // 3 * 3, THREADS, partial)
+    out[5, i] = sum_behind(values[i], min(i // 3 * 3 + 2, THREADS - 1), THREADS, partial)
 
 
 @cuda.jit

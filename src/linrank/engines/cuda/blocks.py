@@ -48,17 +48,18 @@ def block_max(value, partial):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True)
-def sum_before(value, first, partial):  # type: ignore[no-untyped-def]
+def sum_before(value, first, used, partial):  # type: ignore[no-untyped-def]
     """The sum of the values of the threads `first`, …, i − 1, for thread i.
 
-    Threads have a `first` in common from that one on: sums begin anew where it changes.
+    Threads have a `first` in common from that one on: sums begin anew where it changes. Threads
+    from `used` on have nothing.
     """
     i = cuda.threadIdx.x
     cuda.syncthreads()
     partial[i] = value
     cuda.syncthreads()
     step = 1
-    while step < THREADS:
+    while step < used:
         before = partial[i - step] if i - step >= first else 0
         cuda.syncthreads()
         partial[i] += before
@@ -68,14 +69,14 @@ def sum_before(value, first, partial):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True)
-def sum_behind(value, last, partial):  # type: ignore[no-untyped-def]
+def sum_behind(value, last, used, partial):  # type: ignore[no-untyped-def]
     """The sum of the values of the threads i + 1, …, `last`, for thread i."""
     i = cuda.threadIdx.x
     cuda.syncthreads()
     partial[i] = value
     cuda.syncthreads()
     step = 1
-    while step < THREADS:
+    while step < used:
         behind = partial[i + step] if i + step <= last else 0
         cuda.syncthreads()
         partial[i] += behind

@@ -7,11 +7,11 @@ X'u is made, so a group of one tile is read once. Of a larger one the other tile
 the second-level cache as long as that holds the groups of all blocks that run: groups of more
 documents than threads would not fit there.
 
-The pair sums are those of `linrank.counting.tables`, a digit at a time: two tables over the documents
-of each query by increasing score, of the sums up to a place of those with a digit above c (`high`),
-and of the sums from it on of the others (`low`). Documents of digit c find their partners above in
-the one, documents of digit c + 1 their partners below in the other. Nothing is subtracted, and sums
-begin anew with every query: one over no partners is zero, whatever else the block holds.
+The pair sums are those of `linrank.counting.tables`, a digit at a time: two tables over the
+documents of each query by increasing score, of the sums up to a place of those with a digit above c
+(`high`), and of the sums from it on of the others (`low`). Documents of digit c find their partners
+above in the one, documents of digit c + 1 their partners below in the other. Nothing is subtracted,
+and sums begin anew with every query: one over no partners is zero, whatever else the block holds.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, float32, float64, int32
+from numba import config, cuda, float32, float64, int32
 
 from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before, sum_behind
 from .rows import add_tiles, score_tiles
 from .sizes import GROUP, THREADS
+
+#: Three blocks share the registers of a multiprocessor. The simulator has none, nor this option.
+BOUNDS: dict[str, Any] = {} if config.ENABLE_CUDASIM else {"launch_bounds": (THREADS, 3)}
 
 
 class GroupPlan(NamedTuple):
@@ -98,7 +101,7 @@ def find_ends(plan, state, taus, m0, n, keys):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[no-untyped-def]
-    """``high[p]`` = Σ x over the digits above c of p's query up to p, ``low[p]`` the rest from p on.
+    """``high[p]`` = Σ x over digits above c of p's query up to p, ``low[p]`` the rest from p on.
 
     Each thread adds up a piece of the list, then learns what comes before it and behind it. A piece
     is of one query: several queries in a group have a document for each thread.
@@ -110,23 +113,21 @@ def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[n
     up, down = 0.0, 0.0
     for p in range(a, b):
         doc = state.order[m0 + p]
-        if plan.digit[doc] > c:
-            up += x[doc - m0]
-        else:
-            down += x[doc - m0]
+        above = plan.digit[doc] > c
+        high[p] = x[doc - m0] if above else 0.0
+        low[p] = 0.0 if above else x[doc - m0]
+        up += high[p]
+        down += low[p]
     first, last = i, i  # threads with documents of the query
     if a < n:
         first, last = (plan.first[m0 + a] - m0) // piece, (plan.last[m0 + a] - m0 - 1) // piece
-    up, down = sum_before(up, first, partial), sum_behind(down, last, partial)
+    used = (n + piece - 1) // piece
+    up, down = sum_before(up, first, used, partial), sum_behind(down, last, used, partial)
     for p in range(a, b):
-        doc = state.order[m0 + p]
-        if plan.digit[doc] > c:
-            up += x[doc - m0]
+        up += high[p]
         high[p] = up
     for p in range(b - 1, a - 1, -1):
-        doc = state.order[m0 + p]
-        if plan.digit[doc] <= c:
-            down += x[doc - m0]
+        down += low[p]
         low[p] = down
     cuda.syncthreads()
 
@@ -242,10 +243,10 @@ def curve_group(plan, state, hinges, g, s, u, high, low, partial):  # type: igno
 # Kernels ------------------------------------------------------------------------------------------
 
 
-def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
-    """The kernels for X of float32 or float64: a tile in shared memory has the type of X."""
+def _make_evaluate(kind: Any) -> Any:
+    """The kernel for X of float32 or float64: a tile in shared memory has the type of X."""
 
-    @cuda.jit
+    @cuda.jit(**BOUNDS)
     def evaluate_groups(X, base, g0, g1, plan, state, hinges, v, shape, sums, losses):  # type: ignore[no-untyped-def]
         """The loss at the weights v and its gradient, over the groups g0, …, g1 − 1."""
         tile = cuda.shared.array(0, kind)
@@ -276,7 +277,13 @@ def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
         if cuda.threadIdx.x == 0:
             losses[cuda.blockIdx.x, 0] += loss
 
-    @cuda.jit
+    return evaluate_groups
+
+
+def _make_curve(kind: Any) -> Any:
+    """As `_make_evaluate`."""
+
+    @cuda.jit(**BOUNDS)
     def curve_groups(X, base, g0, g1, plan, state, hinges, v, shape, sums):  # type: ignore[no-untyped-def]
         """The Hessian times v, over the groups g0, …, g1 − 1."""
         tile = cuda.shared.array(0, kind)
@@ -292,20 +299,19 @@ def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
             out = sums[cuda.blockIdx.x]
             add_tiles(X, base, plan.rows, m0, n, u, shape, True, tile, partial, out)
 
-    return evaluate_groups, curve_groups
+    return curve_groups
 
 
 #: ``evaluate_groups, curve_groups`` by the type of X.
 FUSED_KERNELS = {
-    np.dtype(np.float32): _make_fused_kernels(float32),
-    np.dtype(np.float64): _make_fused_kernels(float64),
+    np.dtype(kind.name): (_make_evaluate(kind), _make_curve(kind)) for kind in (float32, float64)
 }
 
 #: Bytes of shared memory that the two take beside the tile.
 FUSED_BYTES = 8 * (6 * GROUP + THREADS), 8 * (4 * GROUP + THREADS)
 
 
-@cuda.jit
+@cuda.jit(**BOUNDS)
 def value_of_groups(plan, state, hinges, unused, losses):  # type: ignore[no-untyped-def]
     """The value of another loss with the same τ, at the scores last linearised."""
     s = cuda.shared.array(GROUP, float64)

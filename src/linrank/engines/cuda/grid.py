@@ -2,10 +2,11 @@
 
 What the fused kernels do within a block, a launch does here. The documents of a node (see
 `linrank.counting.plan`) are sorted in chunks within shared memory, and sorted runs are merged two
-by two, each document finding its place by a binary search in the other run. Running sums, upward and
-downward, are made in chunks as well: the sums of chunks, running sums of these, and those within
-each chunk on top of what comes before it. Nothing is added twice to one place by different threads,
-so all sums are in a fixed order; and nothing is subtracted, so that a sum over no partners is zero.
+by two, each document finding its place by a binary search in the other run. Running sums, upward
+and downward, are made in chunks as well: the sums of chunks, running sums of these, and those
+within each chunk on top of what comes before it. Nothing is added twice to one place by different
+threads, so all sums are in a fixed order; and nothing is subtracted, so that a sum over no partners
+is zero.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class GridPlan(NamedTuple):
     query's. Of nodes: where their places and their chunks begin, the number of levels, unit and
     base of their digits, and their layer. Of chunks: their first place, the one behind their last
     one, and their node. ``node`` is that of each place. The tables of running sums are those of
-    `linrank.counting.tables`: of the digits above 0, above 1, … up to a place, and then of the digits
-    up to 0, up to 1, … from it on.
+    `linrank.counting.tables`: of the digits above 0, above 1, … up to a place, and then of the
+    digits up to 0, up to 1, … from it on.
     """
 
     rows: Any
@@ -157,7 +158,7 @@ def scan_chunks(plan, totals):  # type: ignore[no-untyped-def]
             for k in range(a, b):
                 up += totals[c, k]
                 down += totals[half + c, k]
-            up, down = sum_before(up, 0, partial), sum_behind(down, last, partial)
+            up, down = sum_before(up, 0, THREADS, partial), sum_behind(down, last, THREADS, partial)
             for k in range(a, b):
                 own = totals[c, k]
                 totals[c, k] = up
@@ -182,8 +183,8 @@ def fill_tables(plan, state, x, totals, tables):  # type: ignore[no-untyped-def]
                     up += x[state.docs[p]]
                 else:
                     down += x[state.docs[p]]
-            up = totals[c, k] + sum_before(up, 0, partial)
-            down = totals[half + c, k] + sum_behind(down, last, partial)
+            up = totals[c, k] + sum_before(up, 0, THREADS, partial)
+            down = totals[half + c, k] + sum_behind(down, last, THREADS, partial)
             for p in range(a, b):
                 if state.digit[p] > c:
                     up += x[state.docs[p]]

@@ -58,7 +58,6 @@ class GroupedPairs:
 
     def __init__(self, plan: PairPlan, queries: Queries, starts: Any, curvature: Any) -> None:
         rows, sizes = _documents(plan, queries)
-        check_rows(len(plan.level), "documents")
         ends = np.cumsum(sizes)
         own, query_weight = _weights(plan, rows, queries, sizes)
         part = np.searchsorted(starts, plan.query_ptr[queries], side="right")
