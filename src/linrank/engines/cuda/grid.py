@@ -126,33 +126,33 @@ def find_ends(plan, state, taus):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit
-def sum_chunks(plan, state, x, totals):  # type: ignore[no-untyped-def]
+def sum_chunks(chunks, digit, docs, x, totals):  # type: ignore[no-untyped-def]
     """``totals[c, k]`` = Σ x over chunk k, for each table c."""
     partial = cuda.shared.array(THREADS, float64)
     half = len(totals) // 2
-    for k in range(cuda.blockIdx.x, len(plan.chunks), cuda.gridDim.x):
+    for k in range(cuda.blockIdx.x, len(chunks), cuda.gridDim.x):
         for c in range(half):
             up, down = 0.0, 0.0
-            for p in range(plan.chunks[k, START] + cuda.threadIdx.x, plan.chunks[k, END], THREADS):
-                if state.digit[p] > c:
-                    up += x[state.docs[p]]
+            for p in range(chunks[k, START] + cuda.threadIdx.x, chunks[k, END], THREADS):
+                if digit[p] > c:
+                    up += x[docs[p]]
                 else:
-                    down += x[state.docs[p]]
+                    down += x[docs[p]]
             up, down = block_sum(up, partial), block_sum(down, partial)
             if cuda.threadIdx.x == 0:
                 totals[c, k], totals[half + c, k] = up, down
 
 
 @cuda.jit
-def scan_chunks(plan, totals):  # type: ignore[no-untyped-def]
+def scan_chunks(node_chunks, totals):  # type: ignore[no-untyped-def]
     """Turn the sums of a node's chunks into the sums of all chunks before each of them, or behind.
 
     Before it for digits above c, behind it for the others.
     """
     partial = cuda.shared.array(THREADS, float64)
     half, last = len(totals) // 2, THREADS - 1
-    for node in range(cuda.blockIdx.x, len(plan.levels), cuda.gridDim.x):
-        a, b = piece_of(plan.node_chunks[node], plan.node_chunks[node + 1])
+    for node in range(cuda.blockIdx.x, len(node_chunks) - 1, cuda.gridDim.x):
+        a, b = piece_of(node_chunks[node], node_chunks[node + 1])
         for c in range(half):
             up, down = 0.0, 0.0
             for k in range(a, b):
@@ -170,28 +170,28 @@ def scan_chunks(plan, totals):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit
-def fill_tables(plan, state, x, totals, tables):  # type: ignore[no-untyped-def]
+def fill_tables(chunks, digit, docs, x, totals, tables):  # type: ignore[no-untyped-def]
     """``tables[c, p]`` = Σ x over the documents of p's node up to p, or from p on, for each c."""
     partial = cuda.shared.array(THREADS, float64)
     half, last = len(totals) // 2, THREADS - 1
-    for k in range(cuda.blockIdx.x, len(plan.chunks), cuda.gridDim.x):
-        a, b = piece_of(plan.chunks[k, START], plan.chunks[k, END])
+    for k in range(cuda.blockIdx.x, len(chunks), cuda.gridDim.x):
+        a, b = piece_of(chunks[k, START], chunks[k, END])
         for c in range(half):
             up, down = 0.0, 0.0
             for p in range(a, b):
-                if state.digit[p] > c:
-                    up += x[state.docs[p]]
+                if digit[p] > c:
+                    up += x[docs[p]]
                 else:
-                    down += x[state.docs[p]]
+                    down += x[docs[p]]
             up = totals[c, k] + sum_before(up, 0, THREADS, partial)
             down = totals[half + c, k] + sum_behind(down, last, THREADS, partial)
             for p in range(a, b):
-                if state.digit[p] > c:
-                    up += x[state.docs[p]]
+                if digit[p] > c:
+                    up += x[docs[p]]
                 tables[c, p] = up
             for p in range(b - 1, a - 1, -1):
-                if state.digit[p] <= c:
-                    down += x[state.docs[p]]
+                if digit[p] <= c:
+                    down += x[docs[p]]
                 tables[half + c, p] = down
 
 
@@ -224,27 +224,20 @@ def partners_below(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
     return tables[len(tables) // 2 + digit - 1, start]
 
 
-@cuda.jit
-def take_weights(plan, x):  # type: ignore[no-untyped-def]
-    """``x`` = the documents' weights."""
-    for m in range(cuda.grid(1), len(x), cuda.gridsize(1)):
-        x[m] = plan.weight[m]
-
-
 @cuda.jit(device=True)
-def centred(plan, state, scores, m):  # type: ignore[no-untyped-def]
+def centred(rows, middle, docs, scores, m):  # type: ignore[no-untyped-def]
     """The score of document m less that of its query's document of median score.
 
     As `fused.centre`.
     """
-    return scores[plan.rows[m]] - scores[plan.rows[state.docs[plan.middle[m]]]]
+    return scores[rows[m]] - scores[rows[docs[middle[m]]]]
 
 
 @cuda.jit
-def take_values(plan, state, scores, x):  # type: ignore[no-untyped-def]
+def take_values(rows, middle, weight, docs, scores, x):  # type: ignore[no-untyped-def]
     """``x`` = weight × centred score."""
     for m in range(cuda.grid(1), len(x), cuda.gridsize(1)):
-        x[m] = plan.weight[m] * centred(plan, state, scores, m)
+        x[m] = weight[m] * centred(rows, middle, docs, scores, m)
 
 
 @cuda.jit
@@ -254,7 +247,7 @@ def add_counts(plan, state, hinges, tables, u, curvature, losses):  # type: igno
     loss = 0.0
     for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
         row = plan.rows[m]
-        score = centred(plan, state, state.scores, m)
+        score = centred(plan.rows, plan.middle, state.docs, state.scores, m)
         bend, slope, value = 0.0, 0.0, 0.0
         for layer in range(len(state.place)):
             p = state.place[layer, m]

@@ -189,24 +189,18 @@ class GridPairs:
         self._evaluate(self.hinges, u, self._curvature, losses)
 
     def _evaluate(self, hinges: Any, u: Any, curvature: Any, losses: Any) -> None:
-        n = len(self.rows)
-        launch_over(n, grid.take_weights, self.plan, self._x)
-        self._fill()
-        launch_over(
-            n, grid.add_counts, self.plan, self.state, hinges, self._sums, u, curvature, losses
-        )
-        launch_over(n, grid.take_values, self.plan, self.state, self._scores, self._x)
-        self._fill()
-        launch_over(
-            n, grid.add_values, self.plan, self.state, hinges, self._sums, self._x, u, losses
-        )
+        n, known = len(self.rows), (self.plan, self.state, hinges, self._sums)
+        self._fill(self.plan.weight)
+        launch_over(n, grid.add_counts, *known, u, curvature, losses)
+        self._fill(self._take_values(self._scores))
+        launch_over(n, grid.add_values, *known, self._x, u, losses)
 
     def curve(self, v: Any, u: Any) -> None:
         """``u = H v``."""
-        n = len(self.rows)
-        launch_over(n, grid.take_values, self.plan, self.state, v, self._x)
-        self._fill()
-        launch_over(n, grid.curve, self.plan, self.state, self.hinges, self._sums, self._x, u)
+        x = self._take_values(v)
+        self._fill(x)
+        known = self.plan, self.state, self.hinges, self._sums
+        launch_over(len(self.rows), grid.curve, *known, x, u)
 
     def add_gap(self, m: int, losses: Any) -> None:
         """Add Σ_pairs weight·max(0, τ_m − t) to `losses`, at the scores last linearised."""
@@ -222,12 +216,21 @@ class GridPairs:
             (docs, keys), other, width = other, (docs, keys), 2 * width
         self._spare, self.state = other, self.state._replace(docs=docs, keys=keys)
 
-    def _fill(self) -> None:
+    # These are given what they read and no more: every array takes its time at a launch.
+
+    def _take_values(self, scores: Any) -> Any:
+        """The weighted and centred scores x."""
+        plan = self.plan
+        known = plan.rows, plan.middle, plan.weight, self.state.docs
+        launch_over(len(self.rows), grid.take_values, *known, scores, self._x)
+        return self._x
+
+    def _fill(self, x: Any) -> None:
         """Tables of running sums of x."""
-        x, totals = self._x, self._totals
-        launch(grid.sum_chunks, self.n_chunks, self.plan, self.state, x, totals)
-        launch(grid.scan_chunks, self.n_nodes, self.plan, totals)
-        launch(grid.fill_tables, self.n_chunks, self.plan, self.state, x, totals, self._sums)
+        known = self.plan.chunks, self.state.digit, self.state.docs, x, self._totals
+        launch(grid.sum_chunks, self.n_chunks, *known)
+        launch(grid.scan_chunks, self.n_nodes, self.plan.node_chunks, self._totals)
+        launch(grid.fill_tables, self.n_chunks, *known, self._sums)
 
 
 def _nodes(plan: PairPlan, queries: Queries) -> tuple[Queries, Queries, Queries]:
