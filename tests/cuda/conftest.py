@@ -22,6 +22,8 @@ from linrank.engines.cuda import sizes
 sizes.WARP, sizes.THREADS, sizes.GROUP, sizes.BLOCKS, sizes.MINSIZE = 2, 4, 16, 3, 4
 sizes.SHARED_BYTES = 1000
 
+collect_ignore = ["compile.py", "record.py"]  # they are run in processes of their own
+
 
 class SimulatedThread(greenlet):
     """A thread of a block."""

@@ -42,7 +42,7 @@ def far_query(n, far, many_levels):
 
 
 @pytest.mark.parametrize("many_levels", [False, True])
-@pytest.mark.parametrize("far", [1e3, 1e6, 1e14])
+@pytest.mark.parametrize("far", [1e3, 1e14])
 @pytest.mark.parametrize("route", ROUTES)
 def test_documents_without_active_partners_have_no_part(route, far, many_levels, monkeypatch):
     monkeypatch.setattr(device, "PART_BYTES", 160)  # ten rows
@@ -115,8 +115,8 @@ def test_fits_beside_far_documents(far, other, form):
 def test_numbers_that_are_none_leave_nothing_behind(route, bad):
     engine, form, n = ROUTES[route]
     rng = np.random.default_rng(0)
-    X, y, w = rng.standard_normal((2 * n, 2)), rng.integers(0, 3, 2 * n), np.array([1.0, 0.3])
-    data = RankingData(as_form(X, form), y, np.zeros(2 * n))
+    X, y, w = rng.standard_normal((n, 2)), rng.integers(0, 3, n), np.array([1.0, 0.3])
+    data = RankingData(as_form(X, form), y, np.zeros(n))
     found = make_engine(engine, data, get_loss("squared_hinge"), None, 1)
     value, gradient = found.value_grad(w)
     found.value_grad(np.array([bad, 0.0]))
