@@ -18,7 +18,8 @@ test: .venv/test.stamp lint  ## everything that must hold before a change is tak
 
 test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, and compiled; needs no card
 	NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR=.venv-cuda/kernels/$(SOURCES) \
-		.venv-cuda/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib" tests/cuda
+		.venv-cuda/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib --doctest-modules" \
+		tests/cuda src/linrank/engines/cuda
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

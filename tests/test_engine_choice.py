@@ -44,7 +44,9 @@ def without_a_card(monkeypatch):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_without_the_extra(estimator, engine):
     data = make_ranking(random_state=0)
-    with pytest.raises(DataError, match=r"not installed: pip install 'linrank\[cuda\]'"):
+    with pytest.raises(
+        DataError, match=rf"^engine='{engine}' .* not installed: pip install 'linrank\[cuda\]'"
+    ):
         estimator(engine=engine).fit(data.X, data.y, data.qid)
 
 
@@ -61,7 +63,10 @@ def test_without_a_card(command, letor):
     with pytest.raises(DataError, match="graphics card with its driver, and none was found"):
         RankSVM(engine="cuda").fit(X, y, qid)
     files = letor / "train.txt", "--valid", letor / "vali.txt"
-    assert "use engine='threads'" in error_of(command, *files, "--engine", "cuda")
+    for engine in ("cuda", "cuda-streaming", "p-swx"):
+        said = error_of(command, *files, "--engine", engine)
+        assert said.startswith(f"engine='{engine}' needs an NVIDIA graphics card")
+        assert said.rstrip().endswith("use engine='threads'")
 
 
 def test_unknown_engine():

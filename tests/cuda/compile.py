@@ -62,7 +62,10 @@ def main() -> None:
     for name, kernel in kernels.items():
         for kinds in signatures[name]:
             types = tuple(numba_type(kind) for kind in kinds)
-            ptx, _ = cuda.compile_ptx(kernel.py_func, types, cc=(major, minor))
+            bounds = kernel.targetoptions.get("launch_bounds")
+            ptx, _ = cuda.compile_ptx(
+                kernel.py_func, types, cc=(major, minor), launch_bounds=bounds
+            )
             told = assemble(ptx, f"sm_{major}{minor}")
             room = ROOM.get(name.split("[")[0], SHARED_BYTES)
             line = {"kernel": name, **told, "room": room}

@@ -2,7 +2,7 @@
 
 numba's own simulator runs a thread of the system for each thread of a block and asks in a loop
 which of them wait at a barrier. Here they are greenlets that take turns at barriers, which is a
-hundred times as fast; their order is another one after each barrier, so that sums which depend on
+hundred times as fast; their order is another one up to each barrier, so that sums which depend on
 it are found, and a barrier that some thread never comes to is an error.
 """
 
@@ -22,6 +22,8 @@ from linrank.engines.cuda import sizes
 sizes.WARP, sizes.THREADS, sizes.GROUP, sizes.BLOCKS, sizes.MINSIZE = 2, 4, 16, 3, 4
 sizes.SHARED_BYTES = 1000
 
+collect_ignore = ["compile.py", "record.py"]  # they are run in processes of their own
+
 
 class SimulatedThread(greenlet):
     """A thread of a block."""
@@ -38,6 +40,7 @@ def run_block(self, block, *args):
     args = [as_numpy(arg) for arg in args]
     threads = [SimulatedThread(self._f, block, place) for place in np.ndindex(*self._block_dim)]
     order = random.Random(0)
+    order.shuffle(threads)
     for thread in threads:
         thread.switch(*args)
     while not all(thread.dead for thread in threads):
@@ -120,8 +123,10 @@ def backwards():
     @contextmanager
     def turned():
         run_block.backwards = True
-        yield
-        run_block.backwards = False
+        try:
+            yield
+        finally:
+            run_block.backwards = False
 
     return turned
 

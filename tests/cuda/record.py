@@ -47,7 +47,7 @@ def main() -> None:
         engine = make_engine(name, data, get_loss(loss), None, 1)
         engine.value_grad(np.zeros(3))
         engine.hessp(np.zeros(3))
-        if loss == "huber":
+        if loss in ("huber", "squared_hinge"):
             engine.gaps(np.zeros(3))
     assert set(found) == set(names.values()), set(names.values()) - set(found)
     json.dump(found, sys.stdout)

@@ -10,7 +10,7 @@ from numba import cuda, float64, int32
 
 import reference
 from linrank.engines.cuda import p_swx, sizes
-from linrank.engines.cuda.blocks import bitonic, block_max, block_sum, sum_before
+from linrank.engines.cuda.blocks import bitonic, block_max, block_sum, sum_before, sum_behind
 from linrank.engines.cuda.device import empty, launch, to_device, zeros
 from linrank.engines.cuda.pairs import group_queries
 
@@ -23,7 +23,10 @@ def sums_of_block(values, out):
     i = cuda.threadIdx.x
     out[0, i] = block_sum(values[i], partial)
     out[1, i] = block_max(values[i], partial)
-    out[2, i] = sum_before(values[i], partial)
+    out[2, i] = sum_before(values[i], 0, THREADS, partial)
+    out[3, i] = sum_behind(values[i], THREADS - 1, THREADS, partial)
+    out[4, i] = sum_before(values[i], i // 3 * 3, THREADS, partial)
+    out[5, i] = sum_behind(values[i], min(i // 3 * 3 + 2, THREADS - 1), THREADS, partial)
 
 
 @cuda.jit
@@ -48,21 +51,28 @@ def _cuda_of_this_module(monkeypatch):
 
 
 def test_sums_of_a_block():
-    values, out = np.random.default_rng(0).standard_normal(THREADS), zeros((3, THREADS))
+    values, out = np.random.default_rng(0).standard_normal(THREADS), zeros((6, THREADS))
     launch(sums_of_block, 1, to_device(values), out)
-    total, largest, before = out.copy_to_host()
+    total, largest, before, behind, before_in_three, behind_in_three = out.copy_to_host()
     np.testing.assert_allclose(total, values.sum(), rtol=1e-14)
     np.testing.assert_array_equal(largest, values.max())
-    np.testing.assert_allclose(before, np.cumsum(values) - values, atol=1e-14)
+    for i in range(THREADS):
+        first = i // 3 * 3
+        assert before[i] == pytest.approx(values[:i].sum(), abs=1e-14)
+        assert behind[i] == pytest.approx(values[i + 1 :].sum(), abs=1e-14)
+        assert before_in_three[i] == pytest.approx(values[first:i].sum(), abs=1e-14)
+        assert behind_in_three[i] == pytest.approx(values[i + 1 : first + 3].sum(), abs=1e-14)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 11, 16])
 def test_bitonic_sorts_by_segment_key_and_number(n):
     rng = np.random.default_rng(n)
     segments, keys = rng.integers(0, 3, n), np.round(rng.standard_normal(n))
+    keys[rng.random(n) < 0.3] = np.nan
+    keys[rng.random(n) < 0.2] = np.inf
     arrays = [to_device(segments, np.int32), to_device(keys), to_device(np.arange(n), np.int32)]
     launch(sort_in_block, 1, *arrays)
-    order = np.lexsort((np.arange(n), keys, segments))
+    order = np.lexsort((np.arange(n), keys, segments))  # NaN is last here as well
     np.testing.assert_array_equal(arrays[2].copy_to_host(), order)
     np.testing.assert_array_equal(arrays[1].copy_to_host(), keys[order])
 
@@ -75,7 +85,7 @@ def sequences(values, ptr):
     return workset, d_pri, p_swx.Sequence(empty(n), empty(n, np.int32))
 
 
-@pytest.mark.parametrize("kind", ["random", "tied", "equal", "sorted", "reversed"])
+@pytest.mark.parametrize("kind", ["random", "tied", "equal", "sorted", "reversed", "nan"])
 def test_gpu_quicksort_sorts_many_sequences(kind):
     rng = np.random.default_rng(0)
     ptr = np.array([0, 1, 1, 4, 9, 40, 70])  # one node, none, below minsize, above it
@@ -83,6 +93,7 @@ def test_gpu_quicksort_sorts_many_sequences(kind):
     values = {
         "random": values, "tied": np.round(values), "equal": np.zeros(70),
         "sorted": np.sort(values), "reversed": np.sort(values)[::-1],
+        "nan": np.where(np.arange(70) % 3, values, np.nan),
     }[kind]  # fmt: skip
     workset, d_pri, d_aux = sequences(values, ptr)
     launch(p_swx.gpu_quicksort, len(workset), workset, d_pri, d_aux)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.cuda.cudadrv.driver import CudaAPIError
 
 import reference
 from linrank import DataError, RankingData, RankSVM
 from linrank.counting.preferences import Preferences
 from linrank.engines.choose import make_engine
 from linrank.engines.cuda import device, sizes
-from linrank.engines.cuda.engine import CudaEngine
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import LOSSES, get_loss
 from linrank.losses.pairwise import smoothed_hinge
@@ -209,6 +209,15 @@ def test_gaps_of_listed_pairs():
     np.testing.assert_allclose(one.gaps(w), other.gaps(w), rtol=1e-12)
 
 
+def test_gaps_of_the_papers_sums():
+    X, y, qid = make_problem_arrays("five levels", n=34, d=3)
+    one, other = compare(RankingData(X, y, qid), engine="p-swx")
+    w = np.array([0.3, -0.2, 0.9])
+    for found in (one, other):
+        found.value_grad(w)
+    np.testing.assert_allclose(one.gaps(w), other.gaps(w), rtol=1e-12)
+
+
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic_exact", "domination"])
 def test_what_the_host_does_is_done_at_the_same_weights(loss):
     X, y, qid = make_problem_arrays("five levels", n=40, d=3)
@@ -242,18 +251,88 @@ def test_another_loss_leaves_the_first_one_alone():
     np.testing.assert_allclose(second.gaps(w), expected.gaps(w), rtol=1e-10)
 
 
-def test_what_does_not_fit_is_refused_with_its_size(monkeypatch):
+class Card:
+    """A card of so many free bytes, which become fewer with every array on it."""
+
+    def __init__(self, monkeypatch, free):
+        self.free = free
+        context = type(device.cuda.current_context())
+        monkeypatch.setattr(context, "get_memory_info", lambda _: (self.free, 10**9))
+        for name in ("device_array", "to_device"):
+            monkeypatch.setattr(device.cuda, name, self.counted(getattr(device.cuda, name)))
+
+    def counted(self, make):
+        """The function, with what it takes."""
+
+        def take(*arguments):
+            array = make(*arguments)
+            self.free -= array._ary.nbytes
+            return array
+
+        return take
+
+
+def test_x_fits_beside_all_else_or_is_refused(monkeypatch):
+    monkeypatch.setattr(device, "PART_BYTES", 10 * 24)  # ten rows
+    X, y, qid = make_problem_arrays("pairs of documents", n=200, d=3)
+    data, w, whole = RankingData(X, y, qid), np.ones(3), 10**6
+
+    def evaluate(name, free):
+        with monkeypatch.context() as patch:
+            card = Card(patch, free)
+            make_engine(name, data, get_loss("squared_hinge"), None, 1).value_grad(w)
+            return free - card.free
+
+    rest, all_parts = evaluate("cuda", whole) - X.nbytes, evaluate("cuda-streaming", whole)
+    least = rest + int(np.ceil(X.nbytes / device.ROOM))
+    evaluate("cuda", least)
+    with pytest.raises(DataError, match=r"^X needs 4,800 bytes.* free: use engine='cuda-streaming"):
+        evaluate("cuda", least - 10)
+    evaluate("cuda-streaming", least - 10)
+    with pytest.raises(DataError, match=r"two parts of X needs .*use engine='threads'"):
+        evaluate("cuda-streaming", all_parts)
+    with pytest.raises(
+        DataError, match=r"documents and pairs needs 1,600 .*: use engine='threads'"
+    ):
+        evaluate("cuda", 1000)
+
+
+def test_what_the_driver_refuses_is_a_sentence(monkeypatch):
     X, y, qid = make_problem_arrays("five levels", n=40, d=3)
-    context = device.cuda.current_context()
-    monkeypatch.setattr(type(context), "get_memory_info", lambda self: (500, 1000))
-    with pytest.raises(DataError, match=r"X needs 960 bytes.* 450 free: use engine='cuda-stream"):
-        CudaEngine(RankingData(X, y, qid), get_loss("squared_hinge"))
-    with pytest.raises(DataError, match=r"two parts of X needs 1,920 bytes.*use engine='threads'"):
-        CudaEngine(RankingData(X, y, qid), get_loss("squared_hinge"), streaming=True)
-    monkeypatch.setattr(type(context), "get_memory_info", lambda self: (300, 1000))
-    data = RankingData(np.ones((40, 1), np.float32), y, qid)
-    with pytest.raises(DataError, match=r"documents and pairs needs 320 bytes .* 270 free"):
-        CudaEngine(data, get_loss("squared_hinge"))
+
+    def refuse(*arguments):
+        raise CudaAPIError(2, "CUDA_ERROR_OUT_OF_MEMORY")
+
+    for name in ("device_array", "to_device", "pinned_array"):
+        with monkeypatch.context() as patch:
+            patch.setattr(device.cuda, name, refuse)
+            with pytest.raises(
+                DataError, match=r"not give [\d,]+ bytes .*OUT_OF_MEMORY.*threads'$"
+            ):
+                RankSVM(engine="cuda").fit(X, y, qid)
+
+
+def test_pairs_that_are_too_many_to_be_listed(monkeypatch):
+    X, y, qid = make_problem_arrays("five levels", n=40, d=3)
+    monkeypatch.setattr("linrank.engines.cuda.engine.MAX_PAIRS", 100)
+    for counting in ("auto", "two-level"):
+        with pytest.raises(DataError, match=r"\d+ pairs .* at most 100 are: use engine='threads'$"):
+            RankSVM(engine="cuda", rescale="slack", counting=counting).fit(X, y, 0 * qid)
+
+
+def test_more_documents_than_can_be_numbered(monkeypatch):
+    X, y, qid = make_problem_arrays("five levels", n=200, d=3)
+    monkeypatch.setattr(device, "INDEX", np.int8)
+    for loss in ("squared_hinge", "logistic_exact", "domination"):
+        with pytest.raises(DataError, match="there are 200 documents, and the device numbers them"):
+            make_engine("cuda", RankingData(X, y, qid), get_loss(loss), None, 1)
+
+
+def test_blocks_without_work_have_no_sums():
+    X, y, qid = make_problem_arrays("five levels", n=12, d=3)
+    for name, n in (("cuda", 1), ("cuda-streaming", 2)):
+        found, _ = compare(RankingData(X, y, 0 * qid), engine=name)
+        assert found._sums.shape == (n, 3)
 
 
 def test_refusals():

@@ -18,11 +18,12 @@ RESERVED = 1024  #: bytes of shared memory that newer cards keep for themselves,
 
 def run(script, *arguments, simulated, capability="8.0", text=""):
     """Run a script of this folder in a process of its own."""
+    path = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "NUMBA_ENABLE_CUDASIM": str(int(simulated)),
         "NUMBA_FORCE_CUDA_CC": capability,
-        "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent}",
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
     }
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(HERE / script), *arguments], env=environment,

@@ -35,22 +35,26 @@ def make_trainer(
     shape: float | None,
     normalize: options.Normalize | None,
     threads: int | None,
+    engine: options.EngineName,
     **solver: Any,
 ) -> Trainer:
     """Check the options before anything is read; names of choices are enumerations."""
     from ..counting.preferences import Preferences
     from ..criterion import Criterion
+    from ..engines.choose import check_engine
     from ..penalties import make_penalty
     from ..training import Trainer
 
     if penalty is None and (shape is not None or rule is options.RuleName.one_se):
         name = "--shape" if shape is not None else "--rule 1se"
         raise typer.BadParameter(f"{name} is for sparse rankers: give --penalty as well")
+    check_engine(engine.value)
     return Trainer(
         loss=loss.value,
         preferences=Preferences(pairs.value, rescale and rescale.value, delta.value),
         normalize=normalize and normalize.value,
         n_threads=threads,
+        engine=engine.value,
         penalty=None if penalty is None else make_penalty(penalty.value, shape),
         criterion=Criterion(metric, flavour.value, rule.value),
         **{name: getattr(value, "value", value) for name, value in solver.items()},

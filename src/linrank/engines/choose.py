@@ -14,17 +14,23 @@ from .threads import ThreadEngine
 ENGINES = ("threads", "cuda", "cuda-streaming", "p-swx")
 
 
+def check_engine(name: str) -> None:
+    """Refuse an engine that is unknown, or that cannot be had here."""
+    choice("engine", name, ENGINES)
+    if name != "threads":
+        from .cuda.availability import check_available
+
+        check_available(name)
+
+
 def make_engine(
     name: str, data: RankingData, loss: Loss, normalize: str | None, n_threads: int | None,
     **options: Any,
 ) -> ThreadEngine:  # fmt: skip
     """The engine of that name; options are `counting` and `preferences`."""
-    choice("engine", name, ENGINES)
+    check_engine(name)
     if name == "threads":
         return ThreadEngine(data, loss, normalize, n_threads, **options)
-    from .cuda.availability import check_available
-
-    check_available()  # before what it looks for is imported
     from .cuda.engine import CudaEngine
 
     return CudaEngine(

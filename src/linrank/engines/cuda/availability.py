@@ -7,16 +7,16 @@ from importlib.util import find_spec
 from ...errors import DataError
 
 
-def check_available() -> None:
+def check_available(engine: str) -> None:
     """Say what is missing, and how to get it."""
     if find_spec("numba_cuda") is None:
         raise DataError(
-            "engine='cuda' needs numba-cuda, which is not installed: pip install 'linrank[cuda]', "
-            "or use engine='threads'"
+            f"engine={engine!r} needs numba-cuda, which is not installed: "
+            "pip install 'linrank[cuda]', or use engine='threads'"
         )
     if not has_card():
         raise DataError(
-            "engine='cuda' needs an NVIDIA graphics card with its driver, and none was found: "
+            f"engine={engine!r} needs an NVIDIA graphics card with its driver, and none was found: "
             "use engine='threads'"
         )
 

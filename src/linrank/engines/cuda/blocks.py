@@ -48,28 +48,54 @@ def block_max(value, partial):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True)
-def sum_before(value, partial):  # type: ignore[no-untyped-def]
-    """The sum of the values of all threads before this one."""
+def sum_before(value, first, used, partial):  # type: ignore[no-untyped-def]
+    """The sum of the values of the threads `first`, …, i − 1, for thread i.
+
+    Threads have a `first` in common from that one on: sums begin anew where it changes. Threads
+    from `used` on have nothing.
+    """
     i = cuda.threadIdx.x
     cuda.syncthreads()
     partial[i] = value
     cuda.syncthreads()
     step = 1
-    while step < THREADS:
-        before = partial[i - step] if i >= step else 0
+    while step < used:
+        before = partial[i - step] if i - step >= first else 0
         cuda.syncthreads()
         partial[i] += before
         cuda.syncthreads()
         step *= 2
-    return partial[i - 1] if i > 0 else 0
+    return partial[i - 1] if i > first else 0
+
+
+@cuda.jit(device=True)
+def sum_behind(value, last, used, partial):  # type: ignore[no-untyped-def]
+    """The sum of the values of the threads i + 1, …, `last`, for thread i."""
+    i = cuda.threadIdx.x
+    cuda.syncthreads()
+    partial[i] = value
+    cuda.syncthreads()
+    step = 1
+    while step < used:
+        behind = partial[i + step] if i + step <= last else 0
+        cuda.syncthreads()
+        partial[i] += behind
+        cuda.syncthreads()
+        step *= 2
+    return partial[i + 1] if i < last else 0
 
 
 @cuda.jit(device=True)
 def precedes(segment, key, item, other_segment, other_key, other):  # type: ignore[no-untyped-def]
-    """Whether an item stands before another one: by segment, key and, of equal keys, number."""
+    """Whether an item stands before another one: by segment, key and, of equal keys, number.
+
+    NaN is the largest key, and equal to itself: in no order at all, two items would find one place.
+    """
     if segment != other_segment:
         return segment < other_segment
-    return key < other_key or (key == other_key and item < other)
+    if key == other_key or (math.isnan(key) and math.isnan(other_key)):
+        return item < other
+    return key < other_key or math.isnan(other_key)
 
 
 @cuda.jit(device=True)

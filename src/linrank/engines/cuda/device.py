@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
+from numba.cuda.cudadrv.driver import CudaAPIError
 from numpy.typing import NDArray
 
 from ...errors import DataError
@@ -16,6 +18,9 @@ from .sizes import BLOCKS, GROUP, PART_BYTES, SHARED_BYTES, THREADS
 
 ROOM = 0.9  #: part of the free memory that is used
 INDEX = np.int32  #: of rows, places and pairs
+
+#: What to do where X does not fit.
+WITHOUT_ROOM = "use engine='cuda-streaming', which copies it in parts for every product, or float32"
 
 
 def launch(kernel: Any, n_blocks: int, *args: Any, stream: Any = 0, shared: int = 0) -> None:
@@ -38,7 +43,8 @@ def to_device(array: Any, dtype: Any = None) -> Any:
     """A copy on the device."""
     array = np.ascontiguousarray(array, dtype)
     _check_array(array.nbytes)
-    return cuda.to_device(array)
+    with _in_a_sentence(array.nbytes):
+        return cuda.to_device(array)
 
 
 def zeros(shape: Any, dtype: Any = np.float64) -> Any:
@@ -48,8 +54,32 @@ def zeros(shape: Any, dtype: Any = np.float64) -> Any:
 
 def empty(shape: Any, dtype: Any = np.float64) -> Any:
     """Room on the device."""
-    _check_array(int(np.prod(shape)) * np.dtype(dtype).itemsize)
-    return cuda.device_array(shape, dtype)
+    n_bytes = _bytes_of(shape, dtype)
+    _check_array(n_bytes)
+    with _in_a_sentence(n_bytes):
+        return cuda.device_array(shape, dtype)
+
+
+def _pinned(shape: Any, dtype: Any) -> Any:
+    """Room in memory that the device reads by itself."""
+    with _in_a_sentence(_bytes_of(shape, dtype)):
+        return cuda.pinned_array(shape, dtype)
+
+
+def _bytes_of(shape: Any, dtype: Any) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+
+
+@contextmanager
+def _in_a_sentence(n_bytes: int) -> Iterator[None]:
+    """What the driver says, as an error that says what was asked for and what else can be done."""
+    try:
+        yield
+    except CudaAPIError as error:
+        raise DataError(
+            f"the driver of the graphics card does not give {n_bytes:,} bytes ({error}): "
+            "use engine='threads'"
+        ) from None
 
 
 def _check_array(n_bytes: int) -> None:
@@ -105,7 +135,7 @@ def cut_rows(query_ptr: NDArray[np.int64], n_parts: int, room: int) -> list[tupl
 
 
 class DenseRows:
-    """A dense X on the device: all of it, or in parts that come and go.
+    """A dense X on the device, once it is loaded: all of it, or in parts that come and go.
 
     Copies go through two buffers of pinned memory, which the device reads by itself: while one is
     on its way, the next is filled. X is copied once; with `streaming`, its parts follow each other
@@ -124,20 +154,23 @@ class DenseRows:
         row_bytes = max(1, X.shape[1] * X.itemsize)
         self._parts = cut_rows(query_ptr, -(-X.shape[0] * row_bytes // PART_BYTES), GROUP)
         self.starts = [first for first, _ in self._parts]
-        longest = max(b - a for a, b in self._parts)
-        way_out = (
-            "use engine='cuda-streaming', which copies it in parts for every product, or float32"
-        )
-        if streaming:
-            check_room(2 * longest * row_bytes, "two parts of X", "use engine='threads'")
+        self._device: list[Any] = []
+
+    def load(self) -> None:
+        """Copy X, or make room for its parts: when all else is there, so that it fits beside it."""
+        if self._device:
+            return
+        X, longest = self._host, max(b - a for a, b in self._parts)
+        if self.streaming:
+            way_out, shapes = "use engine='threads'", [(longest, X.shape[1])] * 2
         else:
-            check_room(X.shape[0] * row_bytes, "X", way_out)
+            way_out, shapes = WITHOUT_ROOM, [X.shape]
+        n_bytes = sum(_bytes_of(shape, X.dtype) for shape in shapes)
+        check_room(n_bytes, "two parts of X" if self.streaming else "X", way_out)
         self._streams = [cuda.stream() for _ in range(2)]
-        self._pinned = [cuda.pinned_array((longest, X.shape[1]), X.dtype) for _ in range(2)]
-        if streaming:
-            self._device = [empty((longest, X.shape[1]), X.dtype) for _ in range(2)]
-        else:
-            self._device = [empty(X.shape, X.dtype)]
+        self._pinned = [_pinned((longest, X.shape[1]), X.dtype) for _ in range(2)]
+        self._device = [empty(shape, X.dtype) for shape in shapes]
+        if not self.streaming:
             for k, (first, last) in enumerate(self._parts):
                 self._copy(k % 2, first, last, self._device[0][first:last])
             self._wait()
@@ -185,11 +218,19 @@ class SparseRows:
     """A sparse X on the device twice: by rows for scores, by columns for X'u."""
 
     def __init__(self, X: Any) -> None:
-        self.by_row, self.by_column = _arrays(X), _arrays(X.tocsc())
-        n_bytes = sum(array.nbytes for array in self.by_row + self.by_column)
+        self._host = X
+        check_rows(X.shape[1], "features")
+
+    def load(self) -> None:
+        """Copy X: when all else is there, so that it fits beside it."""
+        if self._host is None:
+            return
+        by_row, by_column = _arrays(self._host), _arrays(self._host.tocsc())
+        n_bytes = sum(array.nbytes for array in by_row + by_column)
         check_room(n_bytes, "X, by rows and by columns,", "use float32, or engine='threads'")
-        self.by_row = tuple(map(to_device, self.by_row))
-        self.by_column = tuple(map(to_device, self.by_column))
+        self.by_row = tuple(map(to_device, by_row))
+        self.by_column = tuple(map(to_device, by_column))
+        self._host = None
 
 
 def _arrays(X: Any) -> tuple[Any, ...]:

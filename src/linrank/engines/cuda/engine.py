@@ -14,13 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._rows import matvec
+from ...counting.layout import MAX_PAIRS
 from ...counting.preferences import ALL_PAIRS, Preferences
 from ...counting.sweep import STRUCTURES
 from ...data.ranking import RankingData
 from ...errors import DataError
 from ...losses import Loss
 from ..threads import ThreadEngine, _walk_scores
-from .device import DenseRows, SparseRows, empty, launch, launch_over, to_device, zeros
+from .device import (
+    DenseRows,
+    Part,
+    SparseRows,
+    check_rows,
+    empty,
+    launch,
+    launch_over,
+    to_device,
+    zeros,
+)
 from .dominate import DominationLevels
 from .fused import FUSED_BYTES, FUSED_KERNELS
 from .listed import ListedPairs
@@ -64,20 +75,20 @@ class CudaEngine(ThreadEngine):
     ) -> None:
         if streaming and data.is_sparse:
             raise DataError("engine='cuda-streaming' takes dense X: use engine='cuda' for sparse X")
+        check_rows(data.n_docs, "documents")
         self._paper = paper
         how: dict[str, Any] = {"preferences": preferences}
         super().__init__(data, loss, normalize, n_threads, counting=counting, **how)
         if self.counting in INSTEAD:
+            _check_listed(self.counting, self.n_pairs)
             counting = INSTEAD[self.counting]
             super().__init__(data, loss, normalize, n_threads, counting=counting, **how)
         self._device: Any = (
             SparseRows(data.X) if data.is_sparse else DenseRows(data.X, data.query_ptr, streaming)
         )
-        # Each block has sums of its own, for each of two streams; of a sparse X, each column has.
-        blocks = BLOCKS * (1 + streaming)
-        self._sums = zeros((0 if data.is_sparse else blocks, self.n_features))
-        self._losses, self._total = zeros((blocks, 1)), zeros(self.n_features + 1)
-        self._v = empty(self.n_features)
+        self._streaming = streaming
+        self._losses = zeros((BLOCKS * (1 + streaming), 1))
+        self._total, self._v = zeros(self.n_features + 1), empty(self.n_features)
         self._u, self._product = zeros(data.n_docs), zeros(data.n_docs)
         self._offset, self._nothing = to_device(self._plan.offset), to_device(np.empty(0))
 
@@ -198,21 +209,40 @@ class CudaEngine(ThreadEngine):
         pairs.set_hinges(self._hinges)
         return pairs
 
+    @cached_property
+    def _n_sums(self) -> int:
+        """Blocks of a launch that add up rows of X, at most."""
+        groups, pairs = self._groups, self._pairs
+        n_groups = 0 if groups is None else len(groups.ptr) - 1
+        n_tiles = 0 if pairs is None else self._n_tiles(len(pairs.rows))
+        return min(BLOCKS, max(1, n_groups, n_tiles))
+
+    @cached_property
+    def _sums(self) -> Any:
+        """The sums of each block, for each of two streams; of a sparse X, each column has one."""
+        n_rows = 0 if self.data.is_sparse else self._n_sums * (1 + self._streaming)
+        return zeros((n_rows, self.n_features))
+
+    def _sums_of(self, part: Part) -> Any:
+        return self._sums[part.turn * self._n_sums : (part.turn + 1) * self._n_sums]
+
     # The three steps of every sum, on the device ------------------------------------------
 
     def _walk_device(self, v: Vector, linearize: bool) -> Vector:
         """The sum over all queries and, where scores are linearised, the loss behind it."""
+        groups, pairs, sums = self._groups, self._pairs, self._sums
+        self._device.load()
         self._v.copy_to_device(np.ascontiguousarray(v, np.float64))
         if not self.data.is_sparse:
-            launch_over(self._sums.size, clear, self._sums)
+            launch_over(sums.size, clear, sums)
         if linearize:
             launch_over(self._losses.size, clear, self._losses)
-        if self._groups is not None:
-            self._walk_groups(self._groups, linearize)
-        if self._pairs is not None:
-            self._walk_pairs(self._pairs, linearize)
+        if groups is not None:
+            self._walk_groups(groups, linearize)
+        if pairs is not None:
+            self._walk_pairs(pairs, linearize)
         if not self.data.is_sparse:
-            launch(add_up, self.n_features, self._sums, self._total[: self.n_features])
+            launch(add_up, self.n_features, sums, self._total[: self.n_features])
         if linearize:
             launch(add_up, 1, self._losses, self._total[self.n_features :])
         return self._total.copy_to_host()
@@ -223,11 +253,11 @@ class CudaEngine(ThreadEngine):
         shape, shared = self._device.tile(FUSED_BYTES[0 if linearize else 1])
         known = groups.plan, groups.state, groups.hinges, self._v, shape
         for part in self._device.parts_with(groups.heads):
-            mine = slice(part.turn * BLOCKS, (part.turn + 1) * BLOCKS)
             where = {"stream": part.stream, "shared": shared}
-            some = part.X, part.first, part.a, part.b, *known, self._sums[mine]
+            some = part.X, part.first, part.a, part.b, *known, self._sums_of(part)
             if linearize:
-                launch(evaluate, part.b - part.a, *some, self._losses[mine], **where)
+                losses = self._losses[part.turn * BLOCKS : (part.turn + 1) * BLOCKS]
+                launch(evaluate, part.b - part.a, *some, losses, **where)
             else:
                 launch(curve, part.b - part.a, *some, **where)
 
@@ -241,6 +271,9 @@ class CudaEngine(ThreadEngine):
             pairs.curve(self._product, self._u)
         self._add_rows(pairs)
 
+    def _n_tiles(self, n_rows: int) -> int:
+        return 0 if self.data.is_sparse else -(-n_rows // self._device.tile(ROW_BYTES)[0][0])
+
     def _score(self, pairs: Any, offset: Any, target: Any) -> None:
         """``x_i · v − offset_i`` of the rows of the pairs."""
         if self.data.is_sparse:
@@ -250,7 +283,7 @@ class CudaEngine(ThreadEngine):
         shape, shared = self._device.tile(ROW_BYTES)
         for part in self._device.parts_with(pairs.rows):
             launch(
-                kernel, -(-(part.b - part.a) // shape[0]), part.X, part.first, pairs.device_rows,
+                kernel, self._n_tiles(part.b - part.a), part.X, part.first, pairs.device_rows,
                 offset, part.a, part.b, self._v, shape, target, stream=part.stream, shared=shared,
             )  # fmt: skip
 
@@ -263,8 +296,17 @@ class CudaEngine(ThreadEngine):
         kernel = ROW_KERNELS[self._device.dtype][1]
         shape, shared = self._device.tile(ROW_BYTES)
         for part in self._device.parts_with(pairs.rows):
-            sums = self._sums[part.turn * BLOCKS : (part.turn + 1) * BLOCKS]
             launch(
-                kernel, -(-(part.b - part.a) // shape[0]), part.X, part.first, pairs.device_rows,
-                part.a, part.b, self._u, shape, sums, stream=part.stream, shared=shared,
+                kernel, self._n_tiles(part.b - part.a), part.X, part.first, pairs.device_rows,
+                part.a, part.b, self._u, shape, self._sums_of(part), stream=part.stream,
+                shared=shared,
             )  # fmt: skip
+
+
+def _check_listed(counting: str, n_pairs: int) -> None:
+    """Refuse more pairs with weights or margins of their own than are listed one by one."""
+    if INSTEAD[counting] == "explicit" and n_pairs > MAX_PAIRS:
+        raise DataError(
+            f"there are {n_pairs:,} pairs with weights or margins of their own, which are listed "
+            f"one by one on a graphics card; at most {MAX_PAIRS:,} are: use engine='threads'"
+        )

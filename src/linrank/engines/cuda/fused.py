@@ -7,10 +7,11 @@ X'u is made, so a group of one tile is read once. Of a larger one the other tile
 the second-level cache as long as that holds the groups of all blocks that run: groups of more
 documents than threads would not fit there.
 
-The pair sums are those of `linrank.counting.tables`, a digit at a time: two tables of running sums
-over the documents by increasing score, of those with a digit above c (`high`) and of the others
-(`low`). Documents of digit c find their partners above in the one, documents of digit c + 1 their
-partners below in the other.
+The pair sums are those of `linrank.counting.tables`, a digit at a time: two tables over the
+documents of each query by increasing score, of the sums up to a place of those with a digit above c
+(`high`), and of the sums from it on of the others (`low`). Documents of digit c find their partners
+above in the one, documents of digit c + 1 their partners below in the other. Nothing is subtracted,
+and sums begin anew with every query: one over no partners is zero, whatever else the block holds.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, float32, float64, int32
+from numba import config, cuda, float32, float64, int32
 
-from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before
+from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before, sum_behind
 from .rows import add_tiles, score_tiles
 from .sizes import GROUP, THREADS
 
-ENTRIES = GROUP + 1  #: of a table of running sums
+#: Three blocks share the registers of a multiprocessor. The simulator has none, nor this option.
+BOUNDS: dict[str, Any] = {} if config.ENABLE_CUDASIM else {"launch_bounds": (THREADS, 3)}
 
 
 class GroupPlan(NamedTuple):
@@ -99,9 +101,10 @@ def find_ends(plan, state, taus, m0, n, keys):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[no-untyped-def]
-    """``high[p]`` = Σ x over the first p documents with a digit above c, ``low[p]`` over the rest.
+    """``high[p]`` = Σ x over digits above c of p's query up to p, ``low[p]`` the rest from p on.
 
-    Each thread adds up a piece of the list, then knows what comes before it.
+    Each thread adds up a piece of the list, then learns what comes before it and behind it. A piece
+    is of one query: several queries in a group have a document for each thread.
     """
     i = cuda.threadIdx.x
     piece = (n + THREADS - 1) // THREADS
@@ -110,20 +113,22 @@ def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[n
     up, down = 0.0, 0.0
     for p in range(a, b):
         doc = state.order[m0 + p]
-        if plan.digit[doc] > c:
-            up += x[doc - m0]
-        else:
-            down += x[doc - m0]
-    up, down = sum_before(up, partial), sum_before(down, partial)
+        above = plan.digit[doc] > c
+        high[p] = x[doc - m0] if above else 0.0
+        low[p] = 0.0 if above else x[doc - m0]
+        up += high[p]
+        down += low[p]
+    first, last = i, i  # threads with documents of the query
+    if a < n:
+        first, last = (plan.first[m0 + a] - m0) // piece, (plan.last[m0 + a] - m0 - 1) // piece
+    used = (n + piece - 1) // piece
+    up, down = sum_before(up, first, used, partial), sum_behind(down, last, used, partial)
     for p in range(a, b):
-        high[p], low[p] = up, down
-        doc = state.order[m0 + p]
-        if plan.digit[doc] > c:
-            up += x[doc - m0]
-        else:
-            down += x[doc - m0]
-    if i == THREADS - 1:
-        high[n], low[n] = up, down
+        up += high[p]
+        high[p] = up
+    for p in range(b - 1, a - 1, -1):
+        down += low[p]
+        low[p] = down
     cuda.syncthreads()
 
 
@@ -131,8 +136,10 @@ def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[n
 def partners(plan, state, m0, p, t, above, high, low):  # type: ignore[no-untyped-def]
     """Σ x over the active partners of the document at place p, above it or below it."""
     if above:
-        return high[state.above[t, m0 + p] - m0] - high[plan.first[m0 + p] - m0]
-    return low[plan.last[m0 + p] - m0] - low[state.below[t, m0 + p] - m0]
+        end = state.above[t, m0 + p]
+        return high[end - 1 - m0] if end > plan.first[m0 + p] else 0.0
+    start = state.below[t, m0 + p]
+    return low[start - m0] if start < plan.last[m0 + p] else 0.0
 
 
 @cuda.jit(device=True)
@@ -173,10 +180,14 @@ def add_values(plan, state, hinges, m0, n, c, factor, u, high, low):  # type: ig
 
 
 @cuda.jit(device=True)
-def centre(plan, m0, n, s, x):  # type: ignore[no-untyped-def]
-    """Take the score of its query's first document from each: only differences matter."""
+def centre(plan, state, m0, n, s, x):  # type: ignore[no-untyped-def]
+    """Take that of its query's document of median score from each: only differences matter.
+
+    Few documents that are far away do not move it, nor does the order of rows.
+    """
     for m in range(cuda.threadIdx.x, n, THREADS):
-        x[m] = s[m] - s[plan.first[m0 + m] - m0]
+        middle = state.order[(plan.first[m0 + m] + plan.last[m0 + m]) // 2]
+        x[m] = s[m] - s[middle - m0]
     cuda.syncthreads()
     for m in range(cuda.threadIdx.x, n, THREADS):
         s[m] = x[m]
@@ -187,7 +198,7 @@ def centre(plan, m0, n, s, x):  # type: ignore[no-untyped-def]
 def linearize_group(plan, state, hinges, g, s, x, u, high, low, partial, curvature):  # type: ignore[no-untyped-def]
     """The loss of a group, this thread's part of it, and its gradient u in the scores s."""
     m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
-    centre(plan, m0, n, s, x)
+    centre(plan, state, m0, n, s, x)
     for m in range(cuda.threadIdx.x, n, THREADS):
         x[m] = plan.weight[m0 + m]
         u[m] = 0.0
@@ -214,7 +225,7 @@ def linearize_group(plan, state, hinges, g, s, x, u, high, low, partial, curvatu
 def curve_group(plan, state, hinges, g, s, u, high, low, partial):  # type: ignore[no-untyped-def]
     """``u = H s`` for a group, at the scores last linearised."""
     m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
-    centre(plan, m0, n, s, u)
+    centre(plan, state, m0, n, s, u)
     for m in range(cuda.threadIdx.x, n, THREADS):
         s[m] = plan.weight[m0 + m] * u[m]
         u[m] = 0.0
@@ -232,18 +243,18 @@ def curve_group(plan, state, hinges, g, s, u, high, low, partial):  # type: igno
 # Kernels ------------------------------------------------------------------------------------------
 
 
-def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
-    """The kernels for X of float32 or float64: a tile in shared memory has the type of X."""
+def _make_evaluate(kind: Any) -> Any:
+    """The kernel for X of float32 or float64: a tile in shared memory has the type of X."""
 
-    @cuda.jit
+    @cuda.jit(**BOUNDS)
     def evaluate_groups(X, base, g0, g1, plan, state, hinges, v, shape, sums, losses):  # type: ignore[no-untyped-def]
         """The loss at the weights v and its gradient, over the groups g0, …, g1 − 1."""
         tile = cuda.shared.array(0, kind)
         s = cuda.shared.array(GROUP, float64)
         x = cuda.shared.array(GROUP, float64)
         u = cuda.shared.array(GROUP, float64)
-        high = cuda.shared.array(ENTRIES, float64)
-        low = cuda.shared.array(ENTRIES, float64)
+        high = cuda.shared.array(GROUP, float64)
+        low = cuda.shared.array(GROUP, float64)
         partial = cuda.shared.array(THREADS, float64)
         segments = cuda.shared.array(GROUP, int32)
         items = cuda.shared.array(GROUP, int32)
@@ -266,14 +277,20 @@ def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
         if cuda.threadIdx.x == 0:
             losses[cuda.blockIdx.x, 0] += loss
 
-    @cuda.jit
+    return evaluate_groups
+
+
+def _make_curve(kind: Any) -> Any:
+    """As `_make_evaluate`."""
+
+    @cuda.jit(**BOUNDS)
     def curve_groups(X, base, g0, g1, plan, state, hinges, v, shape, sums):  # type: ignore[no-untyped-def]
         """The Hessian times v, over the groups g0, …, g1 − 1."""
         tile = cuda.shared.array(0, kind)
         s = cuda.shared.array(GROUP, float64)
         u = cuda.shared.array(GROUP, float64)
-        high = cuda.shared.array(ENTRIES, float64)
-        low = cuda.shared.array(ENTRIES, float64)
+        high = cuda.shared.array(GROUP, float64)
+        low = cuda.shared.array(GROUP, float64)
         partial = cuda.shared.array(THREADS, float64)
         for g in range(g0 + cuda.blockIdx.x, g1, cuda.gridDim.x):
             m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
@@ -282,27 +299,26 @@ def _make_fused_kernels(kind: Any) -> tuple[Any, Any]:
             out = sums[cuda.blockIdx.x]
             add_tiles(X, base, plan.rows, m0, n, u, shape, True, tile, partial, out)
 
-    return evaluate_groups, curve_groups
+    return curve_groups
 
 
 #: ``evaluate_groups, curve_groups`` by the type of X.
 FUSED_KERNELS = {
-    np.dtype(np.float32): _make_fused_kernels(float32),
-    np.dtype(np.float64): _make_fused_kernels(float64),
+    np.dtype(kind.name): (_make_evaluate(kind), _make_curve(kind)) for kind in (float32, float64)
 }
 
 #: Bytes of shared memory that the two take beside the tile.
-FUSED_BYTES = 8 * (6 * GROUP + 2 + THREADS), 8 * (4 * GROUP + 2 + THREADS)
+FUSED_BYTES = 8 * (6 * GROUP + THREADS), 8 * (4 * GROUP + THREADS)
 
 
-@cuda.jit
+@cuda.jit(**BOUNDS)
 def value_of_groups(plan, state, hinges, unused, losses):  # type: ignore[no-untyped-def]
     """The value of another loss with the same τ, at the scores last linearised."""
     s = cuda.shared.array(GROUP, float64)
     x = cuda.shared.array(GROUP, float64)
     u = cuda.shared.array(GROUP, float64)
-    high = cuda.shared.array(ENTRIES, float64)
-    low = cuda.shared.array(ENTRIES, float64)
+    high = cuda.shared.array(GROUP, float64)
+    low = cuda.shared.array(GROUP, float64)
     partial = cuda.shared.array(THREADS, float64)
     loss = 0.0
     for g in range(cuda.blockIdx.x, len(plan.ptr) - 1, cuda.gridDim.x):

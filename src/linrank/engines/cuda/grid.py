@@ -2,10 +2,11 @@
 
 What the fused kernels do within a block, a launch does here. The documents of a node (see
 `linrank.counting.plan`) are sorted in chunks within shared memory, and sorted runs are merged two
-by two, each document finding its place by a binary search in the other run. Running sums are made
-in chunks as well: the sums of chunks, prefix sums of these, and the running sums of each chunk on
-top of what comes before it. Nothing is added twice to one place by different threads, so all sums
-are in a fixed order.
+by two, each document finding its place by a binary search in the other run. Running sums, upward
+and downward, are made in chunks as well: the sums of chunks, running sums of these, and those
+within each chunk on top of what comes before it. Nothing is added twice to one place by different
+threads, so all sums are in a fixed order; and nothing is subtracted, so that a sum over no partners
+is zero.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 from numba import cuda, float64, int32
 
-from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before
+from .blocks import bitonic, block_sum, first_beyond, first_within, precedes, sum_before, sum_behind
 from .sizes import GROUP, THREADS
 
 START, END, NODE = range(3)  #: columns of `GridPlan.chunks`
@@ -23,16 +24,17 @@ START, END, NODE = range(3)  #: columns of `GridPlan.chunks`
 class GridPlan(NamedTuple):
     """Documents, numbered one after the other, and places in the nodes of all layers.
 
-    Of documents: their row, level, the first document of their query, their weight and their
+    Of documents: their row, level, the place in the middle of their query, their weight and their
     query's. Of nodes: where their places and their chunks begin, the number of levels, unit and
     base of their digits, and their layer. Of chunks: their first place, the one behind their last
-    one, and their node. ``node`` is that of each place. A table of running sums has ``columns``
-    columns: digits above 0, above 1, …, and all.
+    one, and their node. ``node`` is that of each place. The tables of running sums are those of
+    `linrank.counting.tables`: of the digits above 0, above 1, … up to a place, and then of the
+    digits up to 0, up to 1, … from it on.
     """
 
     rows: Any
     level: Any
-    leader: Any
+    middle: Any
     weight: Any
     query_weight: Any
     node_ptr: Any
@@ -99,8 +101,7 @@ def merge_runs(plan, width, docs, keys, out_docs, out_keys):  # type: ignore[no-
         a = low
         while low < b:
             middle = (low + b) // 2
-            other, doc = keys[middle], docs[middle]
-            if other < keys[p] or (other == keys[p] and doc < docs[p]):
+            if precedes(0, keys[middle], docs[middle], 0, keys[p], docs[p]):
                 low = middle + 1
             else:
                 b = middle
@@ -124,73 +125,82 @@ def find_ends(plan, state, taus):  # type: ignore[no-untyped-def]
 # Running sums -------------------------------------------------------------------------------------
 
 
-@cuda.jit(device=True)
-def counts_in(digit, column, columns):  # type: ignore[no-untyped-def]
-    """Whether a digit is in the sums of a column: the last one is of all."""
-    return column == columns - 1 or digit > column
-
-
 @cuda.jit
-def sum_chunks(plan, state, x, totals):  # type: ignore[no-untyped-def]
-    """``totals[c, k]`` = Σ x over chunk k, for each column c."""
+def sum_chunks(chunks, digit, docs, x, totals):  # type: ignore[no-untyped-def]
+    """``totals[c, k]`` = Σ x over chunk k, for each table c."""
     partial = cuda.shared.array(THREADS, float64)
-    for k in range(cuda.blockIdx.x, len(plan.chunks), cuda.gridDim.x):
-        for c in range(len(totals)):
-            total = 0.0
-            for p in range(plan.chunks[k, START] + cuda.threadIdx.x, plan.chunks[k, END], THREADS):
-                if counts_in(state.digit[p], c, len(totals)):
-                    total += x[state.docs[p]]
-            total = block_sum(total, partial)
+    half = len(totals) // 2
+    for k in range(cuda.blockIdx.x, len(chunks), cuda.gridDim.x):
+        for c in range(half):
+            up, down = 0.0, 0.0
+            for p in range(chunks[k, START] + cuda.threadIdx.x, chunks[k, END], THREADS):
+                if digit[p] > c:
+                    up += x[docs[p]]
+                else:
+                    down += x[docs[p]]
+            up, down = block_sum(up, partial), block_sum(down, partial)
             if cuda.threadIdx.x == 0:
-                totals[c, k] = total
+                totals[c, k], totals[half + c, k] = up, down
 
 
 @cuda.jit
-def scan_chunks(plan, totals):  # type: ignore[no-untyped-def]
-    """Turn the sums of a node's chunks into the sums of all chunks before each of them."""
-    partial = cuda.shared.array(THREADS, float64)
-    for node in range(cuda.blockIdx.x, len(plan.levels), cuda.gridDim.x):
-        k0, k1 = plan.node_chunks[node], plan.node_chunks[node + 1]
-        piece = (k1 - k0 + THREADS - 1) // THREADS
-        a = min(k0 + cuda.threadIdx.x * piece, k1)
-        b = min(a + piece, k1)
-        for c in range(len(totals)):
-            total = 0.0
-            for k in range(a, b):
-                total += totals[c, k]
-            total = sum_before(total, partial)
-            for k in range(a, b):
-                own = totals[c, k]
-                totals[c, k] = total
-                total += own
+def scan_chunks(node_chunks, totals):  # type: ignore[no-untyped-def]
+    """Turn the sums of a node's chunks into the sums of all chunks before each of them, or behind.
 
-
-@cuda.jit
-def fill_tables(plan, state, x, totals, tables):  # type: ignore[no-untyped-def]
-    """``tables[c, p]`` = Σ x over the documents of the node before place p, for each column c.
-
-    A node has one entry more than it has places, so those of node m begin at its places + m. Each
-    is written once: two chunks would round the sum between them differently.
+    Before it for digits above c, behind it for the others.
     """
     partial = cuda.shared.array(THREADS, float64)
-    for k in range(cuda.blockIdx.x, len(plan.chunks), cuda.gridDim.x):
-        node = plan.chunks[k, NODE]
-        start, end = plan.chunks[k, START], plan.chunks[k, END]
-        piece = (end - start + THREADS - 1) // THREADS
-        a = min(start + cuda.threadIdx.x * piece, end)
-        b = min(a + piece, end)
-        for c in range(len(totals)):
-            total = 0.0
+    half, last = len(totals) // 2, THREADS - 1
+    for node in range(cuda.blockIdx.x, len(node_chunks) - 1, cuda.gridDim.x):
+        a, b = piece_of(node_chunks[node], node_chunks[node + 1])
+        for c in range(half):
+            up, down = 0.0, 0.0
+            for k in range(a, b):
+                up += totals[c, k]
+                down += totals[half + c, k]
+            up, down = sum_before(up, 0, THREADS, partial), sum_behind(down, last, THREADS, partial)
+            for k in range(a, b):
+                own = totals[c, k]
+                totals[c, k] = up
+                up += own
+            for k in range(b - 1, a - 1, -1):
+                own = totals[half + c, k]
+                totals[half + c, k] = down
+                down += own
+
+
+@cuda.jit
+def fill_tables(chunks, digit, docs, x, totals, tables):  # type: ignore[no-untyped-def]
+    """``tables[c, p]`` = Σ x over the documents of p's node up to p, or from p on, for each c."""
+    partial = cuda.shared.array(THREADS, float64)
+    half, last = len(totals) // 2, THREADS - 1
+    for k in range(cuda.blockIdx.x, len(chunks), cuda.gridDim.x):
+        a, b = piece_of(chunks[k, START], chunks[k, END])
+        for c in range(half):
+            up, down = 0.0, 0.0
             for p in range(a, b):
-                if counts_in(state.digit[p], c, len(totals)):
-                    total += x[state.docs[p]]
-            total = totals[c, k] + sum_before(total, partial)
+                if digit[p] > c:
+                    up += x[docs[p]]
+                else:
+                    down += x[docs[p]]
+            up = totals[c, k] + sum_before(up, 0, THREADS, partial)
+            down = totals[half + c, k] + sum_behind(down, last, THREADS, partial)
             for p in range(a, b):
-                tables[c, p + node] = total
-                if counts_in(state.digit[p], c, len(totals)):
-                    total += x[state.docs[p]]
-            if cuda.threadIdx.x == THREADS - 1 and end == plan.node_ptr[node + 1]:
-                tables[c, end + node] = total
+                if digit[p] > c:
+                    up += x[docs[p]]
+                tables[c, p] = up
+            for p in range(b - 1, a - 1, -1):
+                if digit[p] <= c:
+                    down += x[docs[p]]
+                tables[half + c, p] = down
+
+
+@cuda.jit(device=True)
+def piece_of(start, end):  # type: ignore[no-untyped-def]
+    """The piece of a list that a thread adds up."""
+    piece = (end - start + THREADS - 1) // THREADS
+    a = min(start + cuda.threadIdx.x * piece, end)
+    return a, min(a + piece, end)
 
 
 # Sums of documents --------------------------------------------------------------------------------
@@ -199,37 +209,35 @@ def fill_tables(plan, state, x, totals, tables):  # type: ignore[no-untyped-def]
 @cuda.jit(device=True)
 def partners_above(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
     """Σ x over the active partners above the document at place p."""
-    node, digit = plan.node[p], state.digit[p]
-    if digit == plan.levels[node] - 1:
+    node, digit, end = plan.node[p], state.digit[p], state.above[t, p]
+    if digit == plan.levels[node] - 1 or end == plan.node_ptr[node]:
         return 0.0
-    return tables[digit, state.above[t, p] + node]  # the first entry of a node is 0
+    return tables[digit, end - 1]
 
 
 @cuda.jit(device=True)
 def partners_below(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
-    """Σ x over the active partners below the document at place p: all but digits not below."""
-    node, digit = plan.node[p], state.digit[p]
-    if digit == 0:
+    """Σ x over the active partners below the document at place p."""
+    node, digit, start = plan.node[p], state.digit[p], state.below[t, p]
+    if digit == 0 or start == plan.node_ptr[node + 1]:
         return 0.0
-    last, first = plan.node_ptr[node + 1] + node, state.below[t, p] + node
-    every = len(tables) - 1
-    return (tables[every, last] - tables[every, first]) - (
-        tables[digit - 1, last] - tables[digit - 1, first]
-    )
+    return tables[len(tables) // 2 + digit - 1, start]
+
+
+@cuda.jit(device=True)
+def centred(rows, middle, docs, scores, m):  # type: ignore[no-untyped-def]
+    """The score of document m less that of its query's document of median score.
+
+    As `fused.centre`.
+    """
+    return scores[rows[m]] - scores[rows[docs[middle[m]]]]
 
 
 @cuda.jit
-def take_weights(plan, x):  # type: ignore[no-untyped-def]
-    """``x`` = the documents' weights."""
+def take_values(rows, middle, weight, docs, scores, x):  # type: ignore[no-untyped-def]
+    """``x`` = weight × centred score."""
     for m in range(cuda.grid(1), len(x), cuda.gridsize(1)):
-        x[m] = plan.weight[m]
-
-
-@cuda.jit
-def take_values(plan, scores, x):  # type: ignore[no-untyped-def]
-    """``x`` = weight × score, from which that of the query's first document is taken."""
-    for m in range(cuda.grid(1), len(x), cuda.gridsize(1)):
-        x[m] = plan.weight[m] * (scores[plan.rows[m]] - scores[plan.rows[plan.leader[m]]])
+        x[m] = weight[m] * centred(rows, middle, docs, scores, m)
 
 
 @cuda.jit
@@ -239,7 +247,7 @@ def add_counts(plan, state, hinges, tables, u, curvature, losses):  # type: igno
     loss = 0.0
     for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
         row = plan.rows[m]
-        score = state.scores[row] - state.scores[plan.rows[plan.leader[m]]]
+        score = centred(plan.rows, plan.middle, state.docs, state.scores, m)
         bend, slope, value = 0.0, 0.0, 0.0
         for layer in range(len(state.place)):
             p = state.place[layer, m]

@@ -8,10 +8,10 @@ with. The products with X are those of `rows`, in place of the paper's CUBLAS.
 Two lines of the listings cannot be meant as they are printed:
 
 - Algorithm 3, lines 14 and 24: what is not less or equal goes to the right, and so does the pivot
-  itself, so that a part whose pivot is its least node is never divided. And of equal values all go
-  to the left: a sequence of n equal ones, which every query is at w = 0, where a fit begins, would
-  be divided n times. Here nodes of equal value are told apart by their id, and the pivot stands
-  between the two parts, where lines 30 to 32 put it.
+  itself, so that a part is not divided by a pivot that is its least node. And of equal values all
+  go to the left: a sequence of n equal ones, which every query is at w = 0, where a fit begins,
+  would be divided n times. Here nodes of equal value are told apart by their id, and the pivot
+  stands between the two parts, where lines 30 to 32 put it.
 - Algorithm 2, lines 3 and 10: a walk that ends at the first document outside of SV ends at the
   first one with the wrong label, and the sums are not those of eq. 10. Here it goes past these, and
   ends at the first score that is too far away.
@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from ...counting.plan import PairPlan
 from ...errors import DataError
-from .blocks import bitonic, block_sum, sum_before
-from .device import INDEX, check_rows, empty, launch, launch_over, to_device
+from .blocks import bitonic, block_sum, precedes, sum_before
+from .device import INDEX, empty, launch, launch_over, to_device
 from .sizes import MINSIZE, THREADS
 
 STACK = 64  #: parts that wait: the longer of two does, so each is half as long as the one before
@@ -109,13 +109,13 @@ def _partition(d_pri, d_aux, beg, end, counts):  # type: ignore[no-untyped-def]
     value, id = d_aux.value[at], d_aux.id[at]
     lt, gt = 0, 0
     for i in range(beg + cuda.threadIdx.x, end, THREADS):
-        if _is_less(d_aux.value[i], d_aux.id[i], value, id):
+        if precedes(0, d_aux.value[i], d_aux.id[i], 0, value, id):
             lt += 1
         elif d_aux.id[i] != id:
             gt += 1
-    lp, gp = beg + sum_before(lt, counts), end - 1 - sum_before(gt, counts)
+    lp, gp = beg + sum_before(lt, 0, THREADS, counts), end - 1 - sum_before(gt, 0, THREADS, counts)
     for i in range(beg + cuda.threadIdx.x, end, THREADS):
-        if _is_less(d_aux.value[i], d_aux.id[i], value, id):
+        if precedes(0, d_aux.value[i], d_aux.id[i], 0, value, id):
             d_pri.value[lp], d_pri.id[lp] = d_aux.value[i], d_aux.id[i]
             lp += 1
         elif d_aux.id[i] != id:
@@ -129,11 +129,6 @@ def _partition(d_pri, d_aux, beg, end, counts):  # type: ignore[no-untyped-def]
     middle = counts[0]
     cuda.syncthreads()
     return middle
-
-
-@cuda.jit(device=True)
-def _is_less(value, id, pivot, pivot_id):  # type: ignore[no-untyped-def]
-    return value < pivot or (value == pivot and id < pivot_id)
 
 
 @cuda.jit(device=True)
@@ -211,6 +206,18 @@ def gradient_of(scores, sums, u, curvature, losses):  # type: ignore[no-untyped-
 
 
 @cuda.jit
+def gap_of(scores, sums, losses):  # type: ignore[no-untyped-def]
+    """The sum of max(0, 1 − t) over all pairs: p − (Xw)'A'e, with p and A'e as in eq. 11."""
+    partial = cuda.shared.array(THREADS, float64)
+    gap = 0.0
+    for i in range(cuda.grid(1), len(scores), cuda.gridsize(1)):
+        gap += sums.beta_plus[i] - scores[i] * (sums.beta_minus[i] - sums.beta_plus[i])
+    gap = block_sum(gap, partial)
+    if cuda.threadIdx.x == 0:
+        losses[cuda.blockIdx.x, 0] += gap
+
+
+@cuda.jit
 def product_of(Xv, sums, u):  # type: ignore[no-untyped-def]
     """U = 2A'A Xv of eq. 13."""
     for i in range(cuda.grid(1), len(u), cuda.gridsize(1)):
@@ -236,7 +243,6 @@ class SortedPairs:
             )
         ptr = plan.query_ptr
         n = int(ptr[-1])
-        check_rows(n, "documents")
         self.rows = np.arange(n)
         self.device_rows = to_device(self.rows, INDEX)
         self._workset = to_device(np.column_stack([ptr[:-1], ptr[1:]]), np.int64)
@@ -262,6 +268,10 @@ class SortedPairs:
         """Algorithm 2 and eq. 13."""
         self._sum(v)
         launch_over(len(u), product_of, v, self._sums, u)
+
+    def add_gap(self, m: int, losses: Any) -> None:
+        """Add Σ_pairs max(0, 1 − t) to `losses`, at the scores last linearised."""
+        launch_over(len(self.rows), gap_of, self._scores, self._sums, losses)
 
     def _sum(self, Xv: Any) -> None:
         launch(p_swx, len(self._workset), self._workset, self._d_pri, self._y, Xv, self._sums)

@@ -58,7 +58,6 @@ class GroupedPairs:
 
     def __init__(self, plan: PairPlan, queries: Queries, starts: Any, curvature: Any) -> None:
         rows, sizes = _documents(plan, queries)
-        check_rows(len(plan.level), "documents")
         ends = np.cumsum(sizes)
         own, query_weight = _weights(plan, rows, queries, sizes)
         part = np.searchsorted(starts, plan.query_ptr[queries], side="right")
@@ -125,12 +124,12 @@ class GridPairs:
     def __init__(self, plan: PairPlan, queries: Queries, scores: Any, curvature: Any) -> None:
         rows, sizes = _documents(plan, queries)
         own, query_weight = _weights(plan, rows, queries, sizes)
-        ends = np.cumsum(sizes)
         nodes, query, layer = _nodes(plan, queries)
+        heads = np.searchsorted(query, np.arange(len(queries)))  # of all documents of a query
         lengths = np.diff(plan.nodes[:, START])[nodes]
         node_ptr = np.concatenate([[0], np.cumsum(lengths)])
         n_places = int(node_ptr[-1])
-        check_rows(n_places + len(nodes), "places of documents")
+        check_rows(n_places, "places of documents")
         n_chunks = -(-lengths // GROUP)
         node_chunks = np.concatenate([[0], np.cumsum(n_chunks)])
         owner = np.repeat(np.arange(len(nodes)), n_chunks)
@@ -140,11 +139,11 @@ class GridPairs:
         self.device_rows = to_device(rows, INDEX)
         self.n_chunks, self.n_nodes = len(owner), len(nodes)
         self.n_layers, self.longest = int(layer.max()) + 1, int(lengths.max())
-        self.columns = int(plan.nodes[nodes, LEVELS].max())
+        self.n_tables = 2 * (int(plan.nodes[nodes, LEVELS].max()) - 1)
         self.plan = grid.GridPlan(
             rows=to_device(rows, INDEX),
             level=to_device(plan.level[rows], INDEX),
-            leader=to_device(np.repeat(ends - sizes, sizes), INDEX),
+            middle=to_device(np.repeat(node_ptr[heads] + sizes // 2, sizes), INDEX),
             weight=to_device(own),
             query_weight=to_device(query_weight),
             node_ptr=to_device(node_ptr, np.int64),
@@ -165,11 +164,11 @@ class GridPairs:
     def set_hinges(self, hinges: Any) -> None:
         """Take a loss."""
         n, T = self.n_places, len(hinges.tau)
-        n_bytes = 8 * self.columns * (n + self.n_nodes) + n * (33 + 8 * T)
+        n_bytes = 8 * self.n_tables * n + n * (33 + 8 * T)
         check_room(n_bytes, "the tables of pair sums", "use engine='threads'")
         self._tables, self.hinges = hinges, device_hinges(hinges)
-        self._totals = empty((self.columns, self.n_chunks))
-        self._sums = empty((self.columns, n + self.n_nodes))
+        self._totals = empty((self.n_tables, self.n_chunks))
+        self._sums = empty((self.n_tables, n))
         self._x = empty(len(self.rows))
         self._spare = empty(n, INDEX), empty(n)
         self.state = grid.GridState(
@@ -190,24 +189,18 @@ class GridPairs:
         self._evaluate(self.hinges, u, self._curvature, losses)
 
     def _evaluate(self, hinges: Any, u: Any, curvature: Any, losses: Any) -> None:
-        n = len(self.rows)
-        launch_over(n, grid.take_weights, self.plan, self._x)
-        self._fill()
-        launch_over(
-            n, grid.add_counts, self.plan, self.state, hinges, self._sums, u, curvature, losses
-        )
-        launch_over(n, grid.take_values, self.plan, self._scores, self._x)
-        self._fill()
-        launch_over(
-            n, grid.add_values, self.plan, self.state, hinges, self._sums, self._x, u, losses
-        )
+        n, known = len(self.rows), (self.plan, self.state, hinges, self._sums)
+        self._fill(self.plan.weight)
+        launch_over(n, grid.add_counts, *known, u, curvature, losses)
+        self._fill(self._take_values(self._scores))
+        launch_over(n, grid.add_values, *known, self._x, u, losses)
 
     def curve(self, v: Any, u: Any) -> None:
         """``u = H v``."""
-        n = len(self.rows)
-        launch_over(n, grid.take_values, self.plan, v, self._x)
-        self._fill()
-        launch_over(n, grid.curve, self.plan, self.state, self.hinges, self._sums, self._x, u)
+        x = self._take_values(v)
+        self._fill(x)
+        known = self.plan, self.state, self.hinges, self._sums
+        launch_over(len(self.rows), grid.curve, *known, x, u)
 
     def add_gap(self, m: int, losses: Any) -> None:
         """Add Σ_pairs weight·max(0, τ_m − t) to `losses`, at the scores last linearised."""
@@ -223,12 +216,21 @@ class GridPairs:
             (docs, keys), other, width = other, (docs, keys), 2 * width
         self._spare, self.state = other, self.state._replace(docs=docs, keys=keys)
 
-    def _fill(self) -> None:
+    # These are given what they read and no more: every array takes its time at a launch.
+
+    def _take_values(self, scores: Any) -> Any:
+        """The weighted and centred scores x."""
+        plan = self.plan
+        known = plan.rows, plan.middle, plan.weight, self.state.docs
+        launch_over(len(self.rows), grid.take_values, *known, scores, self._x)
+        return self._x
+
+    def _fill(self, x: Any) -> None:
         """Tables of running sums of x."""
-        x, totals = self._x, self._totals
-        launch(grid.sum_chunks, self.n_chunks, self.plan, self.state, x, totals)
-        launch(grid.scan_chunks, self.n_nodes, self.plan, totals)
-        launch(grid.fill_tables, self.n_chunks, self.plan, self.state, x, totals, self._sums)
+        known = self.plan.chunks, self.state.digit, self.state.docs, x, self._totals
+        launch(grid.sum_chunks, self.n_chunks, *known)
+        launch(grid.scan_chunks, self.n_nodes, self.plan.node_chunks, self._totals)
+        launch(grid.fill_tables, self.n_chunks, *known, self._sums)
 
 
 def _nodes(plan: PairPlan, queries: Queries) -> tuple[Queries, Queries, Queries]:
