@@ -15,6 +15,8 @@ from typing import Any
 from distributed import Client, LocalCluster, WorkerPlugin
 from distributed.comm import connect, resolve_address
 
+import dask
+
 from .._threads import resolve_threads
 from .._version import __version__
 from ..errors import DataError, WorkersLost
@@ -33,15 +35,21 @@ ROOM = 0.8  #: the part of a worker's memory limit that data may take
 Message = dict[str, Any]
 
 
-def local_cluster(n_workers: int, **options: Any) -> LocalCluster:
+@contextmanager
+def local_cluster(n_workers: int, **options: Any) -> Iterator[LocalCluster]:
     """So many workers of one thread on this machine: processes, unless the options say otherwise.
 
-    Dask cannot do without a port for HTTP, so it gets one that is free, for this machine only.
+    Dask cannot do without a port for HTTP, so it gets one that is free, for this machine only. And
+    it gives up a worker that dies again while its nanny starts it anew, unless it is told to wait.
     """
-    return LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0",
-        scheduler_kwargs={"dashboard": False}, **options,
-    )  # fmt: skip
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": READY}),
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False}, **options,
+        ) as cluster,
+    ):  # fmt: skip
+        yield cluster
 
 
 class Uninterrupted(WorkerPlugin):
@@ -206,19 +214,22 @@ class Crew:
     def find_place(self, need: int, held: dict[str, int], lost: Link) -> Link:
         """A link to a worker for so many bytes: a new one, or one that has room for more.
 
-        A new one is waited for where a nanny is about to start it, or where nobody else is left.
+        A new one is waited for where a nanny is about to start it, or where nobody else is left;
+        longer where one has come and gone, as it does under a cluster that is being restarted.
         """
-        started = time.monotonic()
+        started = quiet = time.monotonic()
         while True:
             present = self.present()
             for address in sorted(present - set(self.links)):
+                known = address in self._lost
                 self._open([address])
                 if address in self.links:
                     return self.links[address]
-            waited = time.monotonic() - started
+                quiet = quiet if known else time.monotonic()
+            now = time.monotonic()
             # A worker that the scheduler still knows is frozen: no nanny looks after it.
-            comes = lost.has_nanny and (lost.address not in present or waited < NOTICE)
-            if waited >= PATIENCE or (self.links and not comes):
+            comes = lost.has_nanny and (lost.address not in present or now - started < NOTICE)
+            if now - quiet >= PATIENCE or now - started >= READY or (self.links and not comes):
                 break
             time.sleep(0.1)
         roomy = [
@@ -229,8 +240,8 @@ class Crew:
         if not roomy:
             left = len(self.links)
             raise WorkersLost(
-                f"a worker is lost and cannot be replaced: no other came in {waited:.0f} s, and "
-                f"none of the {left} that are left has room for its {need / 1e6:,.3g} MB of data"
+                f"a worker is lost and cannot be replaced: no other came in {now - started:.0f} s, "
+                f"and none of the {left} that are left has room for its {need / 1e6:,.3g} MB"
             )
         return min(roomy, key=lambda link: (held.get(link.address, 0), link.address))
 
