@@ -12,7 +12,7 @@ import reference
 from linrank import DataError, RankingData, pairwise_accuracy
 from linrank.path import C_GRID, make_problem, regularization_path
 from linrank.solvers import Status, make_solver
-from linrank.solvers.newton import estimate_hessian
+from linrank.solvers.newton import Newton, estimate_hessian
 from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -153,18 +153,47 @@ def test_a_long_fit_comes_from_smaller_C(monkeypatch):
 
 @long_as_plain_python
 @pytest.mark.parametrize("limit", [0, 4096])
-def test_a_step_that_draws_pairs_in_is_mended(limit, monkeypatch):
-    """At this C nearly all pairs are right at their margin, where the Hessian jumps."""
+def test_pairs_right_at_their_margin_do_not_stop_a_fit(limit, monkeypatch):
+    """At this C nearly all pairs are there, where the Hessian jumps."""
     monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", limit)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 1000)) * (rng.random((200, 1000)) < 0.05)
-    data = RankingData(X, rng.integers(0, 3, 200), np.arange(200) // 20)
-    result = make_solver("newton", tol=1e-6).solve(make_problem(data, 1e4, n_threads=1))
-    monkeypatch.setattr("linrank.solvers.newton.LITTLE", 0.0)
-    without = make_solver("newton", tol=1e-6).solve(make_problem(data, 1e4, n_threads=1))
-    assert result.status is Status.CONVERGED
-    assert without.status is Status.STUCK
-    assert result.objective < without.objective
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((200, 1000)) * (rng.random((200, 1000)) < 0.05)
+        data = RankingData(X, rng.integers(0, 3, 200), np.arange(200) // 20)
+        assert make_solver("newton", tol=1e-6).solve(make_problem(data, 1e4)).converged
+
+
+def test_a_step_that_does_not_help_is_solved_for_again(monkeypatch):
+    """With the Hessian further along it, and from the same point: the optimum is the same."""
+    X, _, qid = make_problem_arrays("two levels")
+    problem = make_problem(RankingData(X, X[:, 0] > 0, qid))  # most pairs do not stay active
+    best = make_solver("newton", tol=1e-9).solve(problem)
+    line_search, steps = Newton._line_search, []
+
+    def stubborn(solver, step):
+        steps.append(step)
+        if len(steps) == 1:
+            solver.problem.value_grad(solver.point.w)
+            return False
+        return line_search(solver, step)
+
+    monkeypatch.setattr(Newton, "_line_search", stubborn)
+    monkeypatch.setattr("linrank.solvers.newton.LITTLE", 1.0)
+    result = make_solver("newton", tol=1e-9).solve(problem)
+    assert (steps[0] != steps[1]).any()
+    assert result.converged
+    np.testing.assert_allclose(result.coef, best.coef, rtol=1e-8)
+
+
+def test_where_no_step_helps_the_last_one_says_how_far_the_optimum_is(monkeypatch):
+    X, y, qid = make_problem_arrays("five levels")
+    problem = make_problem(RankingData(X, y, qid))
+    best = make_solver("newton", tol=1e-10).solve(problem)
+    monkeypatch.setattr(Newton, "_line_search", lambda *_: False)
+    monkeypatch.setattr(Newton, "_has_arrived", lambda _: False)
+    assert make_solver("newton", tol=1e-3).solve(problem).status is Status.STUCK
+    there = make_solver("newton", tol=1e-3).solve(problem, best.coef + 1e-7)
+    assert there.status is Status.CONVERGED
 
 
 def test_gradients_bound_the_distance_to_the_optimum():

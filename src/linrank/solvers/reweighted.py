@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import DataError
 from ..penalties import L1
 from .base import Iterate, Vector
+from .newton import ROUNDING
 from .proximal_newton import ProximalNewton
 from .result import Result, Status
 from .sparse import SparseSolver
@@ -72,7 +73,10 @@ class Reweighted(SparseSolver):
         return Status.MAX_ITER
 
     def _take(self, weights: Vector, keep: bool) -> Result:
-        """Solve an l1 problem and go to its solution, or `keep` the point if that is better."""
+        """Solve an l1 problem and go to its solution, or `keep` the point if that is better.
+
+        By less than rounding it is not: the solution of the later problem is the more exact one.
+        """
         problem = self.problem.with_penalty(L1(weights))
         part = self.problem.penalty.value(self.point.w) / self.point.value or USUAL_PART
         self._inner.tol = max(INNER * self.tol * part, FINEST)
@@ -80,7 +84,7 @@ class Reweighted(SparseSolver):
         self.problem.n_products += result.n_products
         new = Iterate(result.coef, *self.problem.value_grad(result.coef))
         self.problem.n_evaluations += result.n_evaluations
-        if not keep or new.value < self.point.value:
+        if not keep or new.value <= self.point.value * (1 + ROUNDING):
             self.point = new
         self._record()
         if result.status is Status.INTERRUPTED:
