@@ -298,6 +298,25 @@ def test_interrupt_keeps_the_best_so_far(solver):
     assert problem.value_grad(result.coef)[0] == pytest.approx(result.objective)
 
 
+def test_an_interrupt_on_the_way_from_smaller_C_ends_the_fit(monkeypatch):
+    X, _, qid = make_problem_arrays("two levels")
+    problem = make_problem(RankingData(X, X[:, 0] > 0, qid), 100.0)
+    monkeypatch.setattr("linrank.solvers.newton.PATIENT", 1)
+    value_grad, direct = type(problem).value_grad, []
+
+    def interrupted_once(some, w):
+        direct.append(some is problem)
+        if direct.count(False) == 2:
+            direct.append(False)
+            raise KeyboardInterrupt
+        return value_grad(some, w)
+
+    monkeypatch.setattr(type(problem), "value_grad", interrupted_once)
+    result = make_solver("newton", tol=1e-12).solve(problem)
+    assert direct.count(False) == 3
+    assert result.status is Status.INTERRUPTED
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-20, 1e20, 1e100, 1e150])
 def test_extreme_features_end_in_a_result_or_a_sentence(solver, scale):
     X, y, qid = make_problem_arrays("five levels")

@@ -93,9 +93,12 @@ class Newton(Solver):
         n_steps = int(np.ceil(np.log(problem.C / least) / np.log(STRIDE)))
         for C in np.geomspace(least, problem.C, n_steps + 1)[:-1]:
             easier = problem.with_C(float(C))
-            w = Newton(tol=ROUGH, max_iter=PATIENT).solve(easier, w).coef
-            problem.n_products += easier.n_products
-            problem.n_evaluations += easier.n_evaluations
+            result = Newton(tol=ROUGH, max_iter=PATIENT).solve(easier, w)
+            problem.n_products += result.n_products
+            problem.n_evaluations += result.n_evaluations
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            w = result.coef
         there = Iterate(w, *problem.value_grad(w))
         if there.value < self.point.value:
             self.point = there
