@@ -228,7 +228,7 @@ def regularization_path(
         if callback is not None:
             method.callback = lambda step, C=C: callback(C, step)
         results.append(method.solve(problem.with_C(C), w0))
-        w0 = results[-1].coef
+        w0 = results[-1].coef if method.warm_starts else None
         if results[-1].status is Status.INTERRUPTED:
             break
     coefs = np.array([result.coef for result in results])
