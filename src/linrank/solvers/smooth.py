@@ -16,6 +16,7 @@ from .result import Status
 
 STOPS = ("optimum", "gradient")  #: names of the stopping rules
 GAP = 0.01  #: largest estimated f(w) − f* of rule "optimum", as a part of ε·f(w)
+FAR = 0.1  #: f(w) − f*, as a part of ε·f(w), above which rule "gradient" counts as not converged
 MOST_PRODUCTS = 250  #: Hessian products that one Newton step may take
 LEAST_FALL = 0.5  #: the distance is estimated again when ‖g‖ has fallen by this factor, or sooner
 
@@ -36,7 +37,7 @@ class SmoothSolver(Solver):
     ----------
     stop : {"optimum", "gradient"}
         ``gradient``: stop on the first condition alone, as the papers do. If the objective can
-        then still fall by more than ε·f(w), the status is `Status.FAR`.
+        then still fall by more than 0.1·ε·f(w), the status is `Status.FAR`.
     """
 
     stop: str = "optimum"
@@ -86,7 +87,7 @@ class SmoothSolver(Solver):
         """The status when the stopping rule is met."""
         if self.stop == "optimum":
             return Status.CONVERGED
-        allowed = self.tol * abs(self.point.value)
+        allowed = FAR * self.tol * self.point.value
         return Status.CONVERGED if self._distance(allowed) <= allowed else Status.FAR
 
     def _status_at_rest(self) -> Status:
