@@ -444,7 +444,7 @@ def test_path_is_cut_short_by_an_interrupt():
         ({"tol": 0.0}, "tol is 0.0"),
         ({"tol": 2.0}, "tol is 2.0"),
         ({"max_iter": 0}, "max_iter is 0"),
-        ({"name": "magic"}, "known choices are 'auto', 'newton', 'tron', 'smoothing'"),
+        ({"name": "magic"}, "known choices are 'auto', 'newton', 'tron', 'tron-paper'"),
     ],
 )
 def test_bad_options_get_a_sentence(options, words):

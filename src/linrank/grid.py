@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .criterion import Criterion, mean_of_folds
 from .engines.base import Engine
 from .errors import DataError
+from .losses.pairwise import SQUARED_HINGE
 from .path import C_GRID, sparse_grid
 from .problem import Objective, SparseProblem
 
@@ -20,7 +21,10 @@ Edge = Literal["smallest", "largest"]
 Measure = Callable[[Vector], tuple[Vector, bool]]
 
 FLAT = 1e-3  #: C‖∇L(0)‖²/L(0) below which a smaller C does not change the ranking
-LARGEST_START = 2.0**-5  #: the default grid starts no higher, unless all of it would be flat
+LARGEST_START = 2.0**-5  #: a flat range that ends above this C moves the default grid up
+SMALLEST_START = 2.0**-25  #: a balance of penalty and loss below this C moves it down
+SAMPLED_FEATURES = 64  #: features whose curvature tells where that balance is
+SAMPLED_ROWS = 5000  #: documents from which the curvature is estimated
 ROOM = 2.0**20  #: factor by which a grid can be extended above its largest C
 LEAST_MORE = 5  #: fewest values that an extension adds
 
@@ -85,27 +89,57 @@ def as_grid(Cs: Sequence[float] | Vector | Grid) -> Grid:
 def default_grid(problem: Objective) -> Grid:
     """The grid for a problem: 2^-15 … 2^10 with the penalty ½‖w‖² (Lee & Lin 2014, §4.4).
 
-    It can be extended at both ends. It starts at a larger C where the ranking is the same for
-    most of these values: as long as C‖∇L(0)‖² ≪ L(0), the penalty outweighs the loss and
-    w ≈ −C∇L(0). The grid of a sparse problem starts where the first feature is selected.
+    As many values start elsewhere where these would leave little to choose from:
+
+    - at the largest C that does not change the ranking, if that is above 2^-5;
+    - at the C where the penalty matters for the feature with the smallest scale, if that is below
+      2^-25: features of 1e4 and more, or raw counts.
+
+    The grid can be extended at both ends. The grid of a sparse problem starts where the first
+    feature is selected, and can be extended upward.
     """
     if isinstance(problem, SparseProblem):
         Cs = sparse_grid(problem)
         return Grid(Cs, highest=ROOM * Cs[-1])
-    flat, Cs = _largest_flat_C(problem.engine), np.array(C_GRID)
+    Cs, flat, balance = np.array(C_GRID), _largest_flat_C(problem.engine), _largest_balance(problem)
     if LARGEST_START < flat < np.inf:
         Cs = Cs * 2.0 ** np.floor(np.log2(flat / Cs[0]))
+    elif balance < SMALLEST_START:
+        Cs = Cs * 2.0 ** np.floor(np.log2(balance / Cs[0]))
     return Grid(Cs, lowest=flat, highest=ROOM * Cs[-1])
 
 
 def _largest_flat_C(engine: Engine) -> float:
-    """The C up to which w ≈ −C∇L(0); infinite where the gradient is 0."""
+    """The C up to which w ≈ −C∇L(0), so that the ranking is the same: C‖∇L(0)‖² ≪ L(0).
+
+    Infinite where the gradient is 0.
+    """
     loss, slope = engine.at_zero
     return FLAT * loss / slope**2 if slope > 0 else np.inf
 
 
+def _largest_balance(problem: Objective) -> float:
+    """The C at which ½w_j² and C·L have the same curvature, for the weakest feature: 1/min_j H_jj.
+
+    H is estimated at w = 0 from a sample of documents and features. Infinite where no sampled
+    feature tells documents apart.
+    """
+    engine, d = problem.engine, problem.n_features
+    if not engine.loss.smooth:
+        engine = engine.with_loss(SQUARED_HINGE)
+    if engine.last is None or engine.last[0].any():
+        engine.value_grad(np.zeros(d))
+    features = np.unique(np.linspace(0, d - 1, min(d, SAMPLED_FEATURES)).astype(np.int64))
+    curvature = np.diagonal(engine.hessian(SAMPLED_ROWS, features))
+    curvature = curvature[curvature > np.finfo(float).eps * curvature.max()]
+    return 1.0 / float(curvature.min()) if len(curvature) else np.inf
+
+
 def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
     """Measure the values of a grid, and extend it while the best one is at an end.
+
+    Values that are no better are left out again. Equal values are passed by: where C is large
+    against the scale of the features, many values of C give the same ranking.
 
     Parameters
     ----------
@@ -117,22 +151,27 @@ def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
     """
     values, interrupted = measure(grid.Cs)
     Cs = grid.Cs[: len(values)]
+    kept = slice(0, len(Cs))
     while not interrupted:
         means = mean_of_folds(values)
         best = criterion.best(means)
         more = grid.beyond(Cs, best)
         if more is None:
-            return Search(Cs, values, _edge(Cs, best))
-        found, interrupted = measure(more)
-        if not criterion.improves(mean_of_folds(found), means[best]):
             break
-        order = np.argsort(np.concatenate([Cs, more[: len(found)]]))
-        Cs = np.concatenate([Cs, more[: len(found)]])[order]
-        values = np.concatenate([values, found])[order]
-    return Search(Cs, values, None)
+        found, interrupted = measure(more)
+        n = len(found)
+        if best == 0:
+            Cs, values = np.r_[more[:n], Cs], np.r_[found, values]
+            kept = slice(kept.start + n, kept.stop + n)
+        else:
+            Cs, values = np.r_[Cs, more[:n]], np.r_[values, found]
+        if criterion.improves(mean_of_folds(found), means[best]):
+            kept = slice(0, len(Cs))
+    reported = not interrupted and kept == slice(0, len(Cs))
+    return Search(Cs[kept], values[kept], _edge(Cs, best) if reported else None)
 
 
 def _edge(Cs: Vector, best: int) -> Edge | None:
     if len(Cs) < 3:  # every value is at an end
         return None
-    return {0: "smallest", len(Cs) - 1: "largest"}.get(best)  # type: ignore[return-value]
+    return "smallest" if best == 0 else "largest" if best == len(Cs) - 1 else None

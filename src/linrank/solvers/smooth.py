@@ -18,6 +18,7 @@ STOPS = ("optimum", "gradient")  #: names of the stopping rules
 GAP = 0.01  #: largest estimated f(w) − f* of rule "optimum", as a part of ε·f(w)
 FAR = 0.1  #: f(w) − f*, as a part of ε·f(w), above which rule "gradient" counts as not converged
 MOST_PRODUCTS = 250  #: Hessian products that one Newton step may take
+HIDDEN = 1e-12  #: relative differences of f that line searches cannot rely on
 LEAST_FALL = 0.5  #: the distance is estimated again when ‖g‖ has fallen by this factor, or sooner
 
 
@@ -93,11 +94,11 @@ class SmoothSolver(Solver):
     def _status_at_rest(self) -> Status:
         """The status when no step lowers the objective: rounding alone may be the reason."""
         self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point
-        noise, goal = self._noise(), self._goal()
+        noise, goal = max(self._noise(), HIDDEN * abs(self.point.value)), self._goal()
         distance = self._distance(max(noise, goal))
-        if distance <= noise:
-            return Status.PRECISION
-        return Status.CONVERGED if self._gradient_is_small() and distance <= goal else Status.STUCK
+        if self._gradient_is_small() and distance <= goal:
+            return Status.CONVERGED
+        return Status.PRECISION if distance <= noise else Status.STUCK
 
 
 def distance_to_optimum(problem: Problem, gradient: Vector, goal: float, spent: float) -> float:
