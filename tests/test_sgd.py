@@ -357,7 +357,7 @@ def test_stops_when_the_objective_has_settled(sgd):
     problem = make_problem(make_ranking(100, 10, 10, random_state=0), 0.1, loss="hinge")
     solver = sgd(tol=1e-3)
     result = solver.solve(problem)
-    assert result.status is Status.CONVERGED
+    assert result.status is Status.SETTLED
     last = solver._values[-WINDOW - 1 :]
     assert max(last) <= min(last) * (1 + 1e-3)
     before = solver._values[-WINDOW - 2 : -1]

@@ -46,7 +46,7 @@ class Smoothing(Solver):
                 mu *= SHRINK
                 self._narrow(newton, mu)
             if not newton.advance():
-                return Status.STUCK
+                return self._status_at_rest()
             corner, rest = self._certify(newton)
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
