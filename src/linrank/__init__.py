@@ -35,6 +35,7 @@ _HOME = {
     "LinrankError": "errors",
     "DataError": "errors",
     "FileFormatError": "errors",
+    "KernelCacheWarning": "errors",
     "NotConvergedWarning": "errors",
     "NothingSelectedWarning": "errors",
     "QueriesMovedWarning": "errors",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from .errors import (
         DataError,
         FileFormatError,
+        KernelCacheWarning,
         LinrankError,
         NotConvergedWarning,
         NothingSelectedWarning,
