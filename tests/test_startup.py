@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from forked import forked
 from linrank import _kernel_cache
 
 compiled = pytest.mark.skipif(
@@ -154,14 +155,22 @@ def small(tmp_path, monkeypatch):
     return package
 
 
-def call(*kinds, before="", **environment):
-    """What the two kernels return, how many were compiled, and what the process warned of."""
-    done = subprocess.run(
-        [sys.executable, "-c", before + CALL, *kinds],
-        env=os.environ | environment, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    *results, misses_1, misses_2 = done.stdout.split("\n")[:-1]
-    return results, int(misses_1) + int(misses_2), done.stderr
+@pytest.fixture(scope="module")
+def program():
+    with forked() as program:
+        yield program
+
+
+@pytest.fixture
+def call(program, small):
+    """Runs a process: what both kernels return, how many it compiled, what it warned of."""
+
+    def call(*kinds, before="", **environment):
+        out, said = program(before + CALL, *kinds, **environment)
+        *results, misses_1, misses_2 = out.splitlines()
+        return results, int(misses_1) + int(misses_2), said
+
+    return call
 
 
 def files(folder):
@@ -178,7 +187,7 @@ def files(folder):
     ],
 )
 def test_a_change_in_any_file_that_a_kernel_depends_on_is_noticed(
-    small, tmp_path, file, text, expected
+    small, call, tmp_path, file, text, expected
 ):
     assert call("int") == (["2 20"], 2, "")
     (small / "_other.py").write_text("nobody = 'imports this'")
@@ -191,7 +200,7 @@ def test_a_change_in_any_file_that_a_kernel_depends_on_is_noticed(
 
 
 @compiled
-def test_a_file_that_changes_after_it_was_imported_does_not_stamp_old_kernels_as_new(small):
+def test_a_file_that_changes_after_it_was_imported_does_not_stamp_old_kernels_as_new(small, call):
     edit = f"""
 import linrank._kernels
 with open({str(small / "_constant.py")!r}, "w") as file:
@@ -214,7 +223,7 @@ with open({str(small / "_constant.py")!r}, "w") as file:
     ],
     ids=["empty", "cut", "cut short", "zeroed", "zeroed at the end", "foreign"],
 )
-def test_damaged_kernels_are_replaced_with_one_warning(small, tmp_path, damage):
+def test_damaged_kernels_are_replaced_with_one_warning(call, tmp_path, damage):
     call("int")
     kernels = files(tmp_path / "cache")
     assert len(kernels) == 2
@@ -228,9 +237,9 @@ def test_damaged_kernels_are_replaced_with_one_warning(small, tmp_path, damage):
 
 
 @compiled
-def test_kernels_that_cannot_be_unpickled_are_replaced_with_one_warning(small, tmp_path):
-    call("int", before="import pickle; pickle.dumps = 0; "
-         "import linrank._kernel_cache as c; c.dumps = lambda _: b'no pickle'\n")  # fmt: skip
+def test_kernels_that_cannot_be_unpickled_are_replaced_with_one_warning(call):
+    broken = "import linrank._kernel_cache as cache; cache.dumps = lambda _: b'no pickle'"
+    call("int", before=broken)
     results, misses, said = call("int")
     assert (results, misses) == (["2 20"], 2)
     assert said.count("KernelCacheWarning") == 1
@@ -240,7 +249,7 @@ def test_kernels_that_cannot_be_unpickled_are_replaced_with_one_warning(small, t
 
 FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
 REFUSING = """
-import builtins, errno, io, os
+import errno, io, os
 def refuse(path, mode="r", *more, **options):
     if str(path).endswith(".nbc"):
         raise OSError(errno.EIO, os.strerror(errno.EIO), path)
@@ -261,7 +270,7 @@ linrank._kernel_cache.open = refuse
     ids=["full disk", "no folder", "broken disk"],
 )
 def test_without_a_usable_cache_kernels_are_compiled_with_one_warning(
-    small, tmp_path, before, folder, reason
+    call, tmp_path, before, folder, reason
 ):
     environment = {} if folder is None else {"NUMBA_CACHE_DIR": folder}
     if before is REFUSING:
@@ -275,13 +284,13 @@ def test_without_a_usable_cache_kernels_are_compiled_with_one_warning(
 
 
 @compiled
-def test_a_cache_that_cannot_be_written_is_read_in_silence(small, tmp_path):
+def test_a_cache_that_cannot_be_written_is_read_in_silence(call):
     call("int")
     assert call("int", before=FULL) == (["2 20"], 0, "")
 
 
 @compiled
-def test_a_cache_that_is_removed_meanwhile_is_made_again(small, tmp_path):
+def test_a_cache_that_is_removed_meanwhile_is_made_again(call, tmp_path):
     removing = f"""
 import shutil
 from linrank._kernels import first
@@ -294,7 +303,7 @@ shutil.rmtree({str(tmp_path / "cache")!r})
 
 @compiled
 def test_without_numbas_variable_kernels_are_beside_the_sources_or_with_the_user(
-    small, tmp_path, monkeypatch
+    small, call, tmp_path, monkeypatch
 ):
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
@@ -309,13 +318,13 @@ def test_without_numbas_variable_kernels_are_beside_the_sources_or_with_the_user
 
 
 @compiled
-def test_the_cache_can_be_turned_off(small, tmp_path):
+def test_the_cache_can_be_turned_off(call, tmp_path):
     assert call("int", LINRANK_JIT_CACHE="0") == (["2 20"], 2, "")
     assert not (tmp_path / "cache").exists()
 
 
 @compiled
-def test_processes_that_store_kernels_at_once_do_not_mix_them_up(small):
+def test_processes_that_store_kernels_at_once_do_not_mix_them_up(call):
     """Each begins with another signature; all store both kernels for all three."""
     kinds = ["int", "float", "bool"]
     processes = [
