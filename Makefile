@@ -1,10 +1,6 @@
 # Each target sets up what it needs in .venv, beside this file; nothing has to be activated.
 PYTHON ?= python3
 BIN := .venv/bin
-# Numba's cache does not notice a change in a helper of another file, so tests and benchmarks
-# use one that is named after the content of the sources.
-SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
-CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
 
 .PHONY: demo test test-cuda lint clean
 .PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
@@ -13,11 +9,11 @@ demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model
 	$(BIN)/linrank demo --dir demo
 
 test: .venv/test.stamp lint  ## everything that must hold before a change is taken
-	$(CACHE) $(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m interpreted tests
 
 test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, and compiled; needs no card
-	NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR=.venv-cuda/kernels/$(SOURCES) \
+	NUMBA_ENABLE_CUDASIM=1 \
 		.venv-cuda/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib --doctest-modules" \
 		tests/cuda src/linrank/engines/cuda
 
@@ -27,22 +23,22 @@ lint: .venv/test.stamp
 	$(BIN)/mypy
 
 bench: .venv/bench.stamp  ## the figures of the README, side by side in one run; QUICK=1 tries it on small data
-	$(CACHE) $(BIN)/python -m benchmarks.suite $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.suite $(if $(QUICK),--quick)
 
 bench-guard: .venv/test.stamp  ## is this tree slower than before? BASE=REVISION names what it is compared with
 	$(BIN)/python -m benchmarks.guard $(if $(BASE),--base $(BASE))
 
 bench-pairwise: .venv/bench.stamp  ## ways of counting, and other tools on the same problems
-	$(CACHE) $(BIN)/python -m benchmarks.pairwise
+	$(BIN)/python -m benchmarks.pairwise
 
 bench-sparse: .venv/test.stamp  ## sparse rankers; LINRANK_DATA names the LETOR 4.0 folders
-	$(CACHE) $(BIN)/python -m benchmarks.sparse
+	$(BIN)/python -m benchmarks.sparse
 
 bench-domination: .venv/test.stamp  ## Domination Rank; LINRANK_DATA as for bench-sparse
-	$(CACHE) $(BIN)/python -m benchmarks.domination
+	$(BIN)/python -m benchmarks.domination
 
 bench-dask: .venv/test.stamp  ## a Dask cluster of this machine against threads, and data larger than a worker
-	$(CACHE) $(BIN)/python -m benchmarks.dask
+	$(BIN)/python -m benchmarks.dask
 
 clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv .venv-cuda demo build dist .pytest_cache .mypy_cache .ruff_cache

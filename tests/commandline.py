@@ -18,7 +18,7 @@ from linrank.cli.app import app
 PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
-from linrank.cli.app import main
+from linrank.__main__ import main
 main()
 """
 

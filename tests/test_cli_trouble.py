@@ -9,15 +9,23 @@ import pty
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import linrank
 from commandline import PROGRAM, error_of, read_until, run, run_json, start
 from linrank import LinearModel, make_problem, make_ranking, read_letor
+from linrank.cli._guard import guarded
+from linrank.errors import KernelCacheWarning
 from linrank.path import C_GRID
 from linrank.penalties import L1
+
+needs_compilation = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
+)
 
 # What users get wrong ----------------------------------------------------------------------
 
@@ -284,6 +292,77 @@ def test_ctrl_c_elsewhere_is_a_short_line(here):
         out, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert (out, said) == ("", "interrupted\n")
+
+
+INTERRUPTED_AT = """
+import atexit, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+event, left = sys.argv[1], int(sys.argv[2])
+del sys.argv[1:3]
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def hook(name, arguments):
+    global left
+    if name == event and (name == "import" or str(arguments[0]).endswith(".nbc")):
+        left -= 1
+        if left == 0:
+            interrupt()
+
+if event == "exit":
+    atexit.register(interrupt)
+from linrank.__main__ import main
+sys.addaudithook(hook)
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "count", "arguments"),
+    [
+        ("import", 1, ["--help"]),  # of the command line itself
+        ("import", 100, ["--help"]),
+        ("import", 250, ["--help"]),
+        ("import", 330, ["train"]),  # of numpy, scipy and numba: a command is running
+        ("import", 440, ["train"]),
+        ("import", 700, ["train"]),
+        pytest.param("open", 1, ["train"], marks=needs_compilation),  # when a kernel is compiled
+        ("exit", 1, ["--version"]),
+        ("exit", 1, ["train"]),
+    ],
+)
+def test_ctrl_c_is_quiet_at_any_moment(letor, here, event, count, arguments):
+    files = [letor / "train.txt"] if arguments == ["train"] else []
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT, event, str(count), *arguments, *files],
+        text=True, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 130
+    assert done.stderr == "interrupted\n"
+    assert (done.stdout == "") == (event != "exit")
+
+
+def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it(here):
+    ignoring = INTERRUPTED_AT.replace("signal.default_int_handler", "signal.SIG_IGN")
+    done = subprocess.run([sys.executable, "-c", ignoring, "import", "9", "--version"],
+                          text=True, capture_output=True)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("linrank ")
+
+
+def test_the_program_is_a_module_too():
+    done = subprocess.run([sys.executable, "-m", "linrank", "--version"],
+                          text=True, capture_output=True)  # fmt: skip
+    assert done.stdout == f"linrank {linrank.__version__}\n"
+
+
+def test_warnings_are_one_line(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with guarded():
+            warnings.warn("the disk is full", KernelCacheWarning, stacklevel=1)
+    assert capsys.readouterr() == ("", "warning: the disk is full\n")
 
 
 def test_a_reader_that_goes_away_is_no_error(hard, here):

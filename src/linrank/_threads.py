@@ -22,10 +22,8 @@ T = TypeVar("T")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _blas_lock = threading.Lock()
-_blas_limits: list[int] = []  #: what is asked for at the moment
+_blas_limits: list[tuple[int, int]] = []  #: for each `blas_threads`: whose thread, how many
 _blas_limiter: Any = None
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.clear)  # a child has no threads of its parent's
 
 
 def resolve_threads(n_threads: int | None = None) -> int:
@@ -127,17 +125,39 @@ def blas_threads(n_threads: int) -> Iterator[None]:
     The setting is the whole process's: while others hold it to some number, within this thread or
     in another, it stays at the smallest of all.
     """
-    _limit_blas(_blas_limits.append, n_threads)
+    limit = threading.get_ident(), n_threads
+    with _blas_lock:
+        _blas_limits.append(limit)
+        _limit_blas()
     try:
         yield
     finally:
-        _limit_blas(_blas_limits.remove, n_threads)
+        with _blas_lock:
+            _blas_limits.remove(limit)
+            _limit_blas()
 
 
-def _limit_blas(change: Callable[[int], None], n_threads: int) -> None:
+def _limit_blas() -> None:
     global _blas_limiter
-    with _blas_lock:
-        change(n_threads)
-        if _blas_limiter is not None:
-            _blas_limiter.restore_original_limits()
-        _blas_limiter = _blas().limit(limits=min(_blas_limits)) if _blas_limits else None
+    if _blas_limiter is not None:
+        _blas_limiter.restore_original_limits()
+    least = min((n_threads for _, n_threads in _blas_limits), default=None)
+    _blas_limiter = None if least is None else _blas().limit(limits=least)
+
+
+def _forget_other_threads() -> None:
+    """In a forked child, in which only the thread that forked is left: end what others began."""
+    _pools.clear()
+    own = [limit for limit in _blas_limits if limit[0] == threading.get_ident()]
+    if own != _blas_limits:
+        _blas_limits[:] = own
+        _limit_blas()
+    _blas_lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # nobody may be at the limits while the process is copied
+    os.register_at_fork(
+        before=_blas_lock.acquire,
+        after_in_parent=_blas_lock.release,
+        after_in_child=_forget_other_threads,
+    )

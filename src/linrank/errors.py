@@ -38,6 +38,10 @@ class QueriesMovedWarning(UserWarning):
     """Rows were moved between workers, whose parts shared queries; the message counts them."""
 
 
+class KernelCacheWarning(UserWarning):
+    """Compiled kernels cannot be loaded or stored; the message says which file and why."""
+
+
 def choice(name: str, value: Any, known: Iterable[Any], more: str = "") -> None:
     """Refuse a value that is none of the known ones, which the message lists.
 

@@ -142,9 +142,10 @@ class RankSVM(_BaseRankSVM):
     Examples
     --------
     >>> from linrank import RankSVM, make_ranking
-    >>> train, test = make_ranking(random_state=0), make_ranking(random_state=0, noise=0.0)
-    >>> ranker = RankSVM(C=0.01).fit(train.X, train.y, qid=train.qid)
-    >>> ranker.score(test.X, test.y, qid=test.qid) > 0.9
+    >>> data = make_ranking(random_state=0)
+    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> ranker = RankSVM(C=0.01).fit(data.X[known], data.y[known], qid=data.qid[known])
+    >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
     >>> ranker.rank([[0.0] * 20, list(ranker.coef_)]).tolist()
     [2, 1]
@@ -373,9 +374,11 @@ verbose, random_state
     Examples
     --------
     >>> from linrank import RankSVMCV, make_ranking
-    >>> train, valid = make_ranking(random_state=0), make_ranking(random_state=0, noise=0.5)
-    >>> ranker = RankSVMCV(Cs=[0.001, 0.1]).fit(
-    ...     train.X, train.y, qid=train.qid, valid=(valid.X, valid.y, valid.qid))
+    >>> data = make_ranking(random_state=0)
+    >>> known = data.qid <= 75  # the queries to learn from; the 25 others choose C
+    >>> held_out = data.X[~known], data.y[~known], data.qid[~known]
+    >>> ranker = RankSVMCV(Cs=[0.001, 0.1])
+    >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known], valid=held_out)
     >>> ranker.C_ in (0.001, 0.1)
     True
     """
