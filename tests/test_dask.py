@@ -38,7 +38,7 @@ from linrank import (
 from linrank import evaluate as evaluate_here
 from linrank.counting.preferences import Preferences
 from linrank.dask import DaskData, DaskEngine, DaskRankSVM, DaskTrainer, evaluate
-from linrank.dask.crew import local_cluster
+from linrank.dask.clusters import local_cluster
 from linrank.dask.queries import find_moves
 from linrank.dask.resident import _inbox
 from linrank.dask.rows import count, survey
@@ -59,7 +59,7 @@ TIGHT = {"hinge": 1e-8}  #: the tolerance where it is a duality gap; others' las
 def client():
     """Three workers within this process: what they compute is the same as in others."""
     with (
-        local_cluster(3, processes=False, protocol="tcp") as cluster,
+        local_cluster(3, processes=False) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -204,7 +204,7 @@ def test_workers_forget_engines_that_are_gone(on_cluster):
     gc.collect()
     engine.value_grad(np.zeros(6))  # with it goes the word of who is alive
     with pytest.raises(RuntimeError, match="KeyError"):
-        held.ask("hessp", number, np.zeros(6).tobytes())
+        held.ask("hessp", number, np.zeros(6))
 
 
 def test_binary_domination_where_a_worker_has_nothing_to_compare(on_cluster):
@@ -755,7 +755,7 @@ def small_workers(memory_limit, **settings):
     """Two workers within this process, whose memory counts as theirs."""
     with (
         dask.config.set(NEVER | {f"distributed.worker.memory.{k}": v for k, v in settings.items()}),
-        local_cluster(2, processes=False, protocol="tcp", memory_limit=memory_limit) as cluster,
+        local_cluster(2, processes=False, memory_limit=memory_limit) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -860,7 +860,7 @@ def test_command_line_with_processes_of_its_own(letor, tmp_path):
 
 
 def test_command_line_refusals(letor, monkeypatch):
-    monkeypatch.setattr("linrank.dask.crew.CONNECT", 1.0)
+    monkeypatch.setattr("linrank.dask.clusters.CONNECT", 1.0)
     run("train", letor, "--folds", "3", "--dask", "local", code=2)
     result = run("train", letor / "train.txt", "--dask", "tcp://127.0.0.1:1", code=2)
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in result.stderr

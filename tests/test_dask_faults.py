@@ -27,7 +27,7 @@ from linrank import (
 )
 from linrank.cli._progress import TrainingProgress
 from linrank.dask import DaskData, DaskEngine, DaskRankSVM
-from linrank.dask.crew import local_cluster
+from linrank.dask.clusters import local_cluster
 from linrank.dask.sources import folder_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss

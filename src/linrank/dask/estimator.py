@@ -18,7 +18,7 @@ from ..data.checks import check_finite, check_matrix
 from ..errors import DataError, WorkersLost
 from ..estimators.ranksvm import _BaseRankSVM
 from ..penalties import Penalty, make_penalty
-from .crew import connected
+from .clusters import connected
 from .data import DaskData
 from .metrics import evaluate
 from .sources import find_parts
