@@ -180,6 +180,9 @@ def test_preferences_and_countings(on_cluster):
     engine = DaskEngine(held, loss, counting="fenwick")
     assert engine.counting == "fenwick"
     assert_same_engine(engine, ThreadEngine(data, loss))
+    own = Preferences("all", "slack", lambda upper, lower: np.sqrt(upper - lower))
+    engine = DaskEngine(held, loss, preferences=own)
+    assert_same_engine(engine, ThreadEngine(data, loss, preferences=own))
     with pytest.raises(DataError, match="adjacent"):
         DaskEngine(held, get_loss("domination"), preferences=Preferences("adjacent"))
 
@@ -629,7 +632,7 @@ def test_arguments_that_are_refused(client, tmp_path):
     ):
         with pytest.raises(DataError, match=sentence):
             DaskRankSVM(**({"client": client} | settings)).fit(X, y, qid)
-    with Client(client.scheduler.address, set_as_default=False) as other:
+    with Client(client.scheduler.address, security=client.security, set_as_default=False) as other:
         pass
     with pytest.raises(DataError, match="client is closed"):
         DaskRankSVM(client=other).fit(X, y, qid)
@@ -837,15 +840,6 @@ def cut_in_two(text, folder):
     (folder / "1.txt").write_text("".join(lines[: len(lines) // 2]))
     (folder / "2.txt").write_text("".join(lines[len(lines) // 2 :]))
     return folder
-
-
-def test_command_line_on_a_cluster(client, letor, tmp_path):
-    folder, model = cut_in_two(letor / "train.txt", tmp_path / "parts"), tmp_path / "model.json"
-    options = ("--C", "0.1", "--tol", "1e-8", "--valid", letor / "vali.txt", "--out", model)
-    address = client.scheduler.address
-    expected = run_json("train", letor / "train.txt", *options)
-    found = run_json("train", folder, *options, "--dask", address)
-    assert found["solver"]["objective"] == pytest.approx(expected["solver"]["objective"])
 
 
 def test_command_line_with_processes_of_its_own(letor, tmp_path):

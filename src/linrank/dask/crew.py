@@ -17,7 +17,7 @@ from distributed.comm import connect
 from .._version import __version__
 from ..errors import DataError, WorkersLost
 from .resident import OPERATION, install, lend
-from .wire import Wire
+from .wire import Message, Wire
 
 CONNECT = 30.0  #: seconds in which a connection must be made, or a scheduler answer
 READY = 120.0  #: seconds in which a worker must have loaded linrank
@@ -28,8 +28,6 @@ NOTICE = 2.0  #: seconds in which a scheduler notices that a worker is dead
 POLL = 1.0  #: seconds after which the scheduler is asked whether who does not answer is there
 PAUSES = 10  #: times in a row, POLL apart, that a paused worker is waited for
 ROOM = 0.8  #: the part of a worker's memory limit that data may take
-
-Message = dict[str, Any]
 
 
 class Link:

@@ -273,21 +273,30 @@ class DaskData:
         return found
 
     def _result(self, link: Link, future: Future, deadline: float) -> Survey | None:
-        """Wait for one result as long as its worker is there, which may leave at any time."""
-        while True:
-            try:
-                return future.result(timeout=POLL)
-            except (KilledWorker, MemoryError) as error:
-                raise WorkersLost(
-                    f"a part of the data cannot be loaded: {error} (is the workers' memory too "
-                    "small for it?)"
-                ) from None
-            except (OSError, CancelledError, asyncio.CancelledError):  # a time-out is an OSError
-                if future.status == "error":
-                    raise
-                late = time.monotonic() > deadline
-                if late or future.cancelled() or not self._crew.takes_tasks(link):
+        """Wait for one result as long as its worker is there, which may leave at any time.
+
+        One task gathers it. ``future.result(timeout)`` again and again would not do: all calls
+        share one transfer, which the first one that times out cancels for all others.
+        """
+        gathering = self.client.sync(self._gather, future)
+        try:
+            while not self.client.sync(_wait_for, gathering):
+                if time.monotonic() > deadline or not self._crew.takes_tasks(link):
+                    self.client.loop.add_callback(gathering.cancel)
                     return None
+            return gathering.result()
+        except (KilledWorker, MemoryError) as error:
+            raise WorkersLost(
+                f"a part of the data cannot be loaded: {error} (is the workers' memory too "
+                "small for it?)"
+            ) from None
+        except (OSError, CancelledError, asyncio.CancelledError):
+            if future.status == "error":  # the error of the task itself
+                raise
+            return None
+
+    async def _gather(self, future: Future) -> asyncio.Task[Survey]:
+        return asyncio.ensure_future(self.client.gather(future, asynchronous=True))
 
     # Whole queries ------------------------------------------------------------------------
 
@@ -376,6 +385,11 @@ def _deal(ptr: NDArray[np.int64], n: int) -> list[tuple[int, int]]:
     cuts = np.searchsorted((ptr[1:] + ptr[:-1]) / 2, goals)
     edges = [0, *(int(cut) for cut in cuts), len(ptr) - 1]
     return [(a, b) for a, b in pairwise(edges) if a < b]
+
+
+async def _wait_for(task: asyncio.Task[Any]) -> bool:
+    """Whether a task has come to its end, after at most `POLL` seconds."""
+    return bool((await asyncio.wait([task], timeout=POLL))[0])
 
 
 def _release(futures: Iterable[Future]) -> None:

@@ -32,7 +32,7 @@ from ..metrics._ranking import Ranking
 from ..metrics._rules import resolve_rules
 from .recipe import Recipe, unpack_loss
 from .rows import Rows, Shape, Survey, join, survey
-from .wire import Wire
+from .wire import Message, Wire
 
 logger = logging.getLogger(__name__)
 
@@ -115,12 +115,12 @@ class Resident:
         self._threads: dict[int, int] = {}
         self._engines: dict[tuple[int, int], ThreadEngine | None] = {}
 
-    def reply(self, message: dict[str, Any]) -> dict[str, Any]:
+    def reply(self, message: Message) -> Message:
         """Answer for each group that is asked for; whatever goes wrong is an answer too."""
-        view, alive = message["view"], message["alive"]
-        for key in [key for key in self._engines if key[1] not in alive]:
-            del self._engines[key]
         try:
+            view, alive = message["view"], message["alive"]
+            for key in [key for key in self._engines if key[1] not in alive]:
+                del self._engines[key]
             function = getattr(self, "do_" + message["do"])
             return {"answers": [function(g, view, message["body"]) for g in message["groups"]]}
         except (LinrankError, MemoryError) as error:

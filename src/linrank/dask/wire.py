@@ -16,6 +16,8 @@ import numpy as np
 
 from ..errors import DataError
 
+Message = dict[str, Any]
+
 ARRAY = 1  #: code of the extension type
 LENGTH = 8  #: bytes in front of a message
 KINDS = "biufUmM"  #: of arrays that travel: numbers, text and times, but no objects
@@ -38,7 +40,7 @@ class Wire:
         self.comm = comm
         self.sent = self.received = 0
 
-    async def write(self, message: Any) -> None:
+    async def write(self, message: Message) -> None:
         """Send a message; OSError where the connection is broken."""
         body = encode(message)
         if (stream := self._stream()) is None:
@@ -47,7 +49,7 @@ class Wire:
             await stream.write(len(body).to_bytes(LENGTH, "little") + body)
         self.sent += LENGTH + len(body)
 
-    async def read(self) -> Any:
+    async def read(self) -> Message:
         """Wait for a message; OSError where the connection breaks, DataError where it is none."""
         if (stream := self._stream()) is None:
             body = await self.comm.read(deserializers=())
@@ -66,7 +68,7 @@ class Wire:
         return getattr(self.comm, "stream", None)
 
 
-def encode(message: Any) -> bytes:
+def encode(message: Message) -> bytes:
     """A message of dicts, lists, text, bytes, numbers and arrays as bytes.
 
     Examples
@@ -77,12 +79,15 @@ def encode(message: Any) -> bytes:
     return msgpack.packb(message, default=_encode_other)
 
 
-def decode(body: Any) -> Any:
+def decode(body: Any) -> Message:
     """The message in bytes that `encode` has made; lists stand for all sequences."""
     try:
-        return msgpack.unpackb(body, ext_hook=_decode_array, strict_map_key=False)
+        message = msgpack.unpackb(body, ext_hook=_decode_array, strict_map_key=False)
     except Exception as error:  # msgpack raises errors of many kinds for bytes that are not its own
         raise DataError(f"a message is not plain data: {error!r}") from None
+    if not isinstance(message, dict):
+        raise DataError(f"a message is not plain data: {type(message).__name__} instead of a dict")
+    return message
 
 
 def _encode_other(value: Any) -> Any:
