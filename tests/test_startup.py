@@ -55,6 +55,16 @@ def test_import_is_free():
     assert python(code).strip() == "[]"
 
 
+def test_workers_of_a_cluster_load_little():
+    """A fit waits for a worker that starts anew; estimators and tables are not its business."""
+    heavy = ("sklearn", "pandas", "pyarrow", "dask.dataframe", "matplotlib")
+    code = (
+        "import sys, linrank.dask.resident, linrank.dask.sources, linrank.dask.clusters\n"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    assert python(code).strip() == "[]"
+
+
 @pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
 )
