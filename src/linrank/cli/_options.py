@@ -397,8 +397,8 @@ DaskOption = Annotated[
     typer.Option(
         "--dask",
         metavar="ADDRESS",
-        help="Train on a Dask cluster: the address of its scheduler, or local for processes on "
-        "this machine. TRAIN is then a store or a folder of LETOR or Parquet parts that all "
+        help="Train on a Dask cluster: the address of its scheduler (for tls://, Dask's configuration "
+        "names the credentials), or local for processes on this machine. TRAIN is then a store or a folder of LETOR or Parquet parts that all "
         "workers can read.",
         rich_help_panel=SOLVER,
         show_default="this process",
