@@ -397,9 +397,9 @@ DaskOption = Annotated[
     typer.Option(
         "--dask",
         metavar="ADDRESS",
-        help="Train on a Dask cluster: the address of its scheduler (for tls://, Dask's configuration "
-        "names the credentials), or local for processes on this machine. TRAIN is then a store or a folder of LETOR or Parquet parts that all "
-        "workers can read.",
+        help="Train on a Dask cluster: the address of its scheduler, or local for processes on "
+        "this machine. For tls://, Dask's configuration names the credentials. TRAIN is a store "
+        "or a folder of LETOR or Parquet parts that all workers can read.",
         rich_help_panel=SOLVER,
         show_default="this process",
     ),
