@@ -53,8 +53,8 @@ def local_cluster(
 
     Whoever can talk to a Dask scheduler or worker can run code as its owner, and every user of
     this machine can connect to its ports. So all connections need credentials, which are made
-    anew for each cluster, and are in the memory of its processes only. What workers spill goes to
-    a folder that is the user's own, because workers unpickle what they read from there.
+    anew for each cluster, and which only its processes hold. What workers spill goes to a folder
+    that is the user's own, because workers unpickle what they read from there.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def local_cluster(
     memory_limit : int, str or None
         Of each worker, as Dask takes it.
     """
-    with tempfile.TemporaryDirectory(prefix="linrank-") as folder:
+    with tempfile.TemporaryDirectory(prefix="linrank-", ignore_cleanup_errors=True) as folder:
         common = {"host": HOST, "protocol": TLS, "security": _make_credentials()}
         options = common | {"nthreads": 1, "memory_limit": memory_limit, "local_directory": folder}
         worker = {"cls": PrivateWorker, "options": options}
