@@ -378,6 +378,14 @@ def test_nothing_is_left_on_the_workers(client):
     assert set(_inbox) <= open_before
 
 
+def test_a_result_may_take_longer_than_one_look_for_it(client, monkeypatch):
+    """As on a busy machine: what one look begins, the next one must not cancel."""
+    monkeypatch.setattr("linrank.dask.data.POLL", 1e-4)
+    data = ranking()
+    with DaskData(client, array_parts(*as_arrays(data))) as held:
+        assert held.n_docs == data.n_docs
+
+
 # Sources ------------------------------------------------------------------------------------
 
 
