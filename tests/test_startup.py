@@ -66,6 +66,16 @@ def test_import_is_free():
     assert python(code).strip() == "[]"
 
 
+def test_workers_of_a_cluster_load_little():
+    """A fit waits for a worker that starts anew; estimators and tables are not its business."""
+    heavy = ("sklearn", "pandas", "pyarrow", "dask.dataframe", "matplotlib")
+    code = (
+        "import sys, linrank.dask.resident, linrank.dask.sources, linrank.dask.clusters\n"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    assert python(code).strip() == "[]"
+
+
 @compiled
 def test_kernels_are_compiled_once_and_found_again(tmp_path):
     """Lists, read-only and mapped arrays, weights or not: one signature, one compilation."""

@@ -22,6 +22,10 @@ class WorkersLost(LinrankError, RuntimeError):
     """Workers of a cluster are gone and cannot be replaced; the message says why."""
 
 
+#: The errors above by name: a worker names the error that its client is to raise.
+REFUSALS = {kind.__name__: kind for kind in (LinrankError, DataError, FileFormatError, WorkersLost)}
+
+
 class GridEdgeWarning(UserWarning):
     """The best C is the smallest or the largest of those that were tried."""
 

@@ -400,8 +400,8 @@ DaskOption = Annotated[
         "--dask",
         metavar="ADDRESS",
         help="Train on a Dask cluster: the address of its scheduler, or local for processes on "
-        "this machine. TRAIN is then a store or a folder of LETOR or Parquet parts that all "
-        "workers can read.",
+        "this machine. For tls://, Dask's configuration names the credentials. TRAIN is a store "
+        "or a folder of LETOR or Parquet parts that all workers can read.",
         rich_help_panel=SOLVER,
         show_default="this process",
     ),

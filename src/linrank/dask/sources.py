@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
 from dask.delayed import Delayed, delayed
 
@@ -25,6 +23,10 @@ from ..data.letor import check_dtype, read_letor
 from ..data.store import META, open_store
 from ..errors import DataError, FileFormatError
 from .rows import Census, Rows, check_ids, check_part, count
+
+if TYPE_CHECKING:  # workers load this module, and should not wait for pandas
+    import dask.array as da
+    import dask.dataframe as dd
 
 STORE_PART = 64e6  #: bytes of a part of a store, unless that makes …
 LEAST_PARTS = 16  #: … fewer parts than this
@@ -49,6 +51,9 @@ def find_parts(X: Any, y: Any = None, qid: Any = None, **more: Any) -> list[Part
         if unread:
             raise DataError(f"{unread[0]} cannot be given beside a folder: it is read from there")
         return folder_parts(X, label=LABEL if y is None else y, qid=QID if qid is None else qid)
+    import dask.array as da
+    import dask.dataframe as dd
+
     if isinstance(X, dd.DataFrame):
         return frame_parts(X, y, qid, **more)
     if isinstance(X, da.Array):
@@ -251,6 +256,8 @@ def count_column(values: Any, has_qid: bool, row_bytes: int) -> Census:
 
 
 def _series_blocks(name: str, values: Any, n: int) -> Sequence[Delayed]:
+    import dask.dataframe as dd
+
     if not isinstance(values, dd.Series) or values.npartitions != n:
         raise DataError(
             f"{name} must be the name of a column of X, or a Dask Series with as many partitions "
@@ -308,6 +315,8 @@ def array_parts(X: da.Array, y: Any = None, qid: Any = None, **more: Any) -> lis
 
 
 def _array_blocks(name: str, values: Any, X: da.Array) -> Sequence[Delayed]:
+    import dask.array as da
+
     if not isinstance(values, da.Array) or values.ndim != 1:
         raise DataError(f"{name} must be a Dask Array with one entry per row, as X is one")
     known = not np.isnan(np.array(X.chunks[0] + values.chunks[0], dtype=float)).any()
