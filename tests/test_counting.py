@@ -287,6 +287,100 @@ def test_propensity_of_clicks_is_open_to_every_counting(counting):
     assert normalized.value_grad(w)[0] == pytest.approx(engine.value_grad(w)[0] / weights.sum())
 
 
+# Exact sums -------------------------------------------------------------------------------------
+
+HEAVY, LIGHT = 1e17, 1e-17  #: weights beside which, and beside others, 1 has no digits
+
+#: Name → levels, and options of `Preferences`; "propensity" is one of the data.
+VARIANTS = {
+    "plain": (5, {}),
+    "many levels": (15, {}),
+    "separable": (5, {"rescale": "margin", "delta": "label-squared"}),
+    "clicks": (2, {"propensity": True}),
+    "propensity": (5, {"propensity": True}),
+    "adjacent": (5, {"pairs": "adjacent"}),
+    "slack": (5, {"rescale": "slack", "delta": "gain"}),
+    "margin": (5, {"rescale": "margin"}),
+    "adjacent margin": (5, {"pairs": "adjacent", "rescale": "margin", "delta": "gain"}),
+}
+OF_ALL = ("plain", "many levels", "separable", "clicks")  #: what every counting can do
+
+
+def extreme_problem(case, variant):
+    """The data with X = I, the scores, and the pairs with their weights and margins."""
+    n_levels, options = VARIANTS[variant]
+    rng = np.random.default_rng(len(case) + len(variant))
+    y, qid, weight = np.arange(60) % n_levels * 0.5, np.arange(60) // 30, 0.5 + rng.random(60)
+    s, ends = 0.5 * rng.standard_normal(60) + y, np.isin(np.arange(60) % 30, (0, n_levels - 1))
+    if case == "heavy":  # one of the lowest label far below the others, one of the highest far above
+        weight[ends] = HEAVY
+        s[ends] += np.where(y[ends] > 0, 1e4, -1e4)
+    elif case == "light":
+        weight[::3] = LIGHT
+    elif case == "offset":
+        s += 1e8
+    propensity = 0.2 + 0.8 * rng.random(60) if "propensity" in options else None
+    adjacent = options.get("pairs") == "adjacent"
+    pairs = (reference.adjacent_pairs if adjacent else reference.preference_pairs)(y, qid)
+    deltas = np.array([DELTAS[options.get("delta", "label")](y, None, i, j) for i, j in pairs])
+    weights = reference.pair_weights(pairs, weight, propensity=propensity)
+    weights = weights * deltas if options.get("rescale") == "slack" else weights
+    margins = np.sqrt(deltas) if options.get("rescale") == "margin" else np.ones(len(pairs))
+    if case == "small gaps":  # as at the solution for a large C: neighbours are just apart
+        steps = {y[i]: margin for (i, j), margin in zip(pairs, margins, strict=True)
+                 if y[i] - y[j] == 0.5}  # fmt: skip
+        s = np.array([sum(steps[label] for label in set(y) if 0 < label <= own) for own in y])
+        s += 1e-9 * rng.standard_normal(60)
+    data = RankingData(np.eye(60), y, qid, sample_weight=weight, propensity=propensity)
+    return data, s, pairs, weights, margins
+
+
+@pytest.mark.parametrize("case", ["heavy", "light", "offset", "small gaps"])
+@pytest.mark.parametrize(
+    ("counting", "variant"),
+    [
+        (counting, variant)
+        for counting, variant in itertools.product(COUNTINGS, VARIANTS)
+        if variant in OF_ALL or counting in ("auto", *GENERAL)
+    ],
+)
+def test_every_counting_meets_the_exact_sums(counting, variant, case):
+    """A document's part is as exact as its own active pairs are, whatever the others weigh.
+
+    X is the identity, so that scores are weights and each document's sums are seen by themselves.
+    """
+    data, s, pairs, weights, margins = extreme_problem(case, variant)
+    options = {k: v for k, v in VARIANTS[variant][1].items() if k != "propensity"}
+    loss = SQUARED_HINGE if case == "small gaps" else MIXED
+    v = np.random.default_rng(1).standard_normal(60) + (1e8 if case == "offset" else 0.0)
+    exact = reference.exact_sums(s, v, pairs, loss.table, weights, margins)
+    engine = ThreadEngine(data, loss, counting=counting, preferences=Preferences(**options))
+    value, gradient = engine.value_grad(s)
+    found = np.array([value]), engine.gaps(s), gradient, engine.hessp(v)
+    active = exact[2][1] > 0
+    reach, reach_v = (1 + np.ptp(x[active]) for x in (s, v))
+    # Pairs that are listed, or compared level by level, are as exact as their gaps.
+    gap = 1e-8 if case == "small gaps" and engine.counting in GENERAL else reach
+    for ours, (truth, size), bound in zip(
+        found, exact, (gap * reach, reach, reach, reach_v), strict=True
+    ):
+        assert active.any()
+        assert np.all(np.abs(ours - truth) <= 1e-14 * bound * size)
+
+
+@pytest.mark.parametrize("counting", GENERAL)
+def test_a_large_C_on_separable_data_with_rescaled_margins(counting):
+    """The objective is that of the weights: rounding takes nothing off, so it is no lower."""
+    rng = np.random.default_rng(0)
+    X, y, C = rng.standard_normal((30, 40)), rng.integers(0, 4, 30).astype(float), 1e8
+    ranker = RankSVM(C, rescale="margin", counting=counting, tol=1e-8).fit(X, y)
+    assert ranker.result_.converged
+    w, pairs = ranker.coef_, reference.preference_pairs(y, np.zeros(30))
+    gaps = np.array([np.sqrt(y[i] - y[j]) - (X[i] @ w - X[j] @ w) for i, j in pairs])
+    truth = 0.5 * w @ w + C * np.sum(np.maximum(gaps, 0.0) ** 2)
+    assert ranker.result_.objective == pytest.approx(truth, rel=1e-9)
+
+
 def test_ideal_discounts():
     _, y, qid = make_problem_arrays("five levels")
     order = np.argsort(qid, kind="stable")
