@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -435,6 +436,71 @@ def test_what_cannot_be_counted_gets_a_sentence(options, words):
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=words):
         RankSVM(**options).fit(X, np.sort(y), np.sort(qid))
+
+
+@pytest.mark.parametrize("pairs", ["all", "adjacent"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_listed_pairs_are_those_of_the_labels(kind, pairs):
+    X, y, qid = make_problem_arrays(kind, n=60)
+    order = np.argsort(qid, kind="stable")
+    y, qid = y[order], qid[order]
+    weight = np.random.default_rng(0).integers(0, 3, 60).astype(float)
+    find = reference.preference_pairs if pairs == "all" else reference.adjacent_pairs
+    kept = np.flatnonzero(weight)
+    expected = [(kept[i], kept[j]) for i, j in find(y[kept], qid[kept])]
+    data = RankingData(X, y, qid, sample_weight=weight)
+    found = layout.lay_out(data, Preferences(pairs), "explicit", exact=False, n_threads=1)
+    plan = found.plan
+    start = np.repeat(plan.query_ptr[:-1], np.diff(plan.query_nodes))
+    assert sorted(zip(start + plan.upper, start + plan.lower, strict=True)) == sorted(expected)
+    np.testing.assert_array_equal(found.mass[:, 0], np.diff(plan.query_nodes))
+
+
+@pytest.mark.parametrize(
+    ("preferences", "exact"),
+    [(Preferences("adjacent"), False), (Preferences("all", "slack"), False), (Preferences(), True)],
+)
+def test_few_pairs_of_many_documents_are_listed_without_comparing_all(preferences, exact):
+    """A million documents have 10^12 ordered pairs, too many to look at, and 10^6 that count."""
+    n = 10_000 if numba.config.DISABLE_JIT else 1_000_000
+    y = np.zeros(n)
+    y[n // 3] = 1.0
+    found = layout.lay_out(RankingData(np.zeros((n, 1)), y), preferences, "auto", exact, 1)
+    assert found.counting == "explicit"
+    assert np.all(found.plan.upper == n // 3)
+    np.testing.assert_array_equal(found.plan.lower, np.delete(np.arange(n), n // 3))
+
+
+def test_auto_lists_no_more_pairs_than_can_be_listed(monkeypatch):
+    data = RankingData(np.zeros((200, 1)), np.arange(200) == 0)
+    engine = partial(ThreadEngine, data, SQUARED_HINGE, preferences=Preferences("adjacent"))
+    assert engine().counting == "explicit"
+    monkeypatch.setattr(layout, "MAX_PAIRS", 100)
+    assert engine().counting == "two-level"
+
+
+def test_auto_weighs_each_query_by_its_own_documents():
+    """One query with most of the documents, and many short ones with most of the levels."""
+    y = np.r_[np.arange(10_000) < 5, np.tile(np.arange(10), 100)]
+    qid = np.r_[np.zeros(10_000), np.repeat(np.arange(1, 101), 10)]
+    preferences = Preferences("all", "slack")
+    for rows, counting in ((slice(None), "two-level"), (slice(10_000, None), "explicit")):
+        data = RankingData(np.zeros((len(y[rows]), 1)), y[rows], qid[rows])
+        found = layout.lay_out(data, preferences, "auto", exact=False, n_threads=1)
+        assert found.counting == counting
+
+
+@pytest.mark.parametrize("normalize", [None, "pairs", "queries"])
+@pytest.mark.parametrize("counting", COUNTINGS)
+def test_data_without_pairs(counting, normalize):
+    """Every counting answers zero for it, and a fit says that there is nothing to learn from."""
+    X, y, qid = make_problem_arrays("one level", n=12)
+    engine = ThreadEngine(RankingData(X, y, qid), MIXED, normalize, counting=counting)
+    value, gradient = engine.value_grad(np.ones(4))
+    assert (engine.n_pairs, value) == (0, 0.0)
+    assert not gradient.any()
+    with pytest.raises(DataError, match="there is no pair to learn from"):
+        RankSVM(counting=counting, normalize=normalize).fit(X, y, qid)
 
 
 def test_too_many_pairs_get_a_sentence(monkeypatch):
