@@ -66,9 +66,9 @@ def test_a_feature_far_from_zero_takes_no_digits(route, monkeypatch):
     monkeypatch.setattr(device, "PART_BYTES", 160)
     engine, form, n = ROUTES[route]
     rng = np.random.default_rng(0)
-    X, y = np.round(rng.standard_normal((n, 2)) * 64) / 64, rng.integers(0, 4, n)
-    shifted = X + np.array([1e8, 0.0])
-    w, v, loss = np.array([1.0, 0.5]), np.array([-1.0, 2.0]), get_loss("squared_hinge")
+    shifted, y = rng.standard_normal((n, 2)) + [1e8, 0.0], rng.integers(0, 4, n)
+    X = shifted - np.array([1e8, 0.0])
+    w, v, loss = np.array([1.0, 0.0]), np.array([-0.5, 0.0]), get_loss("squared_hinge")
     alone = make_engine("threads", RankingData(X, y, 0 * y), loss, None, 1)
     found = make_engine(engine, RankingData(as_form(shifted, form), y, 0 * y), loss, None, 1)
     (value, gradient), (expected, slope) = found.value_grad(w), alone.value_grad(w)
