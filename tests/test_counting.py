@@ -382,6 +382,54 @@ def test_a_large_C_on_separable_data_with_rescaled_margins(counting):
     assert ranker.result_.objective == pytest.approx(truth, rel=1e-9)
 
 
+#: Options of `Preferences`, and what the data have beside labels.
+WEIGHED = [
+    *({"pairs": pairs, **more} for pairs in ("all", "adjacent") for more in (
+        {}, {"propensity": True}, {"margin": True},
+        *({"rescale": rescale, "delta": delta}
+          for rescale in ("margin", "slack") for delta in ("label", "label-squared", "gain", "dcg")),
+        {"rescale": "slack", "delta": lambda upper, lower: upper - lower / 2},
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("normalize", [None, "pairs", "queries"])
+@pytest.mark.parametrize("options", WEIGHED, ids=str)
+def test_weights_are_copies(options, normalize):
+    """Weight 0 is removal and weight k is k copies; with delta="dcg", only the former."""
+    X, y, qid = make_problem_arrays("five levels", n=40)
+    rng = np.random.default_rng(2)
+    more = {"propensity": 0.2 + 0.8 * rng.random(40), "margin": rng.standard_normal(40)}
+    more = {name: values for name, values in more.items() if name in options}
+    preferences = Preferences(**{k: v for k, v in options.items() if k not in more})
+    weight = rng.integers(0, 2 if options.get("delta") == "dcg" else 4, 40)
+    rows = np.repeat(np.arange(40), weight)
+    data = RankingData(X, y, qid, sample_weight=weight, **more)
+    copied = {name: values[rows] for name, values in more.items()}
+    copies = RankingData(X[rows], y[rows], qid[rows], **copied)
+    w, v = rng.standard_normal((2, 4))
+    expected = parts_of(ThreadEngine(copies, MIXED, normalize, preferences=preferences), w, v)
+    for counting in GENERAL:
+        engine = ThreadEngine(data, MIXED, normalize, counting=counting, preferences=preferences)
+        for one, other in zip(parts_of(engine, w, v), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rescale", ["margin", "slack"])
+def test_a_document_holds_one_place_in_the_ideal_ranking(rescale):
+    """With delta="dcg", weights are factors only: all of them times 2 makes pairs weigh 4 times."""
+    X, y, qid = make_problem_arrays("five levels", n=40)
+    weight = 0.5 + np.random.default_rng(2).random(40)
+    w, preferences = np.ones(4), Preferences("all", rescale, "dcg")
+    one, other = (
+        ThreadEngine(
+            RankingData(X, y, qid, sample_weight=scale * weight), MIXED, preferences=preferences
+        ).value_grad(w)[0]
+        for scale in (1.0, 2.0)
+    )
+    assert other == pytest.approx(4 * one)
+
+
 def test_ideal_discounts():
     _, y, qid = make_problem_arrays("five levels")
     order = np.argsort(qid, kind="stable")
