@@ -12,7 +12,7 @@ from ..data.ranking import RankingData
 from ..errors import DataError, choice
 from . import explicit, tables, trees, two_level
 from .explicit import ExplicitPlan, list_pairs
-from .plan import Levels, plan_pairs, rank_labels
+from .plan import Levels, plan_pairs, rank_labels, running_sums
 from .preferences import Preferences, ideal_discounts
 from .sweep import STRUCTURES
 from .two_level import MERGED, TwoLevelPlan, group_by_level
@@ -398,7 +398,7 @@ def _node_mass(
     owner = np.repeat(plan.query_ptr[:-1], np.diff(plan.query_groups))
     row = np.repeat(owner, np.diff(plan.group_ptr)) + docs
     tops, lows = (np.add.reduceat(x[row], plan.group_ptr[:-1]) for x in (upper, lower))
-    below = np.concatenate([[0.0], np.cumsum(lows)])
-    first = np.repeat(plan.query_groups[:-1], np.diff(plan.query_nodes))
+    below = np.empty_like(lows)
+    running_sums(lows, np.unique(plan.query_groups), below)
     i, j = plan.nodes.T
-    return tops[i] * np.where(j == MERGED, below[i] - below[first], lows[j])
+    return tops[i] * np.where(j == MERGED, below[i - 1], lows[j])

@@ -214,6 +214,21 @@ def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-
     plan.query_nodes[len(n_levels)] = node
 
 
+@njit
+def running_sums(values, starts, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums[k]`` with Σ values[a], …, values[k], a the last of the increasing starts ≤ k.
+
+    A sum over the first places of a segment is then read, not subtracted from another one, so
+    what lies before the segment takes no digits from it.
+    """
+    segment, total = 0, 0.0
+    for k in range(len(values)):
+        if segment < len(starts) and starts[segment] == k:
+            segment, total = segment + 1, 0.0
+        total += values[k]
+        sums[k] = total
+
+
 @njit(fast=True, inner=True)
 def centre_of(x, activity):  # type: ignore[no-untyped-def]
     """Where the documents are that have active pairs: their mean of x.
