@@ -313,7 +313,7 @@ def extreme_problem(case, variant):
     rng = np.random.default_rng(len(case) + len(variant))
     y, qid, weight = np.arange(60) % n_levels * 0.5, np.arange(60) // 30, 0.5 + rng.random(60)
     s, ends = 0.5 * rng.standard_normal(60) + y, np.isin(np.arange(60) % 30, (0, n_levels - 1))
-    if case == "heavy":  # one of the lowest label far below the others, one of the highest far above
+    if case == "heavy":  # a lowest label far below all others, a highest one far above
         weight[ends] = HEAVY
         s[ends] += np.where(y[ends] > 0, 1e4, -1e4)
     elif case == "light":
@@ -382,12 +382,34 @@ def test_a_large_C_on_separable_data_with_rescaled_margins(counting):
     assert ranker.result_.objective == pytest.approx(truth, rel=1e-9)
 
 
+def test_a_heavy_document_with_active_pairs():
+    """Its pairs are all but met at the solution; two-level sums see the distance to the margin."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.standard_normal((60, 5)), rng.integers(0, 4, 60), np.ones(60)
+    heavy = int(np.argmax(y))
+    X[heavy], weight[heavy] = X.mean(axis=0) + 5 * rng.standard_normal(5), 1e12
+    data = RankingData(X, y, sample_weight=weight)
+    ranker = RankSVM(C=1e-6, rescale="slack", counting="explicit", tol=1e-6)
+    w = ranker.fit(X, y, sample_weight=weight).coef_
+    slack = Preferences("all", "slack")
+    one, other = (
+        ThreadEngine(data, SQUARED_HINGE, counting=counting, preferences=slack)
+        for counting in GENERAL
+    )
+    (value, gradient), (expected, slope) = one.value_grad(w), other.value_grad(w)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(gradient, slope, atol=1e-12 * np.linalg.norm(w) / 1e-6)
+    fitted = RankSVM(C=1e-6, rescale="slack", counting="two-level").fit(X, y, sample_weight=weight)
+    assert fitted.result_.converged
+
+
 #: Options of `Preferences`, and what the data have beside labels.
+NAMED_DELTAS = [name for name in DELTAS if name != "mine"]
 WEIGHED = [
     *({"pairs": pairs, **more} for pairs in ("all", "adjacent") for more in (
         {}, {"propensity": True}, {"margin": True},
         *({"rescale": rescale, "delta": delta}
-          for rescale in ("margin", "slack") for delta in ("label", "label-squared", "gain", "dcg")),
+          for rescale in ("margin", "slack") for delta in NAMED_DELTAS),
         {"rescale": "slack", "delta": lambda upper, lower: upper - lower / 2},
     )),
 ]  # fmt: skip

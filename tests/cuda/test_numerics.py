@@ -66,8 +66,9 @@ def test_a_feature_far_from_zero_takes_no_digits(route, monkeypatch):
     monkeypatch.setattr(device, "PART_BYTES", 160)
     engine, form, n = ROUTES[route]
     rng = np.random.default_rng(0)
-    shifted, y = rng.standard_normal((n, 2)) + [1e8, 0.0], rng.integers(0, 4, n)
-    X = shifted - np.array([1e8, 0.0])
+    shift, y = np.array([1e8, 0.0]), rng.integers(0, 4, n)
+    shifted = rng.standard_normal((n, 2)) + shift
+    X = shifted - shift
     w, v, loss = np.array([1.0, 0.0]), np.array([-0.5, 0.0]), get_loss("squared_hinge")
     alone = make_engine("threads", RankingData(X, y, 0 * y), loss, None, 1)
     found = make_engine(engine, RankingData(as_form(shifted, form), y, 0 * y), loss, None, 1)

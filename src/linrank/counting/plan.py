@@ -231,10 +231,10 @@ def running_sums(values, starts, sums):  # type: ignore[no-untyped-def]
 
 @njit(fast=True, inner=True)
 def centre_of(x, activity):  # type: ignore[no-untyped-def]
-    """Where the documents are that have active pairs: their mean of x.
+    """The mean of x over documents, each weighted by the weight of its active pairs.
 
-    Only differences of scores matter, and sums of what is left when this is taken from them
-    cancel least; documents far away from all others have no active pairs and do not count.
+    Only differences of scores matter, so any number may be taken from all of them. Sums cancel
+    least around the heaviest active pairs. A document without active pairs has no influence.
     """
     total, mass = 0.0, 0.0
     for i in range(len(x)):

@@ -104,7 +104,7 @@ def _running(weight: Vector | None, first: Integers) -> Vector | None:
 
 def _between(ends: Vector | None, first: Integers, last: Integers) -> Vector:
     """The weight of the places first, …, last − 1, given running sums; None: each weighs 1."""
-    return 1.0 * (last - first) if ends is None else ends[last - 1]
+    return (last - first).astype(np.float64) if ends is None else ends[last - 1]
 
 
 def _pick(ends: Vector | None, first: Integers, last: Integers, chance: Vector) -> Integers:

@@ -138,7 +138,9 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
         for t in range(len(hinges.tau)):
             tau, a, c = hinges.tau[t] + plan.shift[node], hinges.a[t], hinges.c[t]
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W[0], V[0])
-            centre = centre_of(top_keys, W[0])
+            for p in range(len(tops)):
+                W[1, p] = upper[tops[p]] * W[0, p]
+            centre = centre_of(top_keys, W[1])
             for p in range(len(tops)):
                 weighted[0, tops[p]] = upper[tops[p]] * (centre - top_keys[p])
             for p in range(len(lows)):
@@ -198,9 +200,11 @@ def gaps_two_level(plan, state, hinges, q, scores, gaps, scratch):  # type: igno
         for t in range(len(hinges.tau)):
             tau, total = hinges.tau[t] + plan.shift[node], 0.0
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W, V)
+            for p in range(len(tops)):
+                W[p] *= upper[tops[p]]
             centre = centre_of(top_keys, W)
             for p in range(len(tops)):
-                total += (centre - top_keys[p]) * upper[tops[p]] * W[p]
+                total += (centre - top_keys[p]) * W[p]
             for p in range(len(lows)):
                 total += (low_keys[p] - centre + tau) * lower[lows[p]] * V[p]
             gaps[t] += query_weight * plan.factor[node] * total
