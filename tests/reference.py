@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import logsumexp
@@ -64,6 +65,39 @@ def sum_over_pairs(scores, pairs, loss, weights=None, margins=None):
         gradient[[i, j]] += weight * parts[1] * np.array([1, -1])
         hessian[np.ix_([i, j], [i, j])] += weight * parts[2] * np.array([[1, -1], [-1, 1]])
     return value, gradient, hessian
+
+
+def exact_sums(scores, v, pairs, hinges, weights, margins):
+    """`sum_over_pairs` and H v in fractions, which round nothing, and what rounding may do to them.
+
+    Returns four results, each with its size: the value, the gaps of each hinge, the gradient and
+    the product. The size of a sum is the sum of its active pairs' weights, each times |a| + |c|.
+    """
+    s, v = [Fraction(x) for x in scores], [Fraction(x) for x in v]
+    hinges = [[Fraction(x) for x in row] for row in hinges]
+    value, gaps = [Fraction(), Fraction()], [[Fraction(), Fraction()] for _ in hinges]
+    gradient, product = ([[Fraction(), Fraction()] for _ in s] for _ in range(2))
+    for (i, j), weight, margin in zip(pairs, weights, margins, strict=True):
+        weight, margin = Fraction(weight), Fraction(margin)
+        for m, (tau, a, c) in enumerate(hinges):
+            gap = tau + margin - 1 - (s[i] - s[j])
+            if gap <= 0 or not weight:
+                continue
+            size = weight * (abs(a) + abs(c))
+            _add(value, weight * (a * gap + c * gap**2), size)
+            _add(gaps[m], weight * gap, weight)
+            for k, sign in ((i, 1), (j, -1)):
+                _add(gradient[k], -sign * weight * (a + 2 * c * gap), size)
+                _add(product[k], sign * 2 * weight * c * (v[i] - v[j]), size)
+    return [
+        np.array(found, dtype=np.float64).reshape(-1, 2).T
+        for found in (value, gaps, gradient, product)
+    ]
+
+
+def _add(total, term, size):
+    total[0] += term
+    total[1] += size
 
 
 def pairwise_loss(scores, y, qid, hinges, weight=None, query_weight=None):

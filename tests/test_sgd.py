@@ -91,6 +91,28 @@ def test_queries_are_drawn_by_the_weight_of_their_pairs():
     np.testing.assert_allclose(found, expected / expected.sum(), atol=0.01)
 
 
+@pytest.mark.interpreted
+@pytest.mark.parametrize("counting", ["tables", "two-level", "explicit"])
+@pytest.mark.parametrize("pairs", ["all", "adjacent"])
+def test_heavy_documents_take_no_digits_from_later_ones(counting, pairs):
+    """A pair of 1e17 × 1e-17 weighs 1, and so does each pair of the next query."""
+    if pairs == "adjacent" and counting == "tables":
+        counting = "auto"
+    weight = np.array([1e17, 1e-17, 1.0, 1.0, 1.0, 1.0])
+    data = RankingData(np.eye(6), [1, 0, 1, 0, 1, 0], [0, 0, 1, 1, 1, 1], sample_weight=weight)
+    preferences = Preferences(pairs)
+    engine = ThreadEngine(data, SQUARED_HINGE, counting=counting, preferences=preferences)
+    sampler = StochasticPass(engine, "pairs").sampler
+    assert sampler.mass == pytest.approx(5.0)
+    assert engine.pair_weight == pytest.approx(5.0)  # what normalize= divides by
+    drawn = sampler.draw_pairs(np.random.default_rng(0), 5000)
+    found = np.zeros((6, 6))
+    np.add.at(found, (drawn.upper, drawn.lower), 1)
+    expected = np.zeros((6, 6))
+    expected[[0, 2, 2, 4, 4], [1, 3, 5, 3, 5]] = 1000
+    np.testing.assert_allclose(found, expected, atol=150)
+
+
 def test_queries_without_pairs_are_never_drawn():
     X = np.random.default_rng(0).standard_normal((9, 2))
     data = RankingData(X, [1, 1, 1, 0, 1, 0, 2, 3, 1], np.arange(9) // 3)
