@@ -35,7 +35,7 @@ from linrank.data import (
 from linrank.data._compression import find_decompressor
 from linrank.data._letor_reader import read_source
 from linrank.data._moving import move_pointers, move_rows
-from linrank.data._source import CompressedSource, Source
+from linrank.data._source import MemoryContent, Source
 from linrank.data.letor import check_options
 
 pytestmark = pytest.mark.interpreted
@@ -48,7 +48,7 @@ LINES = b"2 qid:1 1:0.5 3:2 # docid = A\n0 qid:1 2:-1e-3\n1 qid:2 1:.5 2:5. 3:+1
 def read(text, chunk_bytes=1 << 20, n_threads=1, **options):
     """Read bytes as if they were a file."""
     checked = check_options(n_threads=n_threads, **options)
-    return read_source(Source("file.txt", bytearray(text)), checked, chunk_bytes=chunk_bytes)
+    return read_source(Source("file.txt", MemoryContent(text)), checked, chunk_bytes=chunk_bytes)
 
 
 def dense(X):
@@ -306,7 +306,7 @@ def test_compressed_pipe_can_be_read(tmp_path):
 @pytest.mark.parametrize("compressed", [False, True])
 def test_progress_grows_to_1(compressed, small_pieces):
     seen = []
-    source = Source("file.txt", bytearray(LINES * 50))
+    source = Source("file.txt", MemoryContent(LINES * 50))
     if compressed:
         source = compressed_source("xz", LINES * 50)
     read_source(source, check_options(n_threads=2), progress=seen.append, chunk_bytes=20)
@@ -400,7 +400,7 @@ def small_pieces(monkeypatch):
 def compressed_source(kind, text):
     parts = [text[k : k + 700] for k in range(0, len(text), 700)]
     content = b"".join(COMPRESS[kind](part) for part in parts)  # one behind the other
-    return CompressedSource("file.txt", content, find_decompressor(content[:8]))
+    return Source("file.txt", MemoryContent(content), find_decompressor(content[:8]))
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
@@ -447,7 +447,7 @@ def test_compressed_file_that_changes_while_it_is_read(n_lines, small_pieces):
     source = compressed_source("gz", b"".join(lines[:100]))
 
     def change(name, shape, dtype):
-        source._content = gzip.compress(b"".join(lines[:n_lines]))
+        source._content.content = gzip.compress(b"".join(lines[:n_lines]))
         return np.zeros(shape, dtype)
 
     with pytest.raises(FileFormatError, match=r"^file\.txt: the file changed"):
@@ -583,7 +583,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(FileFormatError, match="is a store, to be opened with open_store"):
         read_letor(tmp_path)
 
-    def refuse(*arguments):
+    def refuse(*arguments, **options):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
@@ -617,7 +617,7 @@ def test_file_that_changes_while_it_is_read():
     line = b"2 qid:1 1:0.0 # comment\n"
     for new in [line[:-1] + b" ", b"2 qid:1 1:0.0 \n2 qid:1 \n", line.replace(b"0.0", b"0.5")]:
         content = bytearray(line * 30)
-        source = Source("file.txt", content)
+        source = Source("file.txt", MemoryContent(content))
 
         def change(name, shape, dtype, content=content, new=new):
             content[5 * len(line) : 6 * len(line)] = new

@@ -7,14 +7,14 @@ import re
 from ..errors import FileFormatError
 from . import _letor_kernels as kernels
 from ._letor_kernels import MAX_INDEX, Layout
-from ._source import Source
+from ._source import Excerpt
 
 _TOKEN = re.compile(rb"[^\s#]*")
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _LONGEST_TOKEN = 60
 
 
-def diagnose(source: Source, code: int, at: int, layout: Layout) -> FileFormatError:
+def diagnose(source: Excerpt, code: int, at: int, layout: Layout) -> FileFormatError:
     """Say why `parse` stopped with a code at a byte of the file."""
     if code == kernels.CHANGED:
         return FileFormatError(f"{source.path}: the file changed while it was being read")
@@ -36,12 +36,12 @@ def diagnose(source: Source, code: int, at: int, layout: Layout) -> FileFormatEr
     return line_error(source, at, problem)
 
 
-def line_error(source: Source, at: int, problem: str) -> FileFormatError:
+def line_error(source: Excerpt, at: int, problem: str) -> FileFormatError:
     """An error that names the file and the line that holds a byte."""
     return FileFormatError(f"{source.path}:{source.line_number(at)}: {problem}")
 
 
-def _token(source: Source, at: int) -> str:
+def _token(source: Excerpt, at: int) -> str:
     match = _TOKEN.match(source[at : at + _LONGEST_TOKEN])
     return match.group().decode(errors="backslashreplace") if match else ""
 

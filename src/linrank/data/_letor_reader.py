@@ -18,7 +18,7 @@ from ._csr import assemble_csr
 from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
 from ._moving import move_pointers, move_rows
-from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Text
+from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Source
 from .checks import group_by_query
 from .ranking import RankingData, query_keys
 from .text import TextColumn
@@ -58,7 +58,7 @@ def allocate_in_memory(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray
 
 
 def read_source(
-    source: Text,
+    source: Source,
     options: ReadOptions,
     allocate: Allocate = allocate_in_memory,
     progress: Progress | None = None,
@@ -85,7 +85,7 @@ def read_source(
 class _Pass(NamedTuple):
     """Runs a function over all chunks in threads, a batch at a time."""
 
-    source: Text
+    source: Source
     chunk_bytes: int
     n_threads: int
     progress: Progress | None
@@ -135,7 +135,7 @@ def _scan_chunk(chunk: Chunk) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _plan(
-    source: Text, totals: NDArray[np.int64], facts: NDArray[np.int64], options: ReadOptions
+    source: Source, totals: NDArray[np.int64], facts: NDArray[np.int64], options: ReadOptions
 ) -> Layout:
     """Settle what the arrays will look like."""
     if totals[ROW] == 0:
@@ -204,7 +204,7 @@ class _Runs(NamedTuple):
     numbers: list[NDArray[np.int64]]
     qids: dict[bytes, int]
 
-    def add(self, source: Text, queries: NDArray[np.int64], qids: list[bytes]) -> None:
+    def add(self, source: Source, queries: NDArray[np.int64], qids: list[bytes]) -> None:
         """Take down those of a chunk, in the form of `Target.queries`."""
         for qid, at in zip(qids, queries[:, 1].tolist(), strict=True):
             if qid not in self.qids:
@@ -213,7 +213,7 @@ class _Runs(NamedTuple):
         self.numbers.append(np.array([self.qids[qid] for qid in qids], np.int64))
 
 
-def _check_qid(source: Text, qid: bytes, at: int) -> bytes:
+def _check_qid(source: Source, qid: bytes, at: int) -> bytes:
     try:
         qid.decode()
     except UnicodeDecodeError:
@@ -232,7 +232,7 @@ def _parse(read: _Pass, counts: NDArray[np.int64], layout: Layout, target: Targe
         if code != kernels.DONE:
             raise diagnose(read.source.excerpt(at), code, at, layout)
         runs.add(read.source, queries, qids)
-    if len(runs.rows) < len(counts):
+    if len(runs.rows) < len(counts) or read.source.has_changed:
         raise diagnose(read.source.excerpt(0), kernels.CHANGED, 0, layout)
     return runs
 

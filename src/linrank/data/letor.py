@@ -86,7 +86,8 @@ def read_letor(
     ([[0.5, 1.0], [0.0, 0.25]], ['A', 'B'])
     """
     options = check_options(n_features, index_base, dtype, form, n_threads)
-    return read_source(open_source(path), options, progress=progress)
+    with open_source(path) as source:
+        return read_source(source, options, progress=progress)
 
 
 def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None) -> None:

@@ -147,8 +147,8 @@ def convert(
     >>> convert(folder / "train.txt", folder / "train")
     RankingData(2 documents, 1 queries, 1 features, dense float64)
     """
-    checked, text = check_options(**options), open_source(source)
-    with _new_store(path) as folder:
+    checked = check_options(**options)
+    with open_source(source) as text, _new_store(path) as folder:
         mapped: dict[str, NDArray[Any]] = {}
 
         def allocate(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
