@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import itertools
 import lzma
 import math
@@ -28,6 +29,7 @@ from linrank.data import (
     _compression,
     _letor_format,
     _letor_kernels,
+    _letor_reader,
     _letor_writer,
     _number,
     _source,
@@ -37,6 +39,7 @@ from linrank.data._letor_reader import read_source
 from linrank.data._moving import move_pointers, move_rows
 from linrank.data._source import MemoryContent, Source
 from linrank.data.letor import check_options
+from linrank.data.ranking import query_keys
 
 pytestmark = pytest.mark.interpreted
 
@@ -473,6 +476,83 @@ def test_compressed_files(kind, tmp_path):
         read_letor(path)
 
 
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_a_damaged_later_stream_is_refused(kind, tmp_path):
+    """What is in front of it is not taken for all there is."""
+    path, first, later = tmp_path / "train", COMPRESS[kind](LINES), COMPRESS[kind](LINES * 9)
+    for size in (1, 3, 5, 12, len(later) // 2, len(later) - 1):
+        path.write_bytes(first + later[:size])
+        with pytest.raises(FileFormatError, match=r"train: the compressed data (is damaged|ends)"):
+            read_letor(path)
+    for at in range(min(len(later), 40)):
+        content = bytearray(later)
+        content[at] ^= 0xFF
+        path.write_bytes(first + content)
+        try:
+            data = read_letor(path)
+        except FileFormatError as error:
+            assert "train: " in str(error)
+        else:  # a byte that does not matter, such as gzip's note of the system
+            assert data.n_docs == 10 * read(LINES).n_docs
+    path.write_bytes(first + b"something else")
+    with pytest.raises(FileFormatError, match=r"train: the compressed data"):
+        read_letor(path)
+
+
+SKIPPED = b"\x5a\x2a\x4d\x18\x05\0\0\0hello"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("gz", "{}{}\0\0\0"),
+        ("bz2", "{}{}"),
+        ("xz", "{}\0\0\0\0{}\0\0\0\0\0\0\0\0"),
+        ("zst", "{}S{}"),
+        ("zst", "S{}SS{}S"),
+    ],
+)
+def test_what_stands_between_streams(kind, content, tmp_path):
+    stream = COMPRESS[kind](LINES)
+    parts = {"{": b"", "}": stream, "S": SKIPPED, "\0": b"\0"}
+    (tmp_path / "train").write_bytes(b"".join(parts[letter] for letter in content))
+    assert_same_data(read_letor(tmp_path / "train"), read(LINES * 2))
+
+
+def test_padding_of_a_wrong_size(tmp_path):
+    for kind, padding in [("xz", b"\0\0\0"), ("bz2", b"\0\0\0\0")]:
+        (tmp_path / "train").write_bytes(COMPRESS[kind](LINES) + padding)
+        with pytest.raises(FileFormatError, match="train: the compressed data is damaged"):
+            read_letor(tmp_path / "train")
+
+
+def test_text_that_expands_is_decompressed_in_pieces():
+    text = b"1 1:1\n" + b" " * 30_000_000 + b"\n" + b"0 1:2\n" * 500_000
+    for kind, compress in COMPRESS.items():
+        content = compress(text)
+        pieces = find_decompressor(content[:8])(io.BufferedReader(io.BytesIO(content)))
+        sizes = [len(piece) for piece in pieces]
+        assert sum(sizes) == len(text), kind
+        assert max(sizes) <= 1 << 17, kind
+
+
+def test_windows_are_bounded(tmp_path):
+    path = tmp_path / "train"
+    window = zstandard.ZstdCompressionParameters(window_log=28)
+    with zstandard.ZstdCompressor(compression_params=window).stream_writer(
+        path.open("wb")
+    ) as stream:
+        stream.write(LINES)
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}]
+    for content in (path.read_bytes(), lzma.compress(LINES, filters=filters)):
+        path.write_bytes(content)
+        message = "train: decompressing takes more than 134,217,728 bytes of memory"
+        with pytest.raises(FileFormatError, match=message):
+            read_letor(path)
+    path.write_bytes(lzma.compress(LINES, preset=9))
+    assert_same_data(read_letor(path), read(LINES))
+
+
 def test_missing_zstandard_names_the_fix(tmp_path, monkeypatch):
     path = tmp_path / "train.zst"
     path.write_bytes(COMPRESS["zst"](LINES))
@@ -596,11 +676,17 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     [
         {"n_features": 0},
         {"n_features": 2.5},
+        {"n_features": 10**5000},
+        {"n_features": float("nan")},
         {"index_base": 2},
         {"dtype": int},
         {"dtype": "x"},
         {"form": "coo"},
         {"n_threads": 0},
+        {"n_threads": 10**20},
+        {"n_threads": 10**5000},
+        {"n_threads": float("inf")},
+        {"n_threads": "many"},
     ],
 )
 def test_bad_options(options):
@@ -609,8 +695,98 @@ def test_bad_options(options):
 
 
 def test_matrix_that_does_not_fit_into_memory():
-    with pytest.raises(DataError, match=r"^X \(9,000 × 2,147,483,646, float64\) does not fit"):
-        read(b"1 2147483646:1\n" * 9_000, form="dense")
+    with pytest.raises(DataError, match=r"^X \(90,000 × 9,000,000, float64\) does not fit"):
+        read(b"1 9000000:1\n" * 90_000, form="dense")
+
+
+@pytest.mark.parametrize("form", ["auto", "dense", "csr"])
+def test_memory_is_bounded_by_the_size_of_the_file(form, monkeypatch, limited_memory):
+    """Neither a large index nor a long id takes more than the file does."""
+    with pytest.raises(FileFormatError, match=r"^file\.txt:2: feature index 2147483646 was found"):
+        read(b"1 qid:1 1:1\n0 qid:1 1:1 2147483646:1\n", form=form)
+    if form != "dense":
+        data = read(b"1 qid:1 1:1\n0 qid:1 1:1 1500000:1\n", form=form)
+        assert data.n_features == 1_500_000
+        assert data.query_keys[0] == query_keys(dense(data.X), data.query_ptr)[0]
+    lines = [b"%d qid:%s 1:1\n" % (k % 2, b"x" * (1_000_000 if k == 7 else 5)) + b"0 qid:%d 1:2\n" % k
+             for k in range(3000)]  # fmt: skip
+    data = read(b"".join(lines), form=form)
+    assert sorted(map(len, data.query_ids.tolist()))[-2:] == [5, 1_000_000]
+
+
+@pytest.fixture
+def limited_memory():
+    """Let this process take half a gigabyte more than it has."""
+    import resource
+
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 29), limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def test_lists_of_ids_take_what_they_need(limited_memory):
+    names = [str(k) for k in range(3000)]
+    data = RankingData(np.ones((3001, 1)), np.zeros(3001), qid=[*names, "x" * 1_000_000])
+    assert data.query_ids[-1] == "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 qid:1 {long}:1", "feature index 9{60}… was found"),
+        ("1 qid:1 2:1 {zeros}1:1", "feature 1 stands behind feature 2"),
+        ("1 qid:1 {zeros}2:1 1:1", "feature 1 stands behind feature 2"),
+        ("1 qid:1 -{long}:1", "feature index -9{59}… is negative"),
+        ("1 qid:1 1:{long}", "feature 1 is 9{60}…; expected a number that fits float64"),
+        ("{long} qid:1 1:1", "the label is 9{60}…; expected a number that fits float64"),
+        ("1 qid:1 x{long}:1", "feature index 'x9{59}…' is not a whole number"),
+        ("{long}x qid:1 1:1", "the label '9{60}…' is not a number"),
+        ("1 qid:1 1:1e{long}", "feature 1 is 1e9{58}…; expected a number that fits float64"),
+    ],
+)
+def test_numbers_of_thousands_of_digits(line, message):
+    text = "1 qid:1 1:1 2:1\n" + line.format(long="9" * 5000, zeros="0" * 5000) + "\n"
+    with pytest.raises(FileFormatError, match=rf"^file\.txt:2: {message}"):
+        read(text.encode(), index_base=1)
+    assert read(f"1 qid:{'9' * 5000} 1:1\n".encode()).query_ids.tolist() == ["9" * 5000]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_line_without_end(compressed, monkeypatch):
+    monkeypatch.setattr(_source, "MAX_LINE", 1 << 20)
+    text = b"1 1:1\n" * 1000 + b"1 1:1 #" + b"x" * (1 << 22)
+    source = Source("file.txt", MemoryContent(text))
+    if compressed:
+        source = compressed_source("zst", text)
+    message = r"^file\.txt:1001: the line is longer than 1,048,576 bytes"
+    with pytest.raises(FileFormatError, match=message):
+        read_source(source, check_options(), chunk_bytes=1000)
+
+
+@pytest.mark.parametrize("change", ["cut", "overwrite", "append"])
+def test_text_that_is_written_to_while_it_is_read(change, tmp_path, monkeypatch):
+    """The process lives on, and no mixture of old and new is taken for data."""
+    path, line = tmp_path / "train.txt", b"2 qid:1 1:0.5\n"
+    path.write_bytes(line * 100_000)
+    allocate = _letor_reader.allocate_in_memory
+
+    def write(*arguments):
+        if change == "cut":
+            os.truncate(path, 20 * len(line))
+        else:
+            with path.open("r+b" if change == "overwrite" else "ab") as file:
+                file.write(b"1")
+        os.utime(path, ns=(1, 1))  # whatever the clock says
+        return allocate(*arguments)
+
+    with (
+        pytest.raises(FileFormatError, match=r"train\.txt: the file changed while it was being"),
+        _source.open_source(path) as source,
+    ):
+        read_source(source, check_options(), write, chunk_bytes=1000)
 
 
 def test_file_that_changes_while_it_is_read():
@@ -744,7 +920,7 @@ def test_data_that_cannot_be_written(data, message, tmp_path):
 
 @pytest.mark.parametrize("decimals", [-1, 16])
 def test_bad_decimals(decimals, tmp_path):
-    with pytest.raises(DataError, match=f"decimals is {decimals}; expected None or 0 to 15"):
+    with pytest.raises(DataError, match=f"decimals is {decimals}; expected a whole number from 0"):
         write_letor(tmp_path / "data.txt", read(LINES), decimals=decimals)
 
 

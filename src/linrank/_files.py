@@ -79,7 +79,7 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iter
             with suppress(OSError):
                 place.unlink()
             if fcntl is not None:
-                os.close(descriptor)
+                _unlock(descriptor)
         sync_folder(target.parent)
     except OSError as error:
         raise write_error(path, error) from None
@@ -138,16 +138,19 @@ def temporary_folder(parent: Path, mode: int = 0o777) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a folder; false where its file system has no locks."""
+def locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock of a folder.
+
+    False where another process holds it and `wait` is false, or where the file system has no locks.
+    """
     descriptor = None
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY)
-        yield descriptor is not None and _lock(descriptor)
+        yield descriptor is not None and _lock(descriptor, wait=wait)
     finally:
         if descriptor is not None:
-            os.close(descriptor)
+            _unlock(descriptor)
 
 
 def remove_leftovers(parent: Path) -> None:
@@ -167,7 +170,7 @@ def remove_leftovers(parent: Path) -> None:
                 if _lock(descriptor, wait=False):
                     _remove(parent / name)
             finally:
-                os.close(descriptor)
+                _unlock(descriptor)
 
 
 def _remove(place: Path) -> None:
@@ -192,6 +195,14 @@ def _lock(descriptor: int, *, wait: bool = True) -> bool:
     return True
 
 
+def _unlock(descriptor: int) -> None:
+    """Close a locked file, and release its lock also where a forked process has the file."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
 def _new_file(folder: Path, permissions: int) -> tuple[Path, int]:
     """Create a temporary file, open for writing and locked."""
     while True:
@@ -201,7 +212,7 @@ def _new_file(folder: Path, permissions: int) -> tuple[Path, int]:
         _lock(descriptor)
         if place.exists():
             return place, descriptor
-        os.close(descriptor)  # removed before it was locked
+        _unlock(descriptor)  # removed before it was locked
 
 
 def _take_permissions(descriptor: int, target: Path) -> None:

@@ -19,9 +19,9 @@ from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
 from ._moving import move_pointers, move_rows
 from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Source
-from .checks import group_by_query
+from .checks import group_by_query, most_features
 from .ranking import RankingData, query_keys
-from .text import TextColumn
+from .text import TextColumn, join_strings
 
 T = TypeVar("T")
 Allocate = Callable[[str, tuple[int, ...], Any], NDArray[Any]]  #: name, shape, dtype -> zeros
@@ -140,17 +140,17 @@ def _plan(
     """Settle what the arrays will look like."""
     if totals[ROW] == 0:
         raise FileFormatError(f"{source.path}: there is no document; {EXAMPLE}")
-    largest = int(facts[:, kernels.LARGEST].max())
+    largest, most = int(facts[:, kernels.LARGEST].max()), min(MAX_INDEX, most_features() - 1)
     index_base = options.index_base
     if index_base is None:
         index_base = 0 if facts[:, kernels.SMALLEST].min() == 0 else 1
     n_features = options.n_features
     if n_features is None:
-        n_features = max(min(largest, MAX_INDEX) + 1 - index_base, 0)
+        n_features = max(min(largest, most) + 1 - index_base, 0)  # the second pass names the line
     return Layout(
         has_qid=bool(facts[:, kernels.WITH_QID].any()),
         has_comments=bool(totals[COMMENT] > 0),
-        is_dense=n_features > 0 and largest <= MAX_INDEX and _is_dense(totals, n_features, options),
+        is_dense=n_features > 0 and largest <= most and _is_dense(totals, n_features, options),
         n_features=n_features,
         index_base=index_base,
         largest_value=_LARGEST[options.dtype],
@@ -166,7 +166,7 @@ def _is_dense(totals: NDArray[np.int64], n_features: int, options: ReadOptions) 
     if options.form != "auto":
         return options.form == "dense"
     size = options.dtype.itemsize
-    return bool(2 * totals[ENTRY] * (size + 4) >= totals[ROW] * n_features * size)
+    return 2 * int(totals[ENTRY]) * (size + 4) >= int(totals[ROW]) * n_features * size
 
 
 def _allocate(
@@ -217,7 +217,7 @@ def _check_qid(source: Source, qid: bytes, at: int) -> bytes:
     try:
         qid.decode()
     except UnicodeDecodeError:
-        problem = f"the query id {qid!r} is not UTF-8; expected it to be"
+        problem = f"the query id {qid[:60]!r} is not UTF-8; expected it to be"
         raise line_error(source.excerpt(at), at, problem) from None
     return qid
 
@@ -355,4 +355,4 @@ def parse_query_ids(tokens: list[bytes]) -> NDArray[Any]:
             return np.array([int(token) for token in tokens], np.int64)
         except OverflowError:  # 19 digits may be too many for an int64
             pass
-    return np.array([token.decode() for token in tokens])
+    return join_strings([token.decode() for token in tokens])
