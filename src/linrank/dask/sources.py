@@ -163,7 +163,7 @@ def _read_column(file: Any, column: str) -> Any:
 
 def _store_parts(folder: Path) -> list[Part]:
     data, name = open_store(folder), str(folder.resolve())
-    files = sum(file.stat().st_size for file in folder.glob("X*.npy"))
+    files = sum(file.stat().st_size for file in folder.rglob("X*.npy"))
     n_parts = max(LEAST_PARTS, round(files / STORE_PART))
     return [
         Part(

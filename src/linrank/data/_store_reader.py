@@ -95,23 +95,22 @@ def _read(folder: Path, meta: dict[str, Any], mmap: bool) -> RankingData:
 
 def _check_meta(meta: dict[str, Any]) -> None:
     """Require the right types of what ``meta.json`` says."""
-    arrays = meta.get("arrays")
-    _require(isinstance(arrays, dict), "meta.json does not list the arrays")
-    for name in arrays or ():
-        _require(name in ARRAYS, f"it has an unknown array {name!r}")
-    form = {"X"} if arrays and "X" in arrays else {"X_indptr", "X_indices", "X_data"}
-    for name in sorted({"y", "query_ptr", "query_ids", "query_keys"} | form):
-        _require(name in (arrays or ()), f"{name!r} is missing")
-    _require(not (arrays or {}).keys() & {"X_data"} or "X" not in (arrays or ()), "it has two X")
+    _require(isinstance(meta.get("arrays"), dict), "meta.json does not list the arrays")
+    names = set(meta["arrays"])
+    for name in sorted(names - ARRAYS.keys()):
+        raise ValueError(f"it has an unknown array {name[:40]!r}")
+    csr = {"X_indptr", "X_indices", "X_data"}
+    needed = {"y", "query_ptr", "query_ids", "query_keys"} | ({"X"} if "X" in names else csr)
+    for name in sorted(needed - names):
+        raise ValueError(f"{name!r} is missing")
+    _require("X" not in names or not names & csr, "it has two X")
     n_features, index_base = meta.get("n_features"), meta.get("index_base")
     _require(type(n_features) is int, f"n_features is {str(n_features)[:40]!r}")
     check_n_features(n_features or 0)
     _require(type(index_base) is int and index_base in (0, 1), f"index_base is {index_base!r}")
-    names = meta.get("feature_names")
-    _require(
-        names is None or (isinstance(names, list) and all(isinstance(n, str) for n in names)),
-        "feature_names is not a list of names",
-    )
+    titles = meta.get("feature_names")
+    are_names = isinstance(titles, list) and all(isinstance(title, str) for title in titles)
+    _require(titles is None or are_names, "feature_names is not a list of names")
 
 
 def _read_array(file: Path, name: str, description: Any, mmap: bool) -> NDArray[Any]:
