@@ -20,6 +20,7 @@ from contextlib import contextmanager
 
 import typer
 
+from .._text import printable
 from ..errors import LinrankError
 from ._console import console
 
@@ -50,7 +51,7 @@ def guarded() -> Iterator[None]:
 
 def say_error(sentence: str, before: str = "error: ") -> None:
     """One line on stderr, red on a terminal."""
-    console(stderr=True).print(before + sentence, style="red", soft_wrap=True)
+    console(stderr=True).print(before + printable(sentence), style="red", soft_wrap=True)
 
 
 def _sentence(error: Exception) -> str:

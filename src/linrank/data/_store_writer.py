@@ -190,7 +190,10 @@ def _plain_ids(ids: NDArray[Any]) -> dict[str, NDArray[Any]]:
     names = [str(name) for name in ids.tolist()]
     if len(set(names)) < len(names):
         raise DataError("query_ids cannot be saved: as strings some of them are the same")
-    column = TextColumn.from_strings(names)
+    try:
+        column = TextColumn.from_strings(names)
+    except UnicodeEncodeError as error:
+        raise DataError(f"query_ids cannot be saved: {error.object[:40]!r} is not text") from None
     return {"query_ids": column.buffer, "query_ids_ptr": column.ptr}
 
 

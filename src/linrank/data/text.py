@@ -50,7 +50,7 @@ class TextColumn:
     @classmethod
     def from_strings(cls, strings: Sequence[str]) -> TextColumn:
         """Encode a sequence of strings."""
-        encoded = [str(text).encode(errors="surrogatepass") for text in strings]
+        encoded = [str(text).encode() for text in strings]
         ptr = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(text) for text in encoded], out=ptr[1:])
         return cls(np.frombuffer(b"".join(encoded), np.uint8), ptr)
