@@ -180,7 +180,7 @@ def test_links_are_followed(tmp_path):
         pass
     (tmp_path / "astray").symlink_to("nowhere/a")
     with (
-        pytest.raises(DataError, match="astray: cannot be written: there is no folder .*nowhere"),
+        pytest.raises(DataError, match=r"astray: cannot be written: there is no folder .*nowhere"),
         atomic_write(tmp_path / "astray", "w"),
     ):
         pass

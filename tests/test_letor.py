@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import threading
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -488,12 +489,9 @@ def test_a_damaged_later_stream_is_refused(kind, tmp_path):
         content = bytearray(later)
         content[at] ^= 0xFF
         path.write_bytes(first + content)
-        try:
-            data = read_letor(path)
-        except FileFormatError as error:
-            assert "train: " in str(error)
-        else:  # a byte that does not matter, such as gzip's note of the system
-            assert data.n_docs == 10 * read(LINES).n_docs
+        with suppress(FileFormatError):
+            # A byte that does not matter, such as gzip's note of the system.
+            assert read_letor(path).n_docs == 10 * read(LINES).n_docs
     path.write_bytes(first + b"something else")
     with pytest.raises(FileFormatError, match=r"train: the compressed data"):
         read_letor(path)
@@ -708,8 +706,8 @@ def test_memory_is_bounded_by_the_size_of_the_file(form, monkeypatch, limited_me
         data = read(b"1 qid:1 1:1\n0 qid:1 1:1 1500000:1\n", form=form)
         assert data.n_features == 1_500_000
         assert data.query_keys[0] == query_keys(dense(data.X), data.query_ptr)[0]
-    lines = [b"%d qid:%s 1:1\n" % (k % 2, b"x" * (1_000_000 if k == 7 else 5)) + b"0 qid:%d 1:2\n" % k
-             for k in range(3000)]  # fmt: skip
+    ids = [b"x" * (1_000_000 if k == 7 else 5) for k in range(3000)]
+    lines = (b"1 qid:%s 1:1\n0 qid:%d 1:2\n" % (name, k) for k, name in enumerate(ids))
     data = read(b"".join(lines), form=form)
     assert sorted(map(len, data.query_ids.tolist()))[-2:] == [5, 1_000_000]
 

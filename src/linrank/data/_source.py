@@ -128,7 +128,7 @@ class Source:
         raw = _Raw(self.path, self._content)
         stream: Any = raw
         if self._how is not None:
-            buffered = io.BufferedReader(raw, _SMALL_PIECE)
+            buffered: Any = io.BufferedReader(raw, _SMALL_PIECE)
             stream = _Pieces(decompress(self.path, buffered, self._how))
         rest, shift, has_ended = b"", 0, False
         while not has_ended:
@@ -312,12 +312,12 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
 def _open(name: str) -> Any:
     """Open a file, by way of a temporary one where it can be read only once."""
-    file = Path(name).open("rb", buffering=0)
+    file = Path(name).open("rb", buffering=0)  # noqa: SIM115  # its source closes it
     status = os.fstat(file.fileno())
     if stat.S_ISREG(status.st_mode) and status.st_size:
         return file
     with file:
-        copy = tempfile.TemporaryFile(buffering=0)
+        copy = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         try:
             shutil.copyfileobj(file, copy, _PIECE)
         except BaseException:

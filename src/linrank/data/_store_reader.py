@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ def _restore_ids(arrays: Arrays) -> Arrays:
         ptr = arrays["query_ids_ptr"]
         _check_pointers("query_ids_ptr", ptr, len(ptr) - 1, len(ids))
         text, ends = ids.tobytes(), ptr.tolist()
-        names = [text[a:b].decode() for a, b in zip(ends, ends[1:])]
+        names = [text[a:b].decode() for a, b in pairwise(ends)]
         return arrays | {"query_ids": join_strings(names)}
     if ids.dtype.kind == "U" and ids.size:
         largest = ids.view(np.uint32).max(initial=0)

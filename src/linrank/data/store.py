@@ -86,8 +86,9 @@ def convert(
 
     The text is read twice, and twice decompressed if need be, into mapped files. Whatever its
     size, what is held in memory are up to 32 MB of it for each thread, about 60 bytes per document,
-    and what the decompressor needs, 128 MiB at most. If the rows of a query do not stand together in the text, the features are moved
-    from one file to another, and take twice the room on disk until then.
+    and what the decompressor needs, 128 MiB at most. If the rows of a query do not stand together
+    in the text, the features are moved from one file to another, and take twice the room on disk
+    until then.
 
     Parameters
     ----------
