@@ -9,7 +9,9 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ import linrank
 from commandline import PROGRAM, error_of, read_until, run, run_json, start
 from linrank import LinearModel, make_problem, make_ranking, read_letor
 from linrank.cli._guard import guarded
+from linrank.cli._options import parse_grid
 from linrank.errors import KernelCacheWarning
 from linrank.path import C_GRID
 from linrank.penalties import L1
@@ -120,6 +123,108 @@ def test_one_sentence_for_what_users_get_wrong(here, arguments, words):
 def test_bad_usage(arguments):
     result = run(*arguments, code=2)
     assert "Usage:" in result.output
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 20, "9" * 5000])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "t.txt", "--threads"],
+        ["train", "t.txt", "--folds"],
+        ["inspect", "t.txt", "--threads"],
+        ["convert", "t.txt", "t.store", "--n-features"],
+        ["evaluate", "t.txt", "s.txt", "--metrics", "ndcg@"],
+    ],
+)
+def test_huge_numbers_are_refused(arguments, number, here):
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    if arguments[-1].endswith("@"):
+        *arguments, number = *arguments[:-1], arguments[-1] + number
+    assert run(*arguments, number, code=2).stdout == ""
+    assert sorted(os.listdir()) == ["t.txt"]
+
+
+@pytest.mark.parametrize("option", ["--max-iter", "--seed"])
+def test_huge_numbers_that_make_sense(option, here):
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    run("train", "t.txt", option, "1" + "0" * 20)
+    run("inspect", "model.json", "--top", "1" + "0" * 20)
+
+
+@pytest.mark.parametrize("C", ["1e400", "2^99999", "9" * 5000, "nan"])
+def test_huge_C(C, here):
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    assert "positive number" in " ".join(run("train", "t.txt", "--C", C, code=2).stderr.split())
+
+
+def test_a_grid_over_all_numbers():
+    grid = parse_grid("1e-300:1e300")
+    assert len(grid) == 1994
+    assert grid[0] == 1e-300
+    assert grid[-1] <= 1e300 < 2 * grid[-1]
+
+
+NASTY = "title\x1b[2J\x07\r\nerror: \u202etxt\x9b31m"
+
+
+def test_control_characters_are_escaped(here, capfd):
+    LinearModel(
+        [2.0, 1.0], feature_names=[NASTY, "b"], settings={NASTY: NASTY}, training={"a": [NASTY]}
+    ).save("m.json")
+    Path(NASTY).write_text("1 1:1 2:1\n0 1:x\n")
+    Path("t.txt").write_text("1 1:1 2:1\n0 1:2\n")
+    shown = [
+        run("inspect", "m.json").stdout,
+        run("inspect", "m.json", "--json").stdout,
+        run("train", "t.txt", "--out", NASTY).stdout,
+        error_of("inspect", "t.txt\x1b[2J"),
+        error_of("predict", "m.json", "t.txt\x1b[2J"),
+    ]
+    for text in shown:
+        assert not set(text) & set("\x1b\x07\r\x9b\u202e")
+    assert r"title\x1b[2J\x07\r\nerror: \u202etxt\x9b31m" in shown[0]
+    assert r"t.txt\x1b[2J: no such file" in shown[3]
+
+
+@pytest.mark.parametrize("kind", ["folder", "nothing", "loop", "unreadable", "pipe", "long"])
+@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "inspect", "convert", "save"])
+def test_paths_that_are_no_files(kind, command, here):
+    """One sentence each; nothing is written."""
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    LinearModel([1.0]).save("m.json")
+    path = "/dev/null" if kind == "nothing" else "x" * 300 if kind == "long" else "x"
+    writer = None
+    if kind == "folder":
+        Path(path).mkdir()
+    elif kind == "loop":
+        Path(path).symlink_to(path)
+    elif kind == "unreadable":
+        Path(path).symlink_to("t.txt/x")
+    elif kind == "pipe":
+        if command == "save":
+            pytest.skip("a model is written into a pipe")
+        os.mkfifo(path)
+        writer = threading.Thread(target=feed, args=(path,))
+        writer.start()
+    arguments = {
+        "train": ["train", path],
+        "predict": ["predict", path, "t.txt"],
+        "evaluate": ["evaluate", "t.txt", path],
+        "inspect": ["inspect", path],
+        "convert": ["convert", path, "x.store"],
+        "save": ["train", "t.txt", "--out", path],
+    }[command]
+    if command == "save" and kind == "nothing":
+        run(*arguments)
+    else:
+        assert error_of(*arguments)
+    if writer is not None:
+        writer.join()
+
+
+def feed(path):
+    with suppress(BrokenPipeError), open(path, "wb") as pipe:
+        pipe.write(b"no data\n")
 
 
 def test_debug_shows_the_traceback(here, monkeypatch):

@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from .errors import DataError
+from .errors import whole_number
 
 T = TypeVar("T")
+
+MAX_THREADS = 4096  #: more than any machine has; each takes memory
+MAX_DIGITS = 40  #: of a number in the environment; Python refuses to read very long ones
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _blas_lock = threading.Lock()
@@ -42,12 +45,9 @@ def resolve_threads(n_threads: int | None = None) -> int:
                 if hasattr(os, "sched_getaffinity")
                 else (os.cpu_count() or 1)
             )
-        if not text.isdecimal() or int(text) < 1:
-            raise DataError(f"LINRANK_THREADS is {text!r}; expected a whole number of at least 1")
-        return int(text)
-    if isinstance(n_threads, bool) or int(n_threads) != n_threads or n_threads < 1:
-        raise DataError(f"n_threads is {n_threads!r}; expected a whole number of at least 1")
-    return int(n_threads)
+        number = int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else text
+        return whole_number("LINRANK_THREADS", number, most=MAX_THREADS)
+    return whole_number("n_threads", n_threads, most=MAX_THREADS)
 
 
 def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads: int) -> list[T]:

@@ -22,6 +22,7 @@ from typing import Any
 
 import typer
 
+from .._text import printable
 from ..errors import LinrankError
 from ._console import console
 from ._interrupt import INTERRUPTED, interrupts_raise
@@ -57,7 +58,7 @@ def guarded() -> Iterator[None]:
 
 def say_error(sentence: str, before: str = "error: ") -> None:
     """One line on stderr, red on a terminal."""
-    console(stderr=True).print(before + sentence, style="red", soft_wrap=True)
+    console(stderr=True).print(before + printable(sentence), style="red", soft_wrap=True)
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:

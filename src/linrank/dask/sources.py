@@ -108,15 +108,16 @@ def _read_text(name: str, dtype: Any, index_base: Any) -> Rows:
 
 def _count_text(name: str, dtype: Any, index_base: Any) -> Census:
     """Count line by line; an entry takes at least its number, be it dense or sparse."""
-    source, found, n_entries = open_source(name), Counter[bytes](), 0
-    for chunk in source.chunks(CHUNK_BYTES):
-        for line in chunk.text[chunk.first : chunk.last].tobytes().splitlines():
-            words = line.partition(b"#")[0].split()
-            has_qid = len(words) > 1 and words[1].startswith(b"qid:")
-            if words:
-                found[words[1][4:] if has_qid else b"0"] += 1
-                n_entries += len(words) - 1 - has_qid
-        source.release([chunk])
+    found, n_entries = Counter[bytes](), 0
+    with open_source(name) as source:
+        for chunk in source.chunks(CHUNK_BYTES):
+            for line in chunk.text[chunk.first : chunk.last].tobytes().splitlines():
+                words = line.partition(b"#")[0].split()
+                has_qid = len(words) > 1 and words[1].startswith(b"qid:")
+                if words:
+                    found[words[1][4:] if has_qid else b"0"] += 1
+                    n_entries += len(words) - 1 - has_qid
+            source.release([chunk])
     counts = np.array(list(found.values()))
     return Census(parse_query_ids(list(found)), counts, n_entries * dtype.itemsize)
 
@@ -167,7 +168,7 @@ def _read_column(file: Any, column: str) -> Any:
 
 def _store_parts(folder: Path) -> list[Part]:
     data, name = open_store(folder), str(folder.resolve())
-    files = sum(file.stat().st_size for file in folder.glob("X*.npy"))
+    files = sum(file.stat().st_size for file in folder.rglob("X*.npy"))
     n_parts = max(LEAST_PARTS, round(files / STORE_PART))
     return [
         Part(
