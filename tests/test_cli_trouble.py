@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commandline import PROGRAM, error_of, read_until, run, run_json, start
+from commandline import PATIENCE, PROGRAM, error_of, read_until, run, run_json, start
 from linrank import LinearModel, make_problem, make_ranking, read_letor
 from linrank.path import C_GRID
 from linrank.penalties import L1
@@ -212,7 +212,7 @@ def test_ctrl_c_cuts_a_path_short(hard, here):
     os.close(theirs)
     assert "/26" in read_until(ours, "iteration [1-9].*objective")
     process.send_signal(signal.SIGINT)
-    out = process.communicate(timeout=60)[0]
+    out = process.communicate(timeout=PATIENCE)[0]
     os.close(ours)
     assert process.returncode == 130
     found = json.loads(out)
@@ -281,7 +281,7 @@ def test_ctrl_c_elsewhere_is_a_short_line(here):
     process = start("inspect", "pipe.txt", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with open("pipe.txt", "wb"):  # it is now reading, and will wait for ever
         process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=60)
+        out, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert (out, said) == ("", "interrupted\n")
 
@@ -300,7 +300,7 @@ def test_a_reader_that_goes_away_is_no_error(hard, here):
 def test_silence_and_plain_text_where_there_is_no_terminal(hard, here):
     process = start("train", hard, "--solver", "tron", "--tol", "1e-3", "--max-iter", "40",
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
-    out, said = process.communicate(timeout=120)
+    out, said = process.communicate(timeout=PATIENCE)
     assert "\x1b" not in out + said
     assert all(line == line.rstrip() for line in out.splitlines())
     assert said.count("\n") == (process.returncode == 1)
