@@ -151,6 +151,7 @@ def test_nothing_selected_is_a_warning(letor, here, extra):
     assert run(*path).stderr == ""
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_model(letor, here):
     run("train", letor / "train.txt", "--C", "2")
     before = Path("model.json").read_bytes()
@@ -179,6 +180,7 @@ def hard(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_so_far(hard, here):
     ours, theirs = pty.openpty()
     process = start(
@@ -203,6 +205,7 @@ def test_ctrl_c_keeps_the_best_so_far(hard, here):
     assert np.abs(model.coef).max() > 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_cuts_a_path_short(hard, here):
     ours, theirs = pty.openpty()
     process = start(
@@ -276,6 +279,7 @@ def test_ctrl_c_before_anything_is_learnt_leaves_the_old_model(
     assert Path("model.json").read_text() == "old"
 
 
+@pytest.mark.slow
 def test_ctrl_c_elsewhere_is_a_short_line(here):
     os.mkfifo("pipe.txt")
     process = start("inspect", "pipe.txt", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -286,6 +290,7 @@ def test_ctrl_c_elsewhere_is_a_short_line(here):
     assert (out, said) == ("", "interrupted\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(hard, here):
     LinearModel(np.ones(50)).save("m.json")
     with start(
@@ -297,6 +302,7 @@ def test_a_reader_that_goes_away_is_no_error(hard, here):
     assert process.returncode == 141
 
 
+@pytest.mark.slow
 def test_silence_and_plain_text_where_there_is_no_terminal(hard, here):
     process = start("train", hard, "--solver", "tron", "--tol", "1e-3", "--max-iter", "40",
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip

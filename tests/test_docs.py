@@ -15,6 +15,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run(code):
     exec(compile(code, "example", "exec"), {})

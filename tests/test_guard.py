@@ -26,6 +26,8 @@ from benchmarks.guard_workloads import mean_seconds
 
 from commandline import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 
 def drawn(ratio, rounds, noise=0.03, seed=0, machine=None):
     """Rounds on a machine that is now faster and now slower, each sample with its own noise."""

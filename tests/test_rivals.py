@@ -18,6 +18,8 @@ from linrank import RankingData, make_ranking, save_store
 from linrank.errors import FileFormatError
 from linrank.path import make_problem
 
+pytestmark = pytest.mark.slow
+
 C = 1e-3
 
 

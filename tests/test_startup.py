@@ -55,6 +55,7 @@ def test_import_is_free():
     assert python(code).strip() == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
 )
@@ -80,6 +81,7 @@ for word in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
 )
