@@ -5,8 +5,9 @@ BIN := .venv/bin
 # use one that is named after the content of the sources.
 SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
 CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
-# Each worker takes consecutive tests, so that few kernels are compiled by both.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+# Each worker takes consecutive tests, so that few kernels are compiled by both. OpenMP threads of
+# other libraries must not spin while they wait, because workers share the cores.
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
 # Tests whose assertions compare results of floating-point arithmetic.
 NUMERICAL := $(patsubst %,tests/test_%.py,combinations coordinate_descent counting cutting_planes domination \
 	kernel lbfgs metrics pair_sums sgd solvers sparse sparse_baselines sparse_solvers structures)
