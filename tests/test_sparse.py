@@ -43,9 +43,9 @@ def data():
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_every_penalty_finds_the_features_that_matter(data, penalty):
-    ranker = SparseRankSVM(C=3e-3, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+    ranker = SparseRankSVM(C=1e-2, penalty=penalty).fit(data.X, data.y, qid=data.qid)
     assert ranker.result_.converged
-    assert set(np.argsort(-np.abs(ranker.coef_))[:3]) == {0, 1, 2}
+    assert np.abs(ranker.coef_[:3]).min() > np.abs(ranker.coef_[3:]).max()
     assert ranker.n_selected_ == np.count_nonzero(ranker.coef_) < 19
     assert ranker.sparsity_ratio_ == ranker.n_selected_ / 19  # one feature is zero everywhere
     np.testing.assert_array_equal(ranker.get_support(), ranker.coef_ != 0)
