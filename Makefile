@@ -1,16 +1,46 @@
 # Each target sets up what it needs in .venv, beside this file; nothing has to be activated.
 PYTHON ?= python3
 BIN := .venv/bin
+# Each worker takes consecutive tests, so that few kernels are compiled by both. OpenMP threads of
+# other libraries must not spin while they wait, because workers share the cores.
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
+# Tests whose assertions compare results of floating-point arithmetic.
+NUMERICAL := $(patsubst %,tests/test_%.py,combinations coordinate_descent counting cutting_planes domination \
+	kernel lbfgs metrics pair_sums sgd solvers sparse sparse_baselines sparse_solvers structures)
+# What numpy dispatches to on this processor, beyond what it was built for.
+FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 
-.PHONY: demo test test-cuda lint clean
+.PHONY: demo test test-compiled test-interpreted test-quick test-cuda lint help clean
+.PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
 demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
 	$(BIN)/linrank demo --dir demo
 
-test: .venv/test.stamp lint  ## everything that must hold before a change is taken
-	$(BIN)/python -m pytest -n 2
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m interpreted tests
+test: .venv/test.stamp  ## everything that must hold before a change is taken; all parts run even if one fails
+	$(MAKE) --no-print-directory --keep-going lint test-compiled test-interpreted
+
+test-compiled: .venv/test.stamp
+	$(PYTEST)
+
+test-interpreted: .venv/test.stamp
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m interpreted tests
+
+test-quick: .venv/test.stamp  ## what to run while you work: about a minute, once the kernels are compiled
+	LINRANK_DATA= $(PYTEST) -m "not slow" --ignore-glob="tests/test_dask*" tests
+
+test-variations: .venv/test.stamp  ## numerical tests with other roundings: BLAS, instructions, last bits of the data
+	$(MAKE) --no-print-directory --keep-going variation-blas variation-instructions variation-data
+
+variation-blas: .venv/test.stamp
+	OPENBLAS_CORETYPE=Prescott OPENBLAS_NUM_THREADS=1 LINRANK_THREADS=1 $(PYTEST) $(NUMERICAL)
+
+variation-instructions: .venv/test.stamp
+	NUMBA_CPU_NAME=generic NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FEATURES)')" \
+		$(PYTEST) $(NUMERICAL)
+
+variation-data: .venv/test.stamp
+	$(PYTEST) --flip-last-bits $(NUMERICAL)
 
 test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, and compiled; needs no card
 	NUMBA_ENABLE_CUDASIM=1 \
@@ -39,6 +69,9 @@ bench-domination: .venv/test.stamp  ## Domination Rank; LINRANK_DATA as for benc
 
 bench-dask: .venv/test.stamp  ## a Dask cluster of this machine against threads, and data larger than a worker
 	$(BIN)/python -m benchmarks.dask
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1: /p' Makefile
 
 clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv .venv-cuda demo build dist .pytest_cache .mypy_cache .ruff_cache

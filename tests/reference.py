@@ -60,10 +60,13 @@ def sum_over_pairs(scores, pairs, loss, weights=None, margins=None):
     for p, (i, j) in enumerate(pairs):
         weight = 1.0 if weights is None else weights[p]
         margin = 1.0 if margins is None else margins[p]
-        parts = loss(scores[i] - scores[j] + 1.0 - margin)
-        value += weight * parts[0]
-        gradient[[i, j]] += weight * parts[1] * np.array([1, -1])
-        hessian[np.ix_([i, j], [i, j])] += weight * parts[2] * np.array([[1, -1], [-1, 1]])
+        part, slope, bend = loss(scores[i] - scores[j] + 1.0 - margin)
+        value += weight * part
+        gradient[i] += weight * slope
+        gradient[j] -= weight * slope
+        for one, other in ((i, j), (j, i)):
+            hessian[one, one] += weight * bend
+            hessian[one, other] -= weight * bend
     return value, gradient, hessian
 
 
@@ -102,20 +105,21 @@ def _add(total, term, size):
 
 def pairwise_loss(scores, y, qid, hinges, weight=None, query_weight=None):
     """Σ over pairs of weight·ℓ(s_i − s_j)."""
-    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[0]
+    return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[0]
 
 
 def pairwise_gradient(scores, y, qid, hinges, weight=None, query_weight=None):
     """The derivative of `pairwise_loss` in the scores."""
-    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[1]
+    return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[1]
 
 
 def pairwise_hessian(scores, y, qid, hinges, weight=None, query_weight=None):
     """The (generalised) second derivative of `pairwise_loss` in the scores, as a matrix."""
-    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[2]
+    return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[2]
 
 
-def _all_pairs(scores, y, qid, hinges, weight, query_weight):
+def pairwise_parts(scores, y, qid, hinges, weight=None, query_weight=None):
+    """The three above, in one pass over the pairs."""
     pairs = preference_pairs(y, qid)
     weights = pair_weights(pairs, weight, query_weight)
     return sum_over_pairs(scores, pairs, lambda t: hinge_loss(hinges, t), weights)

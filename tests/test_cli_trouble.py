@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import linrank
-from commandline import PROGRAM, error_of, read_until, run, run_json, start
+from commandline import PATIENCE, PROGRAM, error_of, read_until, run, run_json, start
 from linrank import LinearModel, make_problem, make_ranking, read_letor
 from linrank.cli._guard import guarded
 from linrank.cli._options import parse_grid
@@ -264,6 +264,7 @@ def test_nothing_selected_is_a_warning(letor, here, extra):
     assert run(*path).stderr == ""
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_model(letor, here):
     run("train", letor / "train.txt", "--C", "2")
     before = Path("model.json").read_bytes()
@@ -292,6 +293,7 @@ def hard(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_so_far(hard, here):
     ours, theirs = pty.openpty()
     process = start(
@@ -316,6 +318,7 @@ def test_ctrl_c_keeps_the_best_so_far(hard, here):
     assert np.abs(model.coef).max() > 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_cuts_a_path_short(hard, here):
     ours, theirs = pty.openpty()
     process = start(
@@ -325,7 +328,7 @@ def test_ctrl_c_cuts_a_path_short(hard, here):
     os.close(theirs)
     assert "/26" in read_until(ours, "iteration [1-9].*objective")
     process.send_signal(signal.SIGINT)
-    out = process.communicate(timeout=60)[0]
+    out = process.communicate(timeout=PATIENCE)[0]
     os.close(ours)
     assert process.returncode == 130
     found = json.loads(out)
@@ -389,12 +392,13 @@ def test_ctrl_c_before_anything_is_learnt_leaves_the_old_model(
     assert Path("model.json").read_text() == "old"
 
 
+@pytest.mark.slow
 def test_ctrl_c_elsewhere_is_a_short_line(here):
     os.mkfifo("pipe.txt")
     process = start("inspect", "pipe.txt", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with open("pipe.txt", "wb"):  # it is now reading, and will wait for ever
         process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=60)
+        out, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert (out, said) == ("", "interrupted\n")
 
@@ -470,6 +474,7 @@ def test_warnings_are_one_line(capsys):
     assert capsys.readouterr() == ("", "warning: the disk is full\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(hard, here):
     LinearModel(np.ones(50)).save("m.json")
     with start(
@@ -481,10 +486,11 @@ def test_a_reader_that_goes_away_is_no_error(hard, here):
     assert process.returncode == 141
 
 
+@pytest.mark.slow
 def test_silence_and_plain_text_where_there_is_no_terminal(hard, here):
     process = start("train", hard, "--solver", "tron", "--tol", "1e-3", "--max-iter", "40",
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
-    out, said = process.communicate(timeout=120)
+    out, said = process.communicate(timeout=PATIENCE)
     assert "\x1b" not in out + said
     assert all(line == line.rstrip() for line in out.splitlines())
     assert said.count("\n") == (process.returncode == 1)

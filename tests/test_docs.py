@@ -26,6 +26,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run(code):
     exec(compile(code, "example", "exec"), {})

@@ -319,6 +319,9 @@ def test_progress_grows_to_1(compressed, small_pieces):
     assert seen[-1] == 1.0
 
 
+@pytest.mark.skipif(
+    numba.config.DISABLE_JIT, reason="plain Python takes minutes for 26 MB; others run that too"
+)
 def test_reads_mq2007(real_data):
     data = read_letor(real_data / "MQ2007" / "Fold1" / "train.txt")
     assert (data.n_docs, data.n_queries, data.n_features) == (42_158, 1_017, 46)

@@ -286,6 +286,7 @@ def test_weight_0_is_removal(sgd):
 # Where it ends ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared_hinge", "huber", "logistic"])
 @pytest.mark.parametrize("C", [1e-3, 0.1])
 def test_reaches_the_optimum_of_smooth_losses(sgd, loss, C):
@@ -308,6 +309,7 @@ def test_reaches_the_optimum_of_the_hinge(sgd):
     assert result.objective <= best * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "preferences",
     [

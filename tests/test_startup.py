@@ -76,6 +76,7 @@ def test_workers_of_a_cluster_load_little():
     assert python(code).strip() == "[]"
 
 
+@pytest.mark.slow
 @compiled
 def test_kernels_are_compiled_once_and_found_again(tmp_path):
     """Lists, read-only and mapped arrays, weights or not: one signature, one compilation."""
@@ -99,6 +100,7 @@ for word in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @compiled
 def test_kernels_cached_by_several_processes_are_not_mistaken_for_each_other(tmp_path):
     """Numba links them by name: two that share one would silently take each other's place."""

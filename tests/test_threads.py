@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
+from commandline import PATIENCE
 from linrank import _threads, make_ranking
 from linrank._rows import aligned_zeros
 from linrank._threads import blas_threads, run
@@ -32,7 +33,7 @@ def test_results_are_in_the_order_of_the_tasks(n_threads, n_tasks):
 
 
 def test_all_threads_work_and_the_caller_is_one_of_them():
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=PATIENCE)
 
     def meet(k):
         together.wait()  # passes only when three threads are here at once
@@ -48,7 +49,7 @@ def test_a_thread_that_is_slow_does_less():
 
     def work(k):
         if k == 0:
-            assert slow.wait(30)  # the other thread has done all the rest meanwhile
+            assert slow.wait(PATIENCE)  # the other thread has done all the rest meanwhile
         elif k == 9:
             slow.set()
         return threading.current_thread()
@@ -93,7 +94,7 @@ def test_rows_of_sums_begin_at_cache_lines(shape):
 
 
 def test_ctrl_c_waits_for_those_that_are_at_work(monkeypatch):
-    calls, done, together = [], [], threading.Barrier(2, timeout=30)
+    calls, done, together = [], [], threading.Barrier(2, timeout=PATIENCE)
 
     def interrupted(helpers):
         calls.append(helpers)
