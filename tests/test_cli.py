@@ -362,7 +362,7 @@ FIGURES = [  # set, C, {metric: (published, at the optimum)}, how far rounding t
 
 
 @pytest.mark.parametrize(("name", "C", "figures", "rounding"), FIGURES)
-@pytest.mark.parametrize("solver", ["tron", "auto"])
+@pytest.mark.parametrize("solver", ["tron-paper", "auto"])
 def test_published_figures(real_data, here, name, C, figures, rounding, solver):
     """Lee & Lin 2014, tables 3 and 5, fold 1: as published, and fully trained.
 
@@ -370,11 +370,12 @@ def test_published_figures(real_data, here, name, C, figures, rounding, solver):
     moved the accuracy between 0.8257 and 0.8272 and the mean NDCG between 0.4571 and 0.4582.
     """
     fold = real_data / name / "Fold1"
-    tol, near = ("1e-3", rounding) if solver == "tron" else ("1e-7", 1e-4)
-    run("train", fold / "train.txt", "--C", C, "--solver", solver, "--tol", tol)
+    tol, near = ("1e-3", rounding) if solver == "tron-paper" else ("1e-7", 1e-4)
+    far = solver == "tron-paper" and C == "2^7"  # not converged
+    run("train", fold / "train.txt", "--C", C, "--solver", solver, "--tol", tol, code=int(far))
     run("predict", "model.json", fold / "test.txt", "--out", "scores.txt")
     found = run_json("evaluate", fold / "test.txt", "scores.txt", "--flavour", "letor4",
                      "--metrics", "mean-ndcg,pairwise-accuracy")  # fmt: skip
     for metric, (published, optimum) in figures.items():
-        expected = published if solver == "tron" else optimum
+        expected = published if solver == "tron-paper" else optimum
         assert found["metrics"][metric]["mean"] == pytest.approx(expected, abs=near)

@@ -19,9 +19,11 @@ import pytest
 import zstandard
 from scipy import sparse
 
+from commandline import error_of
 from linrank import (
     DataError,
     FileFormatError,
+    LinearModel,
     RankingData,
     RankSVM,
     convert,
@@ -33,7 +35,14 @@ from linrank import (
     save_store,
     write_letor,
 )
-from linrank.data import _compression, _letor_reader, _store_reader, _store_writer, store
+from linrank.data import (
+    _compression,
+    _letor_reader,
+    _store_format,
+    _store_reader,
+    _store_writer,
+    store,
+)
 
 
 def parts(data):
@@ -535,6 +544,142 @@ def test_arrays_that_do_not_fit(kind, name, array, message, sound):
     np.save(file_of(sound / kind, f"{name}.npy"), array)
     with pytest.raises(FileFormatError, match=f"the store is damaged: .*{message}"):
         open_store(sound / kind)
+
+
+def retyped(array, dtype):
+    return array.astype(dtype)
+
+
+DAMAGES = {
+    "big-endian": lambda a: retyped(a, a.dtype.newbyteorder(">")),
+    "float16": lambda a: retyped(a, np.float16),
+    "int8": lambda a: retyped(a, np.int8),
+    "unsigned": lambda a: retyped(a, np.uint64),
+    "complex": lambda a: retyped(a, np.complex128),
+    "times": lambda a: retyped(a, "M8[s]"),
+    "bytes": lambda a: retyped(a, "S3"),
+    "one dimension more": lambda a: a[None],
+    "columns": lambda a: np.asfortranarray(a[:, None]),
+    "a number": lambda a: a.reshape(-1)[:1].reshape(()),
+    "no rows": lambda a: a[:0],
+    "one row less": lambda a: a[:-1],
+    "one row more": lambda a: np.concatenate([a, a[-1:]]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_array_must_be_what_kernels_expect(damage, sound):
+    """Also where meta.json says that it is otherwise: no array of another type gets through."""
+    for kind in ("sound", "sparse"):
+        for name in [file.name for file in files_of(sound / kind) if file.suffix == ".npy"]:
+            shutil.rmtree(sound / "copy", ignore_errors=True)
+            shutil.copytree(sound / kind, sound / "copy")
+            file, meta = file_of(sound / "copy", name), sound / "copy" / "meta.json"
+            array = np.load(file)
+            new = DAMAGES[damage](array)
+            if new.dtype == array.dtype and new.shape == array.shape:
+                continue  # bytes have no order
+            np.save(file, new)
+            content = json.loads(meta.read_text())
+            content["arrays"][file.stem] = _store_format.describe(new.dtype, new.shape)
+            meta.write_text(json.dumps(content))
+            for mmap in (True, False):
+                if may_be_sound(kind, name, damage):
+                    open_store(sound / "copy", mmap=mmap)
+                    continue
+                with pytest.raises(FileFormatError, match="copy: the store is damaged: "):
+                    open_store(sound / "copy", mmap=mmap)
+
+
+def may_be_sound(kind, name, damage):
+    """The id of the one query of `sparse` may be a number, a time or text."""
+    kinds = {"float16", "int8", "unsigned", "times", "bytes"}
+    return kind == "sparse" and name == "query_ids.npy" and damage in kinds
+
+
+HEADS = [
+    b"", b"x", b"{", b"{}", b"[" * 5000, b"(" * 9000, b"{'shape': (", b"\xff\xfe", b"\0" * 100,
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 30 + b",)}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 5000 + b",)}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (1.5,)}",
+    b"{'descr': '|O', 'fortran_order': False, 'shape': (4,)}",
+    b"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (4,)}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("head", HEADS, ids=range(len(HEADS)))
+def test_heads_of_arrays(head, sound):
+    for version in (b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\xff\xff"):
+        size = len(head).to_bytes(2 if version[0] == 1 else 4, "little")
+        content = b"\x93NUMPY" + version + size + head + bytes(32)
+        file_of(sound / "sound", "y.npy").write_bytes(content)
+        with pytest.raises(FileFormatError, match=r"sound: the store is damaged: y\.npy"):
+            open_store(sound / "sound")
+
+
+@pytest.mark.parametrize("name", ["meta.json", "y.npy", "X.npy"])
+@pytest.mark.parametrize("kind", ["folder", "loop", "pipe"])
+def test_what_is_no_file(name, kind, sound):
+    file = file_of(sound / "sound", name)
+    file.unlink()
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "loop":
+        file.symlink_to(file.name)
+    else:
+        os.mkfifo(file)
+    with pytest.raises(FileFormatError, match=f"(has no |damaged: ){name}"):
+        open_store(sound / "sound")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000, "null", '{"format": 1}', "\0"]
+)
+def test_meta_that_is_none(text, sound):
+    (sound / "sound" / "meta.json").write_text(text)
+    with pytest.raises(FileFormatError, match=r"sound: (the store is damaged: meta|not a linrank)"):
+        open_store(sound / "sound")
+    with pytest.raises(DataError, match=r"the folder holds 'meta\.json', which is not part"):
+        save_store(make_ranking(2, 3, 4, random_state=0), sound / "sound")
+
+
+def test_indices_must_ascend_within_a_row(tmp_path):
+    X = sparse.csr_array(np.ones((3, 3)))
+    save_store(RankingData(X, [1, 0, 2]), tmp_path / "store")
+    file = file_of(tmp_path / "store", "X_indices.npy")
+    for indices in ([0, 1, 2, 0, 2, 1, 0, 1, 2], [0, 1, 2, 0, 1, 1, 0, 1, 2]):
+        np.save(file, np.array(indices, np.int32))
+        with pytest.raises(FileFormatError, match=r"X_indices\.npy does not ascend within a row"):
+            open_store(tmp_path / "store")
+
+
+def test_checks_look_at_every_block(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((40, 30), density=0.3, format="csr", rng=rng)
+    save_store(RankingData(X, rng.normal(size=40)), tmp_path / "store")
+    monkeypatch.setattr(_store_reader, "_BLOCK", 7)
+    assert open_store(tmp_path / "store").X.nnz == X.nnz
+    file = file_of(tmp_path / "store", "X_indices.npy")
+    sound = np.load(file)
+    for at in range(len(sound)):
+        for value in (-1, 30):
+            np.save(file, np.where(np.arange(len(sound)) == at, np.int32(value), sound))
+            with pytest.raises(FileFormatError, match="names features that are not there"):
+                open_store(tmp_path / "store")
+
+
+def test_numbers_that_are_not_finite_are_no_scores(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_store(make_ranking(2, 3, 4, random_state=0), "store")
+    array = np.load(file_of(Path("store"), "X.npy"))
+    array[3, 1] = np.nan
+    np.save(file_of(Path("store"), "X.npy"), array)
+    LinearModel(np.ones(4)).save("m.json")
+    message = "store: the score of document 4 is nan"
+    assert message in error_of("predict", "m.json", "store", "--out", "s")
+    assert "store: the gradient at w = 0 has norm nan" in error_of("train", "store")
+    assert not Path("s").exists()
 
 
 @pytest.mark.parametrize(

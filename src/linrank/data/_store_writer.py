@@ -168,7 +168,11 @@ def fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> No
 
 def arrays_of(data: RankingData) -> dict[str, NDArray[Any]]:
     """The arrays that make up the data, by name."""
-    arrays = {"y": data.y, "query_ptr": data.query_ptr, "query_keys": data.query_keys}
+    arrays: dict[str, NDArray[Any]] = {
+        "y": data.y,
+        "query_ptr": data.query_ptr,
+        "query_keys": data.query_keys,
+    }
     arrays |= _plain_ids(data.query_ids)
     if data.is_sparse:
         X = data.X

@@ -157,8 +157,8 @@ def parse_metric(name: str | Metric) -> Metric:
 def _cutoff(name: str, text: str | None) -> int | None:
     if text is not None and not re.fullmatch("0*[1-9][0-9]{0,17}", text):
         raise DataError(
-            f"metric {name[:60]!r}: the cut-off is {text[:40]!r}; expected a whole number from 1 "
-            "to 10^18 − 1"
+            f"metric {name[:60]!r}: the cut-off is {text[:40]!r}; expected a whole number of at "
+            "least 1 and at most 18 digits"
         )
     return check_cutoff(None if text is None else int(text))
 
