@@ -1,12 +1,14 @@
 # Each target sets up what it needs in .venv, beside this file; nothing has to be activated.
 PYTHON ?= python3
 BIN := .venv/bin
+# Hundreds of processes are started; without bytecode on disk each compiles all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 # Each worker takes consecutive tests, so that few kernels are compiled by both. OpenMP threads of
 # other libraries must not spin while they wait, because workers share the cores.
 PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
 # Tests whose assertions compare results of floating-point arithmetic.
 NUMERICAL := $(patsubst %,tests/test_%.py,combinations coordinate_descent counting cutting_planes domination \
-	kernel lbfgs metrics pair_sums sgd solvers sparse sparse_baselines sparse_solvers structures)
+	grid kernel lbfgs metrics pair_sums sgd solvers sparse sparse_baselines sparse_solvers stopping structures)
 # What numpy dispatches to on this processor, beyond what it was built for.
 FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 
