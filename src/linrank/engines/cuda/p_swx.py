@@ -176,11 +176,11 @@ def p_swx(workset, d_pri, y, Xv, sums):  # type: ignore[no-untyped-def]
             j = beg
             while j < end and 1.0 - (d_pri.value[j] - score) > 0.0:
                 if y[d_pri.id[j]] > y[i]:
-                    t = d_pri.value[j] - score
+                    ahead = d_pri.value[j] - score
                     alpha += Xv[d_pri.id[j]] - Xv[i]
                     beta += 1.0
-                    gamma += t
-                    loss += (1.0 - t) ** 2
+                    gamma += ahead
+                    loss += (1.0 - ahead) ** 2
                 j += 1
             sums.loss[i] = loss
             sums.alpha_plus[i], sums.beta_plus[i], sums.gamma_plus[i] = alpha, beta, gamma
