@@ -21,8 +21,9 @@ from dask.delayed import Delayed, delayed
 from .._threads import split
 from ..data._letor_reader import parse_query_ids
 from ..data._source import CHUNK_BYTES, open_source
+from ..data._store_format import META
 from ..data.letor import check_dtype, read_letor
-from ..data.store import META, open_store
+from ..data.store import open_store
 from ..errors import DataError, FileFormatError
 from .rows import Census, Rows, check_ids, check_part, count
 
