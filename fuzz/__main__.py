@@ -153,8 +153,12 @@ def run_campaign(campaign: Campaign, options: argparse.Namespace) -> Tally:
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        tally.deadline = 0.0
+        raise
     tally.seconds = time.monotonic() - started
     return tally
 

@@ -1,2 +1,17 @@
-from . import lines, damage, kills, interrupts, faults
-CAMPAIGNS = {c.CAMPAIGN.name: c.CAMPAIGN for c in (lines, damage, kills, interrupts, faults)}
+"""All campaigns by name."""
+
+from __future__ import annotations
+
+from . import damage, faults, interrupts, kills, lines, problems
+
+CAMPAIGNS = {
+    campaign.name: campaign
+    for campaign in (
+        lines.CAMPAIGN,
+        damage.CAMPAIGN,
+        kills.CAMPAIGN,
+        interrupts.CAMPAIGN,
+        faults.CAMPAIGN,
+        problems.CAMPAIGN,
+    )
+}

@@ -18,6 +18,7 @@ QUIET = (0, 1, 130)  #: exit codes: done, done but not converged, interrupted
 
 def prepare(folder: Path) -> list[Scenario]:
     """The commands of the command line, and how long each takes in a new process."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # new processes inherit it, also in the background
     commands = [scenario for scenario in prepare_scenarios(folder) if scenario.arguments]
     for number, scenario in enumerate(commands):
         there, started = scenario.copy(folder / f"timed {number}"), time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -28,8 +29,7 @@ _MODULE, _FUNCTION = tomllib.loads((ROOT / "pyproject.toml").read_text())["proje
 ].split(":")
 #: What the installed command ``linrank`` runs.
 COMMAND = f"import sys; from {_MODULE} import {_FUNCTION}; sys.exit({_FUNCTION}())"
-#: Ctrl-C must reach programs that are started in the background, too.
-LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+
 
 
 def _weights(path: Path) -> bytes:
@@ -58,7 +58,7 @@ class Scenario:
 
     def command(self) -> list[str]:
         """The command, to be started in a copy of the folder."""
-        return [sys.executable, "-c", LISTEN + self.program, *self.arguments]
+        return [sys.executable, "-c", self.program, *self.arguments]
 
     def copy(self, to: Path) -> Path:
         """A copy of the folder as it is before."""
@@ -167,13 +167,13 @@ class Child(NamedTuple):
     """A process that was forked from this one and waits for a byte before it begins."""
 
     pid: int
-    go: int
+    go: socket.socket
     said: Path
 
     def begin(self) -> None:
         """Let it run."""
-        os.write(self.go, b"!")
-        os.close(self.go)
+        self.go.send(b"!")
+        self.go.close()
 
     def wait(self, begin: bool = True) -> Done:
         """Let it run to its end."""
@@ -201,17 +201,20 @@ def fork(scenario: Scenario, folder: Path) -> Child:
     assert threading.active_count() == 1, "a fork takes one thread along"
     said = folder.with_name(f"{folder.name}.stderr")
     said.touch()
-    listen, go = os.pipe()
+    ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
-        os.close(listen)
-        return Child(pid, go, said)
+        theirs.close()
+        ours.recv(1)  # it has set itself up
+        return Child(pid, ours, said)
+    code = 1
     try:
-        os.close(go)
+        ours.close()
         os.chdir(folder)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.dup2(os.open(said, os.O_WRONLY), 2)
-        os.read(listen, 1)
+        theirs.send(b"!")
+        theirs.recv(1)
         os.getppid()  # a mark: a trace that has it has all that follows
         code = execute(scenario)
         sys.stdout.flush()
