@@ -16,7 +16,7 @@ from linrank import open_store
 from linrank.path import make_problem
 from linrank.problem import Problem
 from linrank.solvers import make_solver
-from linrank.solvers.newton import CHEAPEST, DENSE_LIMIT, Estimate, estimate_hessian
+from linrank.solvers.preconditioner import CHEAPEST, DENSE_LIMIT, Estimate, estimate_hessian
 
 from .shapes import QUICK, SHAPES, available, kept
 from .tools import (
@@ -159,7 +159,7 @@ def _sampled(per_feature: float) -> Callable[..., Estimate]:
 class LowRank:
     """``C·(D + B'B)`` with the rows of B from a sample of documents, for Newton's method.
 
-    It stands in for the matrix or diagonal that `linrank.solvers.newton.invert` is given.
+    It stands in for the matrix or diagonal that `linrank.solvers.preconditioner.invert` is given.
     """
 
     ndim = 1

@@ -33,7 +33,9 @@ def is_allowed(loss, counting, solver):
     return solver != "smoothing" or loss == "hinge"
 
 
-ALL = list(itertools.product(LOSSES, COUNTINGS, SOLVERS))
+#: The paper's stopping rule is tested in test_solvers.py; its steps are those of "tron".
+ALGORITHMS = [name for name in SOLVERS if name != "tron-paper"]
+ALL = list(itertools.product(LOSSES, COUNTINGS, ALGORITHMS))
 ALLOWED = [combination for combination in ALL if is_allowed(*combination)]
 OTHERS = [combination for combination in ALL if not is_allowed(*combination)]
 

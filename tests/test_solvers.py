@@ -71,7 +71,7 @@ def test_more_features_than_documents(solver):
 def test_diagonal_preconditioner_reaches_the_same_optimum(monkeypatch):
     X, y, qid = make_problem_arrays("five levels")
     exact = make_solver("newton", tol=1e-9).solve(make_problem(RankingData(X, y, qid)))
-    monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", 1)
+    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 1)
     other = make_solver("newton", tol=1e-9).solve(make_problem(RankingData(X, y, qid)))
     assert other.converged
     np.testing.assert_allclose(other.coef, exact.coef, rtol=1e-6)
@@ -79,8 +79,8 @@ def test_diagonal_preconditioner_reaches_the_same_optimum(monkeypatch):
 
 def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
     """Features that nearly repeat each other: no diagonal helps."""
-    monkeypatch.setattr("linrank.solvers.newton.FREE", 0)
-    monkeypatch.setattr("linrank.solvers.newton.rows_per_feature", lambda *_: 0.1)
+    monkeypatch.setattr("linrank.solvers.preconditioner.FREE", 0)
+    monkeypatch.setattr("linrank.solvers.preconditioner.rows_per_feature", lambda *_: 0.1)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 1)) + 1e-4 * rng.standard_normal((600, 30))
     y, qid = np.round(1e4 * (X[:, 0] - X[:, 1])), np.arange(600) // 20
@@ -101,7 +101,7 @@ def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_a_diagonal_alone_does_not_end_a_fit(limit, monkeypatch):
     """Two features that are nearly the same: along their difference a diagonal sees no way left."""
-    monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", limit)
+    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", limit)
     rng = np.random.default_rng(0)
     common, difference = rng.standard_normal((2, 400))
     X = np.column_stack([common + 1e-3 * difference, common - 1e-3 * difference])
@@ -138,7 +138,7 @@ def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
 @long_as_plain_python
 def test_a_long_fit_comes_from_smaller_C(monkeypatch):
     """More features than documents and a large C: which pairs are active changes all the time."""
-    monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", 0)
+    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 200)) * (rng.random((60, 200)) < 0.05)
     problem = make_problem(RankingData(X, rng.integers(0, 3, 60), np.arange(60) // 20), 1e4)
@@ -155,7 +155,7 @@ def test_a_long_fit_comes_from_smaller_C(monkeypatch):
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_pairs_right_at_their_margin_do_not_stop_a_fit(limit, monkeypatch):
     """At this C nearly all pairs are there, where the Hessian jumps."""
-    monkeypatch.setattr("linrank.solvers.newton.DENSE_LIMIT", limit)
+    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", limit)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((200, 1000)) * (rng.random((200, 1000)) < 0.05)
@@ -242,8 +242,8 @@ def test_sampled_preconditioner_reaches_the_same_optimum(monkeypatch):
     y, qid = np.round(X @ (1 / X.std(axis=0)) + rng.standard_normal(6000)), np.arange(6000) // 20
     problem = make_problem(RankingData(X, y, qid))
     exact = make_solver("newton", tol=1e-9).solve(problem)
-    monkeypatch.setattr("linrank.solvers.newton.rows_per_feature", lambda *_: 60)
-    monkeypatch.setattr("linrank.solvers.newton.FREE", 0)
+    monkeypatch.setattr("linrank.solvers.preconditioner.rows_per_feature", lambda *_: 60)
+    monkeypatch.setattr("linrank.solvers.preconditioner.FREE", 0)
     sampled = make_solver("newton", tol=1e-9).solve(problem)
     assert exact.converged
     assert sampled.converged
@@ -384,7 +384,7 @@ def test_large_queries_are_sampled_by_document(monkeypatch):
     X, y = rng.standard_normal((9000, 20)) @ rng.standard_normal((20, 20)), rng.integers(0, 2, 9000)
     problem = make_problem(RankingData(X, y), 1e-6)
     diagonal = make_solver("tron", tol=1e-6).solve(problem)
-    monkeypatch.setattr("linrank.solvers.newton.FREE", 0)
+    monkeypatch.setattr("linrank.solvers.preconditioner.FREE", 0)
     monkeypatch.setattr(type(problem.engine), "hessian", None)
     result = make_solver("newton", tol=1e-6).solve(problem)
     assert result.converged
@@ -444,7 +444,7 @@ def test_path_is_cut_short_by_an_interrupt():
         ({"tol": 0.0}, "tol is 0.0"),
         ({"tol": 2.0}, "tol is 2.0"),
         ({"max_iter": 0}, "max_iter is 0"),
-        ({"name": "magic"}, "known choices are 'auto', 'newton', 'tron', 'smoothing'"),
+        ({"name": "magic"}, "known choices are 'auto', 'newton', 'tron', 'tron-paper'"),
     ],
 )
 def test_bad_options_get_a_sentence(options, words):

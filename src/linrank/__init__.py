@@ -35,6 +35,7 @@ _HOME = {
     "LinrankError": "errors",
     "DataError": "errors",
     "FileFormatError": "errors",
+    "GridEdgeWarning": "errors",
     "NotConvergedWarning": "errors",
     "NothingSelectedWarning": "errors",
     "QueriesMovedWarning": "errors",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from .errors import (
         DataError,
         FileFormatError,
+        GridEdgeWarning,
         LinrankError,
         NotConvergedWarning,
         NothingSelectedWarning,

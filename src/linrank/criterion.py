@@ -32,6 +32,11 @@ class Criterion:
         """The first of the best values: the largest, or of an error the smallest."""
         return best_index(values, parse_metric(self.metric).greater_is_better)
 
+    def improves(self, values: Vector, on: float) -> bool:
+        """Whether one of the values is better than the value `on`."""
+        better = values > on if parse_metric(self.metric).greater_is_better else values < on
+        return bool(better.any())
+
     def choose(self, values: Vector, error: float, n_features: NDArray[np.int64]) -> int:
         """The C to take, given the criterion for each, and the error of the best one.
 

@@ -22,6 +22,10 @@ class WorkersLost(LinrankError, RuntimeError):
     """Workers of a cluster are gone and cannot be replaced; the message says why."""
 
 
+class GridEdgeWarning(UserWarning):
+    """The best C is the smallest or the largest of those that were tried."""
+
+
 class NotConvergedWarning(UserWarning):
     """The solver stopped before its stopping rule was met; the message says where it stands."""
 

@@ -228,11 +228,16 @@ def regularization_path(
         if callback is not None:
             method.callback = lambda step, C=C: callback(C, step)
         results.append(method.solve(problem.with_C(C), w0))
-        w0 = results[-1].coef
+        w0 = results[-1].coef if method.warm_starts else None
         if results[-1].status is Status.INTERRUPTED:
             break
-    coefs = np.array([result.coef for result in results])
-    return RegularizationPath(grid[: len(results)], coefs, results)
+    return path_of(list(zip(grid, results, strict=False)))
+
+
+def path_of(solutions: Sequence[tuple[float, Result]]) -> RegularizationPath:
+    """The path of some C, in increasing order, with their results."""
+    Cs, results = zip(*solutions, strict=True)
+    return RegularizationPath(np.array(Cs), np.array([r.coef for r in results]), list(results))
 
 
 def sparse_path(

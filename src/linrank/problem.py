@@ -32,8 +32,6 @@ class Objective:
             raise DataError(f"C is {C!r}; expected a finite number above 0")
         self.engine = engine
         self.C = float(C)
-        self.n_products = 0
-        self.n_evaluations = 0
 
     def with_C(self, C: float) -> Objective:
         """The same problem with another C; nothing is computed again."""
@@ -53,7 +51,6 @@ class Objective:
         last = self.engine.last
         if last is not None and np.array_equal(w, last[0]):
             return last[1], last[2]
-        self.n_evaluations += 1
         return self.engine.value_grad(w)
 
     def start(self) -> tuple[float, float]:
@@ -85,7 +82,6 @@ class Problem(Objective):
 
     def hessp(self, v: Vector) -> Vector:
         """The Hessian times v."""
-        self.n_products += 1
         product = self.engine.hessp(v)
         product *= self.C
         product += v
@@ -134,7 +130,6 @@ class SparseProblem(Objective):
 
     def hessp(self, v: Vector) -> Vector:
         """The Hessian of f times v."""
-        self.n_products += 1
         return self.C * self.engine.hessp(v)
 
     def hessian_diagonal(self) -> Vector:

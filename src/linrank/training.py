@@ -17,17 +17,17 @@ from .data.checks import check_matrix
 from .data.ranking import RankingData
 from .engines.choose import ENGINES
 from .errors import DataError, choice
+from .grid import Edge, Grid, as_grid, default_grid, search
 from .losses import get_loss
 from .metrics import parse_metric
 from .model import LinearModel
 from .path import (
-    C_GRID,
     NOTHING_HELPS,
     RegularizationPath,
     first_C,
     make_problem,
+    path_of,
     regularization_path,
-    sparse_grid,
 )
 from .penalties import Penalty
 from .problem import Objective, Problem, SparseProblem
@@ -61,6 +61,9 @@ class Training:
         Where C was chosen: the criterion on each held-out part, of which folds have many.
     path : RegularizationPath or None
         The solutions on all of the data: for `Cs`, or where C was chosen by folds, up to it.
+    edge : {None, "smallest", "largest"}
+        Where C was chosen: whether the best C is the smallest or the largest of the grid. None if
+        values beyond that end were tried and were no better.
     interrupted : bool
         Whether Ctrl-C cut the work short; the model is the best until then.
     folds_done : int or None
@@ -79,6 +82,7 @@ class Training:
     values: Vector | None = None
     fold_values: Vector | None = None
     path: RegularizationPath | None = None
+    edge: Edge | None = None
     interrupted: bool = False
     folds_done: int | None = None
 
@@ -100,6 +104,8 @@ class Trainer:
     callback : callable, optional
         Called with C, a `Step`, and the number of the fold (0: all of the data) after every
         iteration.
+    announce : callable, optional
+        Called with values of C before they are tried.
 
     Examples
     --------
@@ -127,6 +133,7 @@ class Trainer:
     engine: str = "threads"
     criterion: Criterion = field(default_factory=Criterion)
     callback: Callback | None = None
+    announce: Callable[[Vector], None] | None = None
 
     def __post_init__(self) -> None:
         self._solver(None)
@@ -157,20 +164,37 @@ class Trainer:
         return self._training(problem, result, C, value)
 
     def train_on_grid(
-        self, data: RankingData, valid: RankingData, Cs: Sequence[float] | None = None
+        self, data: RankingData, valid: RankingData, Cs: Sequence[float] | Grid | None = None
     ) -> Training:
-        """Train with every C, with warm starts, and keep the best on the held-out data."""
+        """Train with every C, with warm starts, and keep the best on the held-out data.
+
+        Parameters
+        ----------
+        data, valid : RankingData
+        Cs : sequence of float or Grid, optional
+            None: `default_grid`, which is extended while the best C is at one of its ends.
+        """
         self.criterion.check(valid)
         problem = self.problem(data)
-        Cs = self.grid(data) if Cs is None else Cs
-        path, values, interrupted = self._path(problem, valid, Cs, 0)
-        training = self._best(problem, path, values, valid)
+        results: dict[float, Result] = {}
+        interrupted = False
+
+        def measure(Cs: Vector) -> tuple[Vector, bool]:
+            nonlocal interrupted
+            path, values, interrupted = self._path(problem, valid, Cs, 0)
+            results.update(zip(path.Cs.tolist(), path.results, strict=True))
+            return values[:, None], interrupted
+
+        grid = default_grid(problem) if Cs is None else as_grid(Cs)
+        found = search(grid, self.criterion, measure)
+        values, path = found.values[:, 0], path_of([(C, results[C]) for C in found.Cs.tolist()])
         return replace(
-            training,
+            self._best(problem, path, values, valid),
             Cs=path.Cs,
             values=values,
-            fold_values=values[:, None],
+            fold_values=found.values,
             path=path,
+            edge=found.edge,
             interrupted=interrupted,
         )
 
@@ -178,7 +202,7 @@ class Trainer:
         self,
         data: RankingData,
         folds: int | Iterable[Fold] = 5,
-        Cs: Sequence[float] | None = None,
+        Cs: Sequence[float] | Grid | None = None,
     ) -> Training:
         """Choose C by folds, and train with the best one on all of the data.
 
@@ -187,27 +211,35 @@ class Trainer:
         data : RankingData
         folds : int or iterable of (rows, held-out rows)
             A number is that of `query_folds`; rows are those of the data, increasing.
-        Cs : sequence of float
+        Cs : sequence of float or Grid, optional
+            As for `train_on_grid`.
         """
-        columns: list[Vector] = []
+        parts = list(query_folds(data, folds) if isinstance(folds, int) else folds)
         first: Training | None = None
-        Cs = self.grid(data) if Cs is None else Cs
-        folds = query_folds(data, folds) if isinstance(folds, int) else folds
-        try:
-            for fold, (rows, others) in enumerate(folds, 1):
+        n_done = 0
+
+        def measure(Cs: Vector) -> tuple[Vector, bool]:
+            nonlocal first, n_done
+            columns, n_done = np.empty((len(parts), len(Cs))), 0
+            for fold, (rows, others) in enumerate(parts, 1):
                 problem = self.problem(data.take(rows))
                 path, values, interrupted = self._path(problem, data.take(others), Cs, fold)
                 if first is None and not np.isnan(values).all():
                     first = self._best(problem, path, values)
                 if interrupted:
                     raise KeyboardInterrupt
-                columns.append(values)
+                columns[fold - 1], n_done = values, fold
                 del problem  # X may lie on a graphics card, with no room for that of two folds
-            return self._refit(data, np.unique(Cs), np.array(columns).T)
+            return columns.T, False
+
+        try:
+            grid = default_grid(self.problem(data)) if Cs is None else as_grid(Cs)
+            found = search(grid, self.criterion, measure)
+            return replace(self._refit(data, found.Cs, found.values), edge=found.edge)
         except KeyboardInterrupt:
             if first is None:
                 raise
-            return replace(first, interrupted=True, folds_done=len(columns))
+            return replace(first, interrupted=True, folds_done=n_done)
 
     def _refit(self, data: RankingData, Cs: Vector, fold_values: Vector) -> Training:
         """Train on all of the data with the chosen C, by way of the smaller ones."""
@@ -278,14 +310,6 @@ class Trainer:
             engine=self.engine,
         )  # fmt: skip
 
-    def grid(self, data: RankingData) -> Sequence[float]:
-        """The values of C that are tried where none are given."""
-        if self.penalty is None:
-            return C_GRID
-        problem = self.problem(data)
-        assert isinstance(problem, SparseProblem)
-        return list(sparse_grid(problem))
-
     def _solutions(self, problem: Objective, Cs: Any, fold: int) -> RegularizationPath:
         callback = self.callback
         report = None if callback is None else (lambda C, step: callback(C, step, fold))
@@ -297,9 +321,11 @@ class Trainer:
         return RegularizationPath(path.Cs[: len(results)], path.coefs[: len(results)], results)
 
     def _path(
-        self, problem: Objective, valid: RankingData, Cs: Sequence[float], fold: int
+        self, problem: Objective, valid: RankingData, Cs: Vector, fold: int
     ) -> tuple[RegularizationPath, Vector, bool]:
         """Solve and measure for each C; the last value says whether Ctrl-C cut it short."""
+        if self.announce is not None:
+            self.announce(Cs)
         path = self._solutions(problem, Cs, fold)
         values = np.full(len(path), np.nan)
         try:

@@ -39,7 +39,6 @@ class MeanLoss(Problem):
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """F and its gradient at w."""
-        self.n_evaluations += 1
         return self.engine.value_grad(w)
 
 

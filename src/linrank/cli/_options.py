@@ -19,6 +19,7 @@ class SolverName(StrEnum):
     auto = "auto"
     newton = "newton"
     tron = "tron"
+    tron_paper = "tron-paper"
     smoothing = "smoothing"
     cutting_planes = "cutting-planes"
     lbfgs = "lbfgs"
@@ -256,7 +257,8 @@ Solver = Annotated[
     SolverName,
     typer.Option(
         "--solver",
-        help="Preconditioned Newton; the papers' trust-region Newton (tron) and cutting planes; "
+        help="Preconditioned Newton; the papers' trust-region Newton (tron; tron-paper also has "
+        "their stopping rule and no warm starts) and cutting planes; "
         "smoothing for the hinge; L-BFGS; stochastic gradients; for penalties proximal Newton, "
         "reweighted l1 or FISTA; coordinate descent for the domination loss. auto chooses.",
         rich_help_panel=SOLVER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -81,17 +81,21 @@ class TrainingProgress:
     gap of tol. With a grid it counts its C instead.
     """
 
-    def __init__(self, update: Update, tol: float, Cs: Sequence[float], n_folds: int = 0) -> None:
+    def __init__(self, update: Update, tol: float, n_folds: int = 0) -> None:
         self._update = update
         self._tol = tol
-        self._Cs = sorted(set(Cs))
+        self._Cs: list[float] = []
         self._n_folds = n_folds
         self._nearest = 0.0
+
+    def expect(self, Cs: Iterable[float]) -> None:
+        """Take note of values of C that are about to be tried."""
+        self._Cs = sorted({*self._Cs, *map(float, Cs)})
 
     def __call__(self, C: float, step: Step, fold: int) -> None:
         """Show a step."""
         text = f"iteration {step.iteration}, objective {step.objective:.6g}"
-        if len(self._Cs) == 1:
+        if len(self._Cs) <= 1:
             what, left = "gradient", step.gradient_norm
             if step.gap is not None:
                 what, left = "duality gap", step.gap

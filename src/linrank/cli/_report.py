@@ -142,4 +142,5 @@ def chosen(trainer: Trainer, training: Training, where: str) -> str:
     if training.values is None:
         return f"{text}: {measured}"
     how = "" if criterion.rule == "best" else "the sparsest within one standard error of "
-    return f"{text}, {how}the best of {len(training.values)}: {measured}"
+    edge = "" if training.edge is None else f", the {training.edge} that was tried"
+    return f"{text}, {how}the best of {len(training.values)}{edge}: {measured}"

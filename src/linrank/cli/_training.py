@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -130,10 +130,11 @@ def about(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def showing(trainer: Trainer, Cs: Sequence[float], n_folds: int = 0) -> Iterator[Trainer]:
+def showing(trainer: Trainer, n_folds: int = 0) -> Iterator[Trainer]:
     """Give the trainer a progress line, for the time of a ``with`` block."""
     with progress("training") as update:
-        yield replace(trainer, callback=TrainingProgress(update, trainer.tol, Cs, n_folds))
+        shown = TrainingProgress(update, trainer.tol, n_folds)
+        yield replace(trainer, callback=shown, announce=shown.expect)
 
 
 def finish(

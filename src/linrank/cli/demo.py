@@ -42,7 +42,6 @@ def demo(
     """Make a small data set, train on it and evaluate."""
     with progress("getting ready"):
         from ..data.generate import make_letor_folder
-        from ..path import C_GRID
         from ..report.plots import has_matplotlib
         from ..training import Trainer
 
@@ -51,7 +50,7 @@ def demo(
     trainer = Trainer()
     data, held_out = read_pair(train, vali, "auto", False, None)
     assert held_out is not None
-    with showing(trainer, C_GRID) as shown:
+    with showing(trainer) as shown:
         training = shown.train_on_grid(data, held_out)
     training.model.save(model)
     lines = [

@@ -45,7 +45,8 @@ def path(
             metavar="LOW:HIGH",
             help="The values of C: doubling from LOW to HIGH, or a list with commas between.",
             rich_help_panel=options.CHOICE,
-            show_default="2^-15:2^10; with --penalty 50 values from the first feature on",
+            show_default="2^-15:2^10, and beyond while the best C is at an end; with --penalty "
+            "50 values from the first feature on",
         ),
     ] = None,
     out: Annotated[
@@ -97,10 +98,8 @@ def path(
     )  # fmt: skip
     data, held_out = read_pair(train, valid, index_base.number, float32, threads)
     assert held_out is not None
-    with about(train):
-        grid = trainer.grid(data) if grid is None else grid
-        with showing(trainer, grid) as shown:
-            training = shown.train_on_grid(data, held_out, grid)
+    with about(train), showing(trainer) as shown:
+        training = shown.train_on_grid(data, held_out, grid)
     if out is not None:
         training.model.save(out)
     if plot is not None:
@@ -138,5 +137,6 @@ def _as_json(
         "path": path_json(training),
         "best": {"C": training.path.Cs[best], "mean": training.values[best]},
         "chosen": {"C": training.C, "mean": training.value, "rule": trainer.criterion.rule},
+        "edge": training.edge,
         "interrupted": training.interrupted,
     }

@@ -127,17 +127,12 @@ def _train(
     folds: int | None,
     start: Any,
 ) -> Training:
-    if folds:
-        grid = trainer.grid(data)
-        with showing(trainer, grid, folds) as shown:
-            return shown.train_by_folds(data, folds, grid)
-    if held_out is not None and C is None:
-        grid = trainer.grid(data)
-        with showing(trainer, grid) as shown:
-            return shown.train_on_grid(data, held_out, grid)
-    C = 1.0 if C is None else C
-    with showing(trainer, [C]) as shown:
-        return shown.train(data, C, w0=start, valid=held_out)
+    with showing(trainer, folds or 0) as shown:
+        if folds:
+            return shown.train_by_folds(data, folds)
+        if held_out is not None and C is None:
+            return shown.train_on_grid(data, held_out)
+        return shown.train(data, 1.0 if C is None else C, w0=start, valid=held_out)
 
 
 def _as_json(
@@ -169,6 +164,7 @@ def _as_json(
         "C": training.C,
         "held_out": measured,
         "grid": choice,
+        "edge": training.edge,
         "features": None if trainer.penalty is None else training.result.n_selected,
         "solver": result_json(training.result),
         "interrupted": training.interrupted,

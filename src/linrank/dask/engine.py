@@ -9,7 +9,7 @@ from distributed.protocol.pickle import dumps
 from numpy.typing import NDArray
 
 from ..counting.preferences import ALL_PAIRS, Preferences
-from ..engines.base import Engine
+from ..engines.base import Engine, Work
 from ..errors import DataError
 from ..losses import Loss
 from .data import DaskData
@@ -43,6 +43,7 @@ class DaskEngine(Engine):
     ) -> None:
         # Dividing by the weight of all pairs takes all workers: the sums are divided here.
         own = None if normalize == "pairs" else normalize
+        self.work = Work()
         found = self._make(data, Recipe(loss, own, counting, preferences), None)
         self.n_features = data.n_features
         self.n_entries = sum(about["n_entries"] for about in found)
@@ -87,6 +88,7 @@ class DaskEngine(Engine):
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient at w; Hessian products are then those at w."""
         self.last = None
+        self.work.evaluations += 1
         total = self._sum("value_grad", _as_bytes(w))
         self._at = np.array(w, dtype=np.float64)
         loss, gradient = float(total[0]), total[1:].copy()
@@ -95,6 +97,7 @@ class DaskEngine(Engine):
 
     def hessp(self, v: Vector) -> Vector:
         """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
+        self.work.products += 1
         return self._sum("hessp", _as_bytes(v))
 
     def gaps(self, w: Vector) -> Vector:

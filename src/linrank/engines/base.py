@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,14 @@ MULTIPLIED = 1 / 8  #: an entry multiplied with another one, where both are dens
 SPARSE_MULTIPLIED = 10  #: the same of sparse rows
 
 
+@dataclass
+class Work:
+    """The ledger of an engine: how often it was evaluated, and multiplied with its Hessian."""
+
+    evaluations: int = 0  #: of the loss and its gradient
+    products: int = 0
+
+
 class Engine(ABC):
     """A loss of the scores s = Xw, such as Σ_pairs weight·ℓ(s_i − s_j): value, gradient, products.
 
@@ -38,6 +47,8 @@ class Engine(ABC):
         none, and the documents of the largest query.
     last : (w, loss, gradient), or None
         What `value_grad` has found last.
+    work : Work
+        Counts the calls of `value_grad` and `hessp`. Engines made by `with_loss` share it.
     """
 
     data: Any
@@ -49,6 +60,7 @@ class Engine(ABC):
     n_empty_queries: int
     largest_query: int
     last: tuple[Vector, float, Vector] | None
+    work: Work
 
     @abstractmethod
     def with_loss(self, loss: Loss) -> Engine:

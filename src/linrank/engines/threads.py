@@ -38,7 +38,7 @@ from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..losses import Loss, curve_query, gaps_query, linearize_query
-from .base import Engine
+from .base import Engine, Work
 from .by_level import hessian_by_level
 
 Vector = NDArray[np.float64]
@@ -80,6 +80,7 @@ class ThreadEngine(Engine):
     ) -> None:
         X = data.X
         self.data = data
+        self.work = Work()
         self.n_features = data.n_features
         self.n_entries = int(X.nnz if sparse.issparse(X) else X.size)
         n_threads = resolve_threads(n_threads)
@@ -127,12 +128,14 @@ class ThreadEngine(Engine):
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient at w; Hessian products are then those at w."""
         self.last = None
+        self.work.evaluations += 1
         loss, gradient = float(sum(self._walk(w, linearize=True))), self._collect()
         self.last = np.array(w, dtype=np.float64), loss, gradient.copy()
         return loss, gradient
 
     def hessp(self, v: Vector) -> Vector:
         """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
+        self.work.products += 1
         self._walk(v, linearize=False)
         return self._collect()
 

@@ -322,7 +322,6 @@ class KernelProblem(Problem):
 
     def hessp(self, v: Vector) -> Vector:
         """The Hessian times v."""
-        self.n_products += 1
         return self.C * self.engine.hessp(v) + self.engine.scores(v) + self.lift * v
 
     def gap_bound(self, gradient: Vector) -> float:

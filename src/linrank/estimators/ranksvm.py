@@ -16,10 +16,9 @@ from ..counting.preferences import Delta, Preferences
 from ..criterion import Criterion, Fold
 from ..data.ranking import RankingData
 from ..engines.stochastic import SGDState, stream_pass
-from ..errors import DataError, NotConvergedWarning
+from ..errors import DataError, GridEdgeWarning, NotConvergedWarning
 from ..losses import get_loss
 from ..model import LinearModel
-from ..path import C_GRID
 from ..solvers import Result, Step
 from ..training import Trainer, Training
 from .base import DTYPES, LinearRanker
@@ -90,12 +89,14 @@ class RankSVM(_BaseRankSVM):
         log(1 + exp(−t)): to within 0.0029 by quadratic pieces, or exactly over listed pairs; or
         the domination loss, which is no sum over pairs (see `DominationRank`).
     tol : float
-        ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖, or for ``smoothing`` and ``cutting-planes``
-        a duality gap of at most ε times the objective.
-    solver : {"auto", "newton", "tron", "smoothing", "cutting-planes", "lbfgs", "sgd-pairs", \
-"sgd-queries"}
-        ``newton`` preconditions with a sample of the Hessian and also estimates the distance
-        to the optimum before it stops; ``tron`` is the trust-region Newton method of Lee & Lin;
+        ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖, and an estimated distance to the optimum of at
+        most 0.01·ε times the objective. For ``smoothing`` and ``cutting-planes``: a duality gap
+        of at most ε times the objective.
+    solver : {"auto", "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "lbfgs", \
+"sgd-pairs", "sgd-queries"}
+        ``newton`` preconditions with a sample of the Hessian; ``tron`` is the trust-region
+        Newton method of Lee & Lin; ``tron-paper`` is the same with their stopping rule, which
+        can be met far from the optimum, and without warm starts on a path;
         ``smoothing`` is for the hinge, with a duality gap as certificate, and so are
         ``cutting-planes`` (any loss); ``lbfgs`` is scipy's; ``sgd-pairs`` and ``sgd-queries``
         are stochastic, for a rough answer soon. ``auto``: newton, or smoothing for the hinge.
@@ -320,6 +321,8 @@ class ChoiceOfC:
         self.metric_path_ = training.fold_values
         self.C_ = training.C
         self.path_ = training.path
+        if training.edge is not None:
+            warnings.warn(edge_sentence(training), GridEdgeWarning, stacklevel=3)
         return training
 
     def _folds(self, data: RankingData) -> int | Iterable[Fold]:
@@ -342,8 +345,9 @@ class RankSVMCV(ChoiceOfC, _BaseRankSVM):
 
     Parameters
     ----------
-    Cs : sequence of float
-        The grid; by default 2^-15, …, 2^10.
+    Cs : sequence of float, optional
+        The grid. By default 2^-15, …, 2^10, extended while the best C is at one of its ends
+        (`linrank.grid.default_grid`).
     metric : str
         What to choose by: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …; the largest
         value is the best, of ``"domination-error"`` and ``"all-pairs-error"`` the smallest.
@@ -378,7 +382,7 @@ verbose, random_state
 
     def __init__(
         self,
-        Cs: Sequence[float] = C_GRID,
+        Cs: Sequence[float] | None = None,
         *,
         metric: str = "ndcg@10",
         cv: Any = 5,
@@ -439,6 +443,17 @@ verbose, random_state
         trainer = self._trainer(criterion=Criterion(self.metric))
         self._store(self._choose_C(trainer, data, valid, qid), data)
         return self
+
+
+def edge_sentence(training: Training) -> str:
+    """What to do when the best C is at an end of the grid."""
+    assert training.Cs is not None
+    best = training.Cs[0 if training.edge == "smallest" else -1]
+    wanted = "smaller" if training.edge == "smallest" else "larger"
+    return (
+        f"the best C, {best:g}, is the {training.edge} of the {len(training.Cs)} that were tried; "
+        f"a {wanted} one may be better: give Cs with {wanted} values"
+    )
 
 
 def _as_seed(random_state: int | None) -> int:

@@ -20,11 +20,12 @@ from .reweighted import Reweighted
 from .sgd import PairSGD, QuerySGD
 from .smoothing import Smoothing
 from .sparse import SparseSolver
-from .tron import Tron
+from .tron import PaperTron, Tron
 
 SOLVERS: dict[str, type[Solver]] = {
     "newton": Newton,
     "tron": Tron,
+    "tron-paper": PaperTron,
     "smoothing": Smoothing,
     "cutting-planes": CuttingPlanes,
     "lbfgs": LBFGS,
@@ -38,7 +39,7 @@ SPARSE_SOLVERS: dict[str, type[SparseSolver]] = {
 }
 #: For either kind of penalty, but no sums over pairs.
 DOMINATION_SOLVERS: dict[str, type[CoordinateDescent]] = {"coordinate-descent": CoordinateDescent}
-SMOOTH_ONLY = (Newton, Tron, LBFGS)
+SMOOTH_ONLY = (Newton, Tron, PaperTron, LBFGS)
 PAIRS_ONLY = (CuttingPlanes, PairSGD, QuerySGD)
 STOCHASTIC = (PairSGD, QuerySGD)
 
@@ -130,6 +131,7 @@ __all__ = [
     "CuttingPlanes",
     "Newton",
     "PairSGD",
+    "PaperTron",
     "ProximalNewton",
     "QuerySGD",
     "Result",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import norm
 
+from ..engines.base import Work
 from ..errors import DataError, WorkersLost
 from ..problem import Objective
 from .result import Result, Status, Step
@@ -20,6 +21,8 @@ Callback = Callable[[Step], None]
 
 #: Between these, the gradient's norm g and products such as g'Hg can be had in double precision.
 SMALLEST_SLOPE, LARGEST_SLOPE = 1e-150, 1e70
+ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
+NOISE_TRIALS = 3  #: perturbed weights at which `Solver._noise` evaluates the objective
 
 
 @dataclass
@@ -55,11 +58,13 @@ class Solver:
     tol: float = 1e-3
     max_iter: int = 1000
     callback: Callback | None = None
+    warm_starts: ClassVar[bool] = True  #: whether a path starts each fit from the one before
     problem: Any = field(init=False, repr=False)  #: an `Objective` of the kind that it takes
     point: Iterate = field(init=False, repr=False)
     bound: float = field(init=False, repr=False)
     _history: list[Step] = field(init=False, repr=False)
     _started: float = field(init=False, repr=False)
+    _work_before: Work = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.tol, float | int | np.number) or not 0 < self.tol < 1:
@@ -72,7 +77,8 @@ class Solver:
         self._started = time.perf_counter()
         self.problem = problem
         self._history = []
-        self._products_before, evaluations_before = problem.n_products, problem.n_evaluations
+        work = problem.engine.work
+        self._work_before = replace(work)
         start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
         self.point = Iterate(start, np.inf, np.full_like(start, np.inf))
         self.bound = -np.inf
@@ -92,8 +98,8 @@ class Solver:
             objective=self.point.value,
             gradient_norm=self._relative_norm(),
             n_iter=max(0, len(self._history) - 1),
-            n_products=problem.n_products - self._products_before,
-            n_evaluations=problem.n_evaluations - evaluations_before,
+            n_products=work.products - self._work_before.products,
+            n_evaluations=work.evaluations - self._work_before.evaluations,
             seconds=time.perf_counter() - self._started,
             history=self._history,
             gap=self._gap(),
@@ -110,7 +116,7 @@ class Solver:
             len(self._history),
             self.point.value,
             self._relative_norm(),
-            self.problem.n_products - self._products_before,
+            self.problem.engine.work.products - self._work_before.products,
             time.perf_counter() - self._started,
             self._gap(),
         )
@@ -132,6 +138,21 @@ class Solver:
     def _gradient_is_small(self) -> bool:
         """‖g(w)‖ ≤ ε‖g(0)‖."""
         return self._relative_norm() <= self.tol
+
+    def _noise(self) -> float:
+        """The change of the objective that rounding causes at the current point.
+
+        It is measured: every weight moves by one unit in the last place, up or down. Where
+        weights are large and cancel in the scores, it is far above the rounding of f itself (a
+        kernel matrix that is singular but for rounding: 2e-11·f).
+        """
+        w, sign = self.point.w, np.random.default_rng(0).choice
+        changes = [ROUNDING * abs(self.point.value)]
+        for _ in range(NOISE_TRIALS):
+            near = w * (1.0 + np.finfo(float).eps * sign((-1.0, 1.0), len(w)))
+            changes.append(abs(self.problem.value_grad(near)[0] - self.point.value))
+        self.problem.value_grad(w)  # Hessian products refer to the last evaluated point
+        return max(changes)
 
     def _check_scale(self) -> None:
         slope = self.slope_at_zero

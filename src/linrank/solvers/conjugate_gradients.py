@@ -13,7 +13,7 @@ Product = Callable[[Vector], Vector]
 
 def conjugate_gradients(
     product: Product, right: Vector, precondition: Product, forcing: float, most: int
-) -> tuple[Vector, int]:
+) -> tuple[Vector, Vector, int]:
     """``A⁻¹·right``, until ``r'P⁻¹r`` of the residual r is so small a part of what it was.
 
     Parameters
@@ -29,12 +29,14 @@ def conjugate_gradients(
     -------
     x : float64 array of shape (n,)
         A direction of descent, however early it ends.
+    residual : float64 array of shape (n,)
+        ``right − Ax``.
     n_products : int
 
     Examples
     --------
     >>> A, b = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])
-    >>> x, _ = conjugate_gradients(lambda v: A @ v, b, lambda v: v, 1e-20, 10)
+    >>> x, residual, n_products = conjugate_gradients(lambda v: A @ v, b, lambda v: v, 1e-20, 10)
     >>> bool(np.allclose(A @ x, b))
     True
     """
@@ -46,7 +48,7 @@ def conjugate_gradients(
         image = product(direction)
         bend = float(direction @ image)
         if bend <= 0:  # flat, as far as rounding lets it be seen
-            return (x if n_products > 1 else z), n_products
+            return (x if n_products > 1 else z), residual, n_products
         x += size / bend * direction
         residual -= size / bend * image
         z = precondition(residual)
@@ -54,4 +56,4 @@ def conjugate_gradients(
         if size <= forcing * start:
             break
         direction = z + (size / before) * direction
-    return x, n_products
+    return x, residual, n_products

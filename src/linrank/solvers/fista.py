@@ -151,7 +151,6 @@ class FISTA(SparseSolver):
         engine = self.problem.engine  # where it knows the Hessian at the point
         if engine.loss.pairwise:
             engine = dominating_engine(engine)
-            self.problem.n_evaluations += 1
         elif self.step != "backtracking":
             raise DataError(
                 f"step={self.step!r} bounds the curvature of pairs, of which loss="
@@ -172,7 +171,6 @@ class FISTA(SparseSolver):
         for _ in range(n_steps):
             v = v / norm(v)
             product = engine.hessp(v)
-            self.problem.n_products += 1
             value, last = float(v @ product), value
             if value - last <= POWER_TOL * value:
                 break

@@ -8,20 +8,19 @@ import numpy as np
 from scipy.linalg import norm
 from scipy.optimize import OptimizeResult, minimize
 
-from .base import Iterate, Solver, Vector
-from .newton import estimate_hessian, invert
+from .base import Iterate, Vector
 from .result import Status
+from .smooth import SmoothSolver
 
 MEMORY = 10  #: pairs of differences that stand for the Hessian
-ROUNDING = 1e-12  #: an estimated distance to the optimum below this part of f is rounding
 
 
 @dataclass
-class LBFGS(Solver):
+class LBFGS(SmoothSolver):
     """Limited-memory BFGS (Liu & Nocedal 1989), as scipy's L-BFGS-B without bounds.
 
-    Stops on ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38). For smooth losses. It needs values
-    and gradients only, and shares no step with the Newton methods.
+    It stops as `SmoothSolver` says. Its steps need values and gradients only, and share nothing
+    with the Newton methods; Hessian products estimate the distance to the optimum.
 
     The first step has the length min(f/‖g‖, ‖g‖): the one brings the tangent down to 0, and
     the optimum is no farther than the other, because the penalty ½‖w‖² is a part of f.
@@ -39,11 +38,12 @@ class LBFGS(Solver):
     _start: Iterate = field(init=False, repr=False)
     _unit: float = field(init=False, repr=False)
     _slope: float = field(init=False, repr=False)
+    _arrived: bool = field(init=False, repr=False)
 
     def _minimise(self) -> Status:
-        if self._gradient_is_small():
-            return Status.CONVERGED
-        self._start = self.point
+        if self._has_arrived():
+            return self._status_on_arrival()
+        self._start, self._arrived = self.point, False
         self._slope = float(norm(self.point.gradient))
         self._unit = min(self.point.value / self._slope, self._slope)
         found = minimize(
@@ -60,11 +60,9 @@ class LBFGS(Solver):
                 "gtol": 0.0,
             },
         )
-        if self._gradient_is_small():
-            return Status.CONVERGED
-        if found.nit >= self.max_iter:
-            return Status.MAX_ITER
-        return Status.PRECISION if self._is_hidden() else Status.STUCK
+        if self._arrived:
+            return self._status_on_arrival()
+        return Status.MAX_ITER if found.nit >= self.max_iter else self._status_at_rest()
 
     def _evaluate(self, v: Vector) -> tuple[float, Vector]:
         """The objective for scipy: with units in which the first step and slope are 1."""
@@ -76,12 +74,6 @@ class LBFGS(Solver):
         """Take the point that scipy has accepted: the last that it evaluated."""
         self.point = self._trial
         self._record()
-        if self._gradient_is_small():
+        self._arrived = self._has_arrived()
+        if self._arrived:
             raise StopIteration
-
-    def _is_hidden(self) -> bool:
-        """Whether what is left to gain, ½g'P⁻¹g with P ≈ H, drowns in the objective's rounding."""
-        gradient = self.problem.value_grad(self.point.w)[1]
-        P = self.problem.hessian(estimate_hessian(self.problem, np.inf).of_loss)
-        decrement = 0.5 * float(gradient @ invert(P)(gradient))
-        return decrement <= ROUNDING * abs(self.point.value)

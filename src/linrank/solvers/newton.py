@@ -2,56 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from .._threads import blas_threads, resolve_threads
 from ..problem import Problem
-from .base import Iterate, Solver, Vector
+from .base import ROUNDING, Iterate, Vector
 from .conjugate_gradients import conjugate_gradients
+from .preconditioner import Estimate, Preconditioner, estimate_hessian, invert
 from .result import Status
+from .smooth import MOST_PRODUCTS, SmoothSolver, certifying_step
 
-if TYPE_CHECKING:
-    from ..engines.base import Engine
-
-Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the Hessian
-
-DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and factored
-SHARED = 1000  #: features from which on threads share the work of factoring
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
-SAVINGS = 30.0  #: see `rows_per_feature`; of a sample of queries, and …
-DOCUMENT_SAVINGS = 100.0  #: … of documents, which says less
-CHEAPEST = 1.5  #: the least that an estimate is said to cost, in products: a diagonal does
-FACTORED = 1 / 24  #: what factoring a matrix takes for each of d³, in entries of a product
-FREE = 2e6  #: entries of a product that take so little time, some ms, that they do not count
-LEAST_ROWS = 4  #: of a sample for each feature, where a diagonal has not been enough
-MAX_PRODUCTS = 250  #: of one Newton step
 PATIENT = 30  #: steps after which a fit comes from smaller C; few need twenty
 STRIDE = np.sqrt(10.0)  #: from one of these to the next, and …
 ROUGH = 1e-4  #: … the tolerance on the way
 LOOSE = 0.1  #: the part of a gradient that a Newton step may leave at most, …
 TIGHT = 1e-8  #: … and one past a corner, where all that is left can be in few pairs
 LITTLE = 1e-4  #: the part of a step that draws in the pairs that spoil it
-GAP = 0.01  #: the estimated distance to the optimum must be below this part of ε·f
-ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
 
 
 @dataclass
-class Newton(Solver):
+class Newton(SmoothSolver):
     """Newton's method with preconditioned conjugate gradients and a line search.
 
     Each iteration solves H s = −g approximately, with a preconditioner P ≈ H: a diagonal at
     first, and for up to `DENSE_LIMIT` features, when that has cost enough, the Cholesky factor of
-    the Hessian of a sample of queries, scaled to unit diagonal. It stops when both
-
-        ‖g(w)‖ ≤ ε‖g(0)‖     and     ½ g'P⁻¹g ≤ 0.01·ε·f(w):
-
-    the second, an estimate of the distance f(w) − f* to the optimum, does not depend on the
-    scale of the features, where the first can be met far from the optimum.
+    the Hessian of a sample of queries, scaled to unit diagonal. It stops as `SmoothSolver` says.
     """
 
     _estimate: Estimate | None = field(default=None, init=False, repr=False)
@@ -67,19 +44,20 @@ class Newton(Solver):
         """Begin with the estimate that the last problem ended with, if only C has changed."""
         self._precondition: Preconditioner | None = None
         self._estimated_at: Iterate | None = None
+        self._gain_at: Iterate | None = None
         if self._estimate is None or self._estimate.engine is not self.problem.engine:
             self._estimate, self._spent = None, 0.0
 
     def _minimise(self) -> Status:
         for iteration in range(self.max_iter):
             if self._has_arrived():
-                return Status.CONVERGED
+                return self._status_on_arrival()
             if iteration == PATIENT:
                 self._come_from_smaller_C()
             if not self.advance():
                 return self._status_at_rest()
             self._record()
-        return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
+        return self._status_on_arrival() if self._has_arrived() else Status.MAX_ITER
 
     def _come_from_smaller_C(self) -> None:
         """Begin where the penalty outweighs the loss, and follow the solution to this C.
@@ -94,8 +72,6 @@ class Newton(Solver):
         for C in np.geomspace(least, problem.C, n_steps + 1)[:-1]:
             easier = problem.with_C(float(C))
             result = Newton(tol=ROUGH, max_iter=PATIENT).solve(easier, w)
-            problem.n_products += result.n_products
-            problem.n_evaluations += result.n_evaluations
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             w = result.coef
@@ -106,16 +82,14 @@ class Newton(Solver):
             problem.value_grad(self.point.w)
         self._estimate = None
 
-    def _has_arrived(self) -> bool:
-        """Both rules, the second with an estimate that is made here, or with a bound.
+    def _is_near_optimum(self, goal: float) -> bool:
+        """Whether f(w) − f* is at most `goal`, by a bound or with an estimate made at this point.
 
-        One that was made elsewhere can see too much curvature, since pairs become inactive, and a
-        diagonal none of what features share: both take a long way for a short one. So where a
-        matrix would cost more than the fit has so far, the step is solved for instead.
+        A matrix of an earlier iterate can count pairs that are no longer active, and a diagonal
+        ignores correlations. Both can underestimate the distance, so neither decides. Where a
+        matrix costs more than the fit so far, a Newton step decides instead; it is taken if it
+        lowers the objective by more than `goal`.
         """
-        goal = GAP * self.tol * self.point.value
-        if not self._gradient_is_small():
-            return False
         if self.problem.gap_bound(self.point.gradient) <= goal:
             return True
         if self._decrement() <= goal and self._estimated_at is not self.point:
@@ -126,32 +100,27 @@ class Newton(Solver):
         return self._estimate.of_loss.ndim == 2 or self._step_is_short(goal)
 
     def _step_is_short(self, goal: float) -> bool:
-        """Whether a Newton step gains no more than that; if it does, take it.
-
-        It lowers f by about −½g's, and its residual r hides at most ½‖r‖² ≤ ½·max(P)·r'P⁻¹r:
-        that is made small too, as far as it takes no longer than the fit has taken so far.
-        """
+        """Whether a Newton step proves that f(w) − f* is at most `goal`; otherwise take it."""
         assert self._estimate is not None
-        gradient, precondition = self.point.gradient, self._preconditioner
+        gradient = self.point.gradient
+        if not gradient.any():
+            return True
         largest = float(self.problem.hessian(self._estimate.of_loss).max())
-        forcing = goal / (largest * 2 * self._decrement())
-        most = int(min(max(self._spent, 1), MAX_PRODUCTS))
-        step, n_products = conjugate_gradients(
-            self.problem.hessp, -gradient, precondition, forcing, most
+        step, distance, n_products = certifying_step(
+            self.problem, gradient, self._preconditioner, largest, goal, self._spent
         )
         self._spent += n_products
-        if -0.5 * float(gradient @ step) <= goal:
+        if distance <= goal:
             return True
         if self._line_search(step):
             self._record()
         return False
 
-    def _status_at_rest(self) -> Status:
-        """Where no step lowers the objective: how far the last one says that the optimum is."""
-        if min(self._gain, self._decrement()) <= ROUNDING * abs(self.point.value):
-            return Status.PRECISION
-        arrived = self._gradient_is_small() and self._gain <= GAP * self.tol * self.point.value
-        return Status.CONVERGED if arrived else Status.STUCK
+    def _distance(self, goal: float) -> float:
+        """The decrease that the Newton step at this point promises, if one was computed."""
+        if self._gain_at is self.point:
+            return self._gain
+        return super()._distance(goal)
 
     def _decrement(self) -> float:
         """½ g'P⁻¹g: about how far the objective is from its optimum."""
@@ -193,11 +162,11 @@ class Newton(Solver):
         relative = self._relative_norm()
         needed = LOOSE * (self.tol / relative) ** 2  # no more than the stopping rule asks for
         forcing = min(most, max(relative, needed))
-        step, n_products = conjugate_gradients(
-            self.problem.hessp, -self.point.gradient, precondition, forcing, MAX_PRODUCTS
+        step, _, n_products = conjugate_gradients(
+            self.problem.hessp, -self.point.gradient, precondition, forcing, MOST_PRODUCTS
         )
         self._judge(n_products, -np.log(forcing))
-        self._gain = -0.5 * float(self.point.gradient @ step)
+        self._gain, self._gain_at = -0.5 * float(self.point.gradient @ step), self.point
         return step
 
     def _judge(self, n_products: int, gain: float) -> None:
@@ -235,95 +204,3 @@ class Newton(Solver):
             part *= max(0.1, min(0.5, -0.5 * part * slope / (change - part * slope)))
         self.problem.value_grad(self.point.w)
         return False
-
-
-class Estimate(NamedTuple):
-    """An estimate of the Hessian of the loss where it was last evaluated.
-
-    ``of_loss`` is a matrix, or a vector that is its diagonal; ``cost`` is what it took to make,
-    in Hessian products, and ``enough`` after how many of these in all to make a better one.
-    """
-
-    of_loss: Vector
-    engine: object
-    cost: float
-    enough: float = np.inf
-
-
-def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
-    """The Hessian of the loss: exact, of a sample of queries or documents, or its diagonal.
-
-    A matrix of whatever size is expected to make the rest of the fit the shortest, once as many
-    products are spent as it costs, so at once where data are small. Until then a diagonal: an easy
-    fit needs no more, and a matrix says the more the closer to the optimum it is made.
-    """
-    engine = problem.engine
-    make, cost = _plan_matrix(engine)
-    if spent <= cost:
-        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, cost)
-    return Estimate(make(), engine, max(CHEAPEST, cost))
-
-
-def _plan_matrix(engine: Engine) -> tuple[Callable[[], Vector], float]:
-    """How to make the best matrix, and what that and its factor cost, in Hessian products."""
-    d, row_work = engine.n_features, engine.row_work
-    estimate: Callable[[int], Vector] = engine.hessian
-    if d > DENSE_LIMIT:
-        return engine.hessian, np.inf
-    n_rows = _sample_rows(engine, row_work, SAVINGS)
-    if n_rows < engine.largest_query / 2:
-        estimate, row_work = engine.hessian_of_documents, engine.document_work
-        n_rows = _sample_rows(engine, row_work, DOCUMENT_SAVINGS)
-    n_rows = int(min(max(n_rows, LEAST_ROWS * d), engine.data.n_docs))
-    cost = (n_rows * row_work + FACTORED * d**3 - FREE) / engine.product_work
-    return lambda: estimate(n_rows), cost
-
-
-def _sample_rows(engine: Engine, row_work: float, savings: float) -> float:
-    d = engine.n_features
-    per_feature = rows_per_feature(d * row_work / engine.product_work, savings)
-    return max(d * per_feature, FREE / row_work)
-
-
-def rows_per_feature(cost: float, savings: float) -> float:
-    """How many rows r of a sample to take for each feature, where one costs so many products.
-
-    A fit needed about 10 + 45/√r products on the shapes of data that were measured, and rarely
-    more than one sample, so about r = (30/cost)^⅔ takes the least.
-
-    Examples
-    --------
-    >>> rows_per_feature(30.0, SAVINGS)
-    1.0
-    """
-    return float((savings / cost) ** (2 / 3))
-
-
-def invert(P: Vector) -> Preconditioner:
-    """``v ↦ P⁻¹v`` for a diagonal P, or by a Cholesky factor of P scaled to unit diagonal.
-
-    The scaling is what makes the factor useful when features range over many orders of
-    magnitude.
-    """
-    if P.ndim == 1:
-        inverse = 1.0 / P
-        return lambda v: inverse * v
-    diagonal = np.diag(P)
-    floor = np.finfo(float).eps * max(1.0, float(diagonal.max()))
-    scale = 1.0 / np.sqrt(np.maximum(diagonal, floor))  # rounding can make one negative
-    P = P * scale
-    P *= scale[:, None]
-    with blas_threads(1 if len(P) < SHARED else resolve_threads()):
-        factor = _cholesky(P)
-    return lambda v: scale * cho_solve(factor, scale * v, check_finite=False)
-
-
-def _cholesky(P: Vector) -> tuple[Vector, bool]:
-    """Factor a matrix with unit diagonal, lifting the diagonal while rounding spoils it."""
-    lift = 0.0
-    while True:
-        try:
-            lifted = P + lift * np.eye(len(P)) if lift else P
-            return cho_factor(lifted, lower=True, check_finite=False)
-        except LinAlgError:
-            lift = max(1e-14, 10 * lift)

@@ -13,7 +13,7 @@ from .._jit import njit
 from ..problem import SparseProblem
 from .base import Iterate, Vector
 from .conjugate_gradients import conjugate_gradients
-from .newton import invert
+from .preconditioner import invert
 from .result import Status
 from .sparse import SparseSolver
 
@@ -175,7 +175,7 @@ class ProximalNewton(SparseSolver):
             full[features] = v
             return self.problem.hessp(full)[features] + l2 * v
 
-        step, _ = conjugate_gradients(product, -slope, lambda v: scale * v, ROUGHLY**2, PRODUCTS)
+        step, *_ = conjugate_gradients(product, -slope, lambda v: scale * v, ROUGHLY**2, PRODUCTS)
         for delta in (step, -scale * slope):
             target = self.point.w.copy()
             target[features] = np.where((w + delta) * signs > 0, w + delta, 0.0)

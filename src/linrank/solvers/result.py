@@ -15,6 +15,10 @@ class Status(enum.Enum):
 
     CONVERGED = "The stopping rule is met."
     CRITICAL = "A critical point is reached; where the penalty is not convex, others may be better."
+    FAR = (
+        "The gradient is as small as the stopping rule asks, but the optimum is far: the objective "
+        "can still fall by more than 0.1·tol of its value."
+    )
     PRECISION = "The objective cannot be lowered further in double precision."
     STUCK = "No step lowers the objective: rounding hides the slope."
     MAX_ITER = "The largest number of iterations was reached before the stopping rule was met."

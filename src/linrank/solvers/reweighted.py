@@ -8,8 +8,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..penalties import L1
-from .base import Iterate, Vector
-from .newton import ROUNDING
+from .base import ROUNDING, Iterate, Vector
 from .proximal_newton import ProximalNewton
 from .result import Result, Status
 from .sparse import SparseSolver
@@ -81,9 +80,7 @@ class Reweighted(SparseSolver):
         part = self.problem.penalty.value(self.point.w) / self.point.value or USUAL_PART
         self._inner.tol = max(INNER * self.tol * part, FINEST)
         result = self._inner.solve(problem, self.point.w)
-        self.problem.n_products += result.n_products
         new = Iterate(result.coef, *self.problem.value_grad(result.coef))
-        self.problem.n_evaluations += result.n_evaluations
         if not keep or new.value <= self.point.value * (1 + ROUNDING):
             self.point = new
         self._record()

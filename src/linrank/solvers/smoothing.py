@@ -61,8 +61,6 @@ class Smoothing(Solver):
         """Newton's method at the start of the smoothed problem."""
         engine = self.problem.engine.with_loss(smoothed_hinge(mu))
         problem = Problem(engine, self.problem.C)
-        problem.n_products = self.problem.n_products
-        problem.n_evaluations = self.problem.n_evaluations
         newton = Newton(tol=self.tol)
         newton.begin(problem, self.point.w, self.slope_at_zero)
         return newton
@@ -74,8 +72,6 @@ class Smoothing(Solver):
     def _certify(self, newton: Newton) -> tuple[float, float]:
         """Take over the best objective and dual value; return the two parts of the gap here."""
         C, here = self.problem.C, newton.point
-        self.problem.n_products = newton.problem.n_products
-        self.problem.n_evaluations = newton.problem.n_evaluations
         G1, G2 = newton.problem.engine.gaps(here.w)
         ridge = 0.5 * float(here.w @ here.w)
         corner = max(0.0, C * (G1 + G2) - 2.0 * (here.value - ridge))

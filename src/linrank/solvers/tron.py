@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import norm
 
-from .base import Iterate, Solver, Vector
+from .base import Iterate, Vector
 from .result import Status
+from .smooth import SmoothSolver
 
 # Lee & Lin 2014, eqs. 36 and 37
 ETA0, ETA1, ETA2 = 1e-4, 0.25, 0.75
 SIGMA1, SIGMA2, SIGMA3 = 0.25, 0.5, 4.0
 ROUNDING = 1e-12  #: changes of the objective below this part of it are rounding
+SUSPECT = 1e-8  #: a rejected step that promised less than this part of f may be due to rounding
 CG_TOL = 0.1  #: CG stops when the residual is this part of the gradient (Lin et al. 2008)
 
 
 @dataclass
-class Tron(Solver):
+class Tron(SmoothSolver):
     """Trust-region Newton (Lee & Lin 2014, §4.1; Lin & Moré 1999; Steihaug 1983).
 
     Each step minimises the quadratic model
@@ -26,13 +29,13 @@ class Tron(Solver):
         m(s) = g's + ½ s'Hs    subject to    ‖s‖ ≤ Δ                               (35)
 
     by conjugate gradients, is taken when the objective falls by at least η₀ of what the
-    model says (36), and Δ follows how well the two agree (37).
+    model says (36), and Δ follows how well the two agree (37). It stops as `SmoothSolver` says.
     """
 
     def _minimise(self) -> Status:
         radius = float(norm(self.point.gradient))
         tries = 0
-        while not self._gradient_is_small():
+        while not self._has_arrived():
             if tries == self.max_iter:
                 return Status.MAX_ITER
             tries += 1
@@ -53,10 +56,11 @@ class Tron(Solver):
                 self.point = trial
                 self._record()
                 continue
-            self.problem.value_grad(self.point.w)  # products speak of the last point evaluated
-            if flat:
-                return Status.PRECISION
-        return Status.CONVERGED
+            self.problem.value_grad(self.point.w)  # products refer to the last evaluated point
+            small = predicted <= SUSPECT * abs(self.point.value)
+            if flat or (small and predicted <= self._noise()):
+                return self._status_at_rest()
+        return self._status_on_arrival()
 
     def _steihaug(self, radius: float) -> tuple[Vector, Vector]:
         """Conjugate gradients on H s = −g until small residual or the edge of the region.
@@ -82,6 +86,14 @@ class Tron(Solver):
             direction *= size / previous
             direction += residual
         return step, residual
+
+
+@dataclass
+class PaperTron(Tron):
+    """TRON as Lee & Lin 2014 ran it: rule (38) alone, and each C of a path from w = 0 (§4.4)."""
+
+    stop: str = "gradient"
+    warm_starts: ClassVar[bool] = False
 
 
 def _to_the_edge(step: Vector, direction: Vector, radius: float) -> float:

@@ -95,6 +95,7 @@ class CudaEngine(ThreadEngine):
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient at w; Hessian products are then those at w."""
         self.last = None
+        self.work.evaluations += 1
         total = self._walk_device(w, linearize=True)
         loss, gradient = float(total[-1]), total[:-1]
         self.last = np.array(w, dtype=np.float64), loss, gradient.copy()
@@ -102,6 +103,7 @@ class CudaEngine(ThreadEngine):
 
     def hessp(self, v: Vector) -> Vector:
         """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
+        self.work.products += 1
         return self._walk_device(v, linearize=False)[:-1]
 
     def gaps(self, w: Vector) -> Vector:

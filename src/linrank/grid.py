@@ -1,0 +1,177 @@
+"""Values of C to try: the grids, and how they follow the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .criterion import Criterion, mean_of_folds
+from .engines.base import Engine
+from .errors import DataError
+from .losses.pairwise import SQUARED_HINGE
+from .path import C_GRID, sparse_grid
+from .problem import Objective, SparseProblem
+
+Vector = NDArray[np.float64]
+Edge = Literal["smallest", "largest"]
+Measure = Callable[[Vector], tuple[Vector, bool]]
+
+FLAT = 1e-3  #: C‖∇L(0)‖²/L(0) below which a smaller C does not change the ranking
+LARGEST_START = 2.0**-5  #: a flat range that ends above this C moves the default grid up
+SMALLEST_START = 2.0**-25  #: a balance of penalty and loss below this C moves it down
+SAMPLED_FEATURES = 64  #: features whose curvature tells where that balance is
+SAMPLED_ROWS = 5000  #: documents from which the curvature is estimated
+ROOM = 2.0**20  #: factor by which a grid can be extended above its largest C
+LEAST_MORE = 5  #: fewest values that an extension adds
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values of C in increasing order, with the limits up to which they may be extended.
+
+    Attributes
+    ----------
+    Cs : float64 array
+    lowest, highest : float
+        The grid is not extended from an end that lies beyond these limits. By default it is not
+        extended at all.
+    """
+
+    Cs: Vector
+    lowest: float = np.inf
+    highest: float = 0.0
+
+    def beyond(self, Cs: Vector, best: int) -> Vector | None:
+        """The values that follow the end of `Cs` at which the best one lies, if there are any.
+
+        Examples
+        --------
+        >>> grid = Grid(2.0 ** np.arange(6), lowest=0.25)
+        >>> grid.beyond(grid.Cs, best=0).tolist()
+        [0.03125, 0.0625, 0.125, 0.25, 0.5]
+        >>> grid.beyond(grid.Cs, best=5) is None
+        True
+        """
+        steps = np.arange(1, max(LEAST_MORE, len(self.Cs) // 5) + 1)
+        if best == 0 and Cs[0] > self.lowest:
+            return Cs[0] / (Cs[1] / Cs[0]) ** steps[::-1]
+        if best == len(Cs) - 1 and Cs[-1] < self.highest:
+            return Cs[-1] * (Cs[-1] / Cs[-2]) ** steps
+        return None
+
+
+class Search(NamedTuple):
+    """What was measured for a grid of C.
+
+    ``values`` has a row for each C and a column for each held-out part. ``edge`` says at which end
+    of the grid the best C lies, unless values beyond that end were found to be no better.
+    """
+
+    Cs: Vector
+    values: Vector
+    edge: Edge | None
+
+
+def as_grid(Cs: Sequence[float] | Vector | Grid) -> Grid:
+    """A grid of the given values, in increasing order; it is not extended."""
+    if isinstance(Cs, Grid):
+        return Cs
+    values = np.unique(np.asarray(Cs, dtype=np.float64))
+    if not len(values):
+        raise DataError("Cs is empty; give at least one C")
+    return Grid(values)
+
+
+def default_grid(problem: Objective) -> Grid:
+    """The grid for a problem: 2^-15 … 2^10 with the penalty ½‖w‖² (Lee & Lin 2014, §4.4).
+
+    As many values start elsewhere where these would leave little to choose from:
+
+    - at the largest C that does not change the ranking, if that is above 2^-5;
+    - at the C where the penalty matters for the feature with the smallest scale, if that is below
+      2^-25: features of 1e4 and more, or raw counts.
+
+    The grid can be extended at both ends. The grid of a sparse problem starts where the first
+    feature is selected, and can be extended upward.
+    """
+    if isinstance(problem, SparseProblem):
+        Cs = sparse_grid(problem)
+        return Grid(Cs, highest=ROOM * Cs[-1])
+    Cs, flat, balance = np.array(C_GRID), _largest_flat_C(problem.engine), _largest_balance(problem)
+    if LARGEST_START < flat < np.inf:
+        Cs = Cs * 2.0 ** np.floor(np.log2(flat / Cs[0]))
+    elif balance < SMALLEST_START:
+        Cs = Cs * 2.0 ** np.floor(np.log2(balance / Cs[0]))
+    return Grid(Cs, lowest=flat, highest=ROOM * Cs[-1])
+
+
+def _largest_flat_C(engine: Engine) -> float:
+    """The C up to which w ≈ −C∇L(0), so that the ranking is the same: C‖∇L(0)‖² ≪ L(0).
+
+    Infinite where the gradient is 0.
+    """
+    loss, slope = engine.at_zero
+    return FLAT * loss / slope**2 if slope > 0 else np.inf
+
+
+def _largest_balance(problem: Objective) -> float:
+    """The C at which ½w_j² and C·L have the same curvature, for the weakest feature: 1/min_j H_jj.
+
+    H is estimated at w = 0 from a sample of documents and features. Infinite where no sampled
+    feature tells documents apart.
+    """
+    engine, d = problem.engine, problem.n_features
+    if not engine.loss.smooth:
+        engine = engine.with_loss(SQUARED_HINGE)
+    if engine.last is None or engine.last[0].any():
+        engine.value_grad(np.zeros(d))
+    features = np.unique(np.linspace(0, d - 1, min(d, SAMPLED_FEATURES)).astype(np.int64))
+    curvature = np.diagonal(engine.hessian(SAMPLED_ROWS, features))
+    curvature = curvature[curvature > np.finfo(float).eps * curvature.max()]
+    return 1.0 / float(curvature.min()) if len(curvature) else np.inf
+
+
+def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
+    """Measure the values of a grid, and extend it while the best one is at an end.
+
+    Values that are no better are left out again. Equal values are passed by: where C is large
+    against the scale of the features, many values of C give the same ranking.
+
+    Parameters
+    ----------
+    grid : Grid
+    criterion : Criterion
+    measure : callable
+        Takes values of C, and returns a row of values for each and whether Ctrl-C cut it short;
+        then there may be fewer rows.
+    """
+    values, interrupted = measure(grid.Cs)
+    Cs = grid.Cs[: len(values)]
+    kept = slice(0, len(Cs))
+    while not interrupted:
+        means = mean_of_folds(values)
+        best = criterion.best(means)
+        more = grid.beyond(Cs, best)
+        if more is None:
+            break
+        found, interrupted = measure(more)
+        n = len(found)
+        if best == 0:
+            Cs, values = np.r_[more[:n], Cs], np.r_[found, values]
+            kept = slice(kept.start + n, kept.stop + n)
+        else:
+            Cs, values = np.r_[Cs, more[:n]], np.r_[values, found]
+        if criterion.improves(mean_of_folds(found), means[best]):
+            kept = slice(0, len(Cs))
+    reported = not interrupted and kept == slice(0, len(Cs))
+    return Search(Cs[kept], values[kept], _edge(Cs, best) if reported else None)
+
+
+def _edge(Cs: Vector, best: int) -> Edge | None:
+    if len(Cs) < 3:  # every value is at an end
+        return None
+    return "smallest" if best == 0 else "largest" if best == len(Cs) - 1 else None

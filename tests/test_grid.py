@@ -1,0 +1,153 @@
+"""The grid of C: where it starts, how it is extended, and what is said at its ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from linrank import C_GRID, GridEdgeWarning, RankSVMCV, make_ranking
+from linrank.criterion import Criterion
+from linrank.grid import Grid, as_grid, default_grid, search
+from linrank.path import make_problem
+from linrank.penalties import L1
+from linrank.training import Trainer
+
+
+def peak_at(C):
+    """A measure of C, the same in two folds, with its largest value at one C."""
+
+    def measure(Cs):
+        seen.append(Cs.tolist())
+        return np.tile(-np.abs(np.log2(Cs / C))[:, None], 2), False
+
+    seen = []
+    return measure, seen
+
+
+@pytest.mark.parametrize("power", [-19, -16, -15, 0, 10, 11, 23])
+def test_the_grid_is_extended_until_the_best_C_is_inside(power):
+    measure, _ = peak_at(2.0**power)
+    found = search(Grid(np.array(C_GRID), 1e-12, 1e12), Criterion(), measure)
+    best = int(np.argmax(found.values[:, 0]))
+    assert found.Cs[best] == 2.0**power
+    assert found.edge is None
+    np.testing.assert_array_equal(
+        found.Cs, 2.0 ** np.arange(np.log2(found.Cs[0]), len(found.Cs) + np.log2(found.Cs[0]))
+    )
+    assert set(C_GRID) <= set(found.Cs.tolist())
+
+
+def test_an_extension_that_is_no_better_is_left_out():
+    """It is followed as long as it is no worse."""
+    tried = []
+
+    def flat(Cs):
+        tried.append(len(Cs))
+        return np.ones((len(Cs), 1)), False
+
+    found = search(Grid(np.array(C_GRID), 2.0**-23, 1e12), Criterion(), flat)
+    assert tried == [26, 5, 5]
+    assert found.edge is None
+    np.testing.assert_array_equal(found.Cs, C_GRID)
+
+
+@pytest.mark.parametrize(("C", "edge"), [(1e-3, "smallest"), (1e3, "largest"), (1.0, None)])
+def test_an_edge_of_a_given_grid_is_reported(C, edge):
+    measure, seen = peak_at(C)
+    assert search(as_grid([10.0, 0.1, 1.0]), Criterion(), measure).edge == edge
+    assert seen == [[0.1, 1.0, 10.0]]
+
+
+def test_the_limit_of_an_extension_is_an_edge():
+    measure, _ = peak_at(1e-9)
+    found = search(Grid(np.array([1.0, 2.0, 4.0]), lowest=0.1), Criterion(), measure)
+    assert found.edge == "smallest"
+    assert found.Cs[0] == 2.0**-5
+
+
+def test_of_errors_the_smallest_is_the_best():
+    def error(Cs):
+        return np.abs(np.log2(Cs) + 17)[:, None], False
+
+    found = search(Grid(np.array(C_GRID), 0.0), Criterion("domination-error"), error)
+    assert found.Cs[np.argmin(found.values)] == 2.0**-17
+
+
+def test_an_interrupt_ends_the_search_with_what_is_known():
+    def interrupted(Cs):
+        return np.arange(float(len(Cs)))[:3, None], True
+
+    found = search(Grid(np.array(C_GRID), 0.0, np.inf), Criterion(), interrupted)
+    np.testing.assert_array_equal(found.Cs, C_GRID[:3])
+    assert found.edge is None
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "domination"])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-13, 2.0**-27])
+def test_the_grid_starts_where_C_begins_to_matter(loss, scale):
+    """With small features, all of 2^-15 … 2^10 would give the same ranking."""
+    data = make_ranking(random_state=0)
+    grid = default_grid(make_problem(data.replace(X=data.X * scale), loss=loss))
+    if scale == 1.0:
+        assert grid.Cs.tolist() == list(C_GRID)
+    else:
+        assert grid.Cs[0] >= 0.5
+        assert grid.Cs[0] <= grid.lowest < 2.0 * grid.Cs[0]
+        assert len(grid.Cs) == len(C_GRID)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_the_grid_starts_lower_with_large_features(loss):
+    """From some C on the penalty does not matter, and every C gives the same ranking."""
+    data = make_ranking(random_state=0)
+    grid = default_grid(make_problem(data.replace(X=1e4 * data.X + 1e8), loss=loss))
+    assert 2.0**-50 < grid.Cs[0] < 2.0**-35
+    assert len(grid.Cs) == len(C_GRID)
+
+
+def test_the_grid_of_sparse_rankers_starts_at_the_first_feature():
+    problem = make_problem(make_ranking(random_state=0), penalty=L1())
+    grid = default_grid(problem)
+    assert grid.beyond(grid.Cs, 0) is None
+    assert grid.Cs[0] == pytest.approx(problem.smallest_C, rel=1e-5)
+    further = grid.beyond(grid.Cs, len(grid.Cs) - 1)
+    np.testing.assert_allclose(further / np.r_[grid.Cs[-1], further[:-1]], grid.Cs[1] / grid.Cs[0])
+
+
+def large_features():
+    """Training and held-out data with features of about 30, for which 2^-15 is a large C."""
+    data = make_ranking(
+        60, n_features=120, n_informative=10, correlation=0.98, noise=1.0, random_state=0
+    )
+    data = data.replace(X=30.0 * data.X)
+    rows = np.arange(data.n_docs)
+    cut = data.query_ptr[30]
+    return data.take(rows[:cut]), data.take(rows[cut:])
+
+
+def test_training_finds_a_C_below_the_grid():
+    train, valid = large_features()
+    training = Trainer().train_on_grid(train, valid)
+    assert C_GRID[0] > training.C
+    assert training.edge is None
+    assert training.path.Cs.tolist() == training.Cs.tolist()
+    assert len(training.path.results) == len(training.values) == len(training.Cs) > 26
+    given = Trainer().train_on_grid(train, valid, C_GRID)
+    assert training.value > given.value
+    assert given.edge == "smallest"
+
+
+def test_folds_find_a_C_below_the_grid():
+    train, _ = large_features()
+    training = Trainer().train_by_folds(train, 3)
+    assert C_GRID[0] > training.C
+    assert training.fold_values.shape == (len(training.Cs), 3)
+
+
+def test_estimators_warn_at_an_edge():
+    train, valid = large_features()
+    held_out = (valid.X, valid.y, valid.qid)
+    ranker = RankSVMCV(Cs=[0.01, 0.1, 1.0])
+    with pytest.warns(GridEdgeWarning, match="the best C, 0.01, is the smallest of the 3 that wer"):
+        ranker.fit(train.X, train.y, qid=train.qid, valid=held_out)
+    assert C_GRID[0] > RankSVMCV().fit(train.X, train.y, qid=train.qid, valid=held_out).C_
