@@ -1,7 +1,7 @@
-"""Run the campaigns: ``python -m fuzz [--minutes M] [--seed S] [--only NAME …] [--case K]``.
+"""Run the campaigns: ``make fuzz [MINUTES=M] [SEED=S] [ONLY=NAME] [CASE=K]``.
 
-The exit code is 0 if nothing was found wrong, 1 otherwise. Each finding is printed with the
-command that repeats it.
+``python -m fuzz --help`` lists the same options. The exit code is 0 if nothing was found wrong,
+1 otherwise. Each finding is printed with the command that repeats it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .campaign import ROOT, Campaign
+from . import ROOT
+from .campaign import Campaign
 from .campaigns import CAMPAIGNS
 
 HOUR = 60.0  #: the minutes that the shares of the campaigns refer to
@@ -55,8 +57,8 @@ class Tally:
             self.seen.update(seen)
             self.findings += bool(wrong)
             for sentence in wrong:
-                repeat = f"python -m fuzz --only {self.campaign.name} --seed {self.seed}"
-                print(f"WRONG  {sentence[:LONGEST]}\n       repeat: {repeat} --case {case}\n")
+                repeat = f"make fuzz ONLY={self.campaign.name} SEED={self.seed} CASE={case}"
+                print(f"WRONG  {sentence[:LONGEST]}\n       repeat: {repeat}\n", flush=True)
 
     def line(self) -> str:
         """One line of the summary."""
@@ -110,10 +112,8 @@ class Worker:
 
     def stop(self) -> None:
         """End the process with all that it has started."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
 
@@ -167,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=HOUR, help="time for all of it")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="+", choices=CAMPAIGNS, metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=CAMPAIGNS, metavar="NAME", help="campaigns")
     parser.add_argument("--case", type=int, help="repeat one case; give one name with --only")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()

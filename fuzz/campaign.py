@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -12,14 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-ROOT = Path(__file__).resolve().parent.parent
-
-# What is tried is this tree, whatever is installed; the slow twins are in tests/reference.py.
-for _folder in (ROOT / "tests", ROOT / "src"):
-    if str(_folder) not in sys.path:
-        sys.path.insert(0, str(_folder))
-os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("src", "tests"))
 
 
 @dataclass

@@ -46,8 +46,7 @@ class Clean(NamedTuple):
 
 def prepare(folder: Path) -> Clean:
     """Write the same documents in every form, and a model."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     warnings.simplefilter("always")  # a warning would be a second line on stderr
     data = make_ranking(8, (3, 9), 6, n_levels=3, noise=1.0, random_state=0)
     X = np.where(np.random.default_rng(0).random(data.X.shape) < 0.5, 0.0, data.X)

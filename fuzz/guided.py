@@ -1,5 +1,6 @@
-"""Coverage-guided fuzzing with atheris: ``python -m fuzz.guided {letor,model} [-max_total_time=300]``.
+"""Coverage-guided fuzzing of the reader and of model files with atheris.
 
+``python -m fuzz.guided letor -max_total_time=300`` (or ``model``) takes libFuzzer's options.
 atheris is no dependency of the project; install it beside linrank (``pip install atheris``). The
 kernels run as plain Python, because compiled code cannot be instrumented.
 """
@@ -16,16 +17,19 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 import atheris  # type: ignore[import-not-found]
 
 with atheris.instrument_imports(include=["linrank"]):
-    from . import campaign  # noqa: F401  # puts this tree in front of what is installed
-    from .lines import WIDEST, difference, fast_data, slow_rows
     from linrank import FileFormatError, LinearModel
     from linrank.data._letor_reader import read_source
     from linrank.data._source import Source
     from linrank.data.letor import check_options
 
+    from .lines import WIDEST, difference, fast_data, slow_rows
+
 MODEL = Path(tempfile.mkdtemp(prefix="linrank-fuzz-")) / "model.json"
 SEEDS = {
-    "letor": [b"2 qid:1 1:0.5 3:2 # docid = A\n0 qid:1 2:-1e-3\n", b"1 qid:a 1:.5 2:5. 3:+1 #B\r\n"],
+    "letor": [
+        b"2 qid:1 1:0.5 3:2 # docid = A\n0 qid:1 2:-1e-3\n",
+        b"1 qid:a 1:.5 2:5. 3:+1 #B\r\n",
+    ],
     "model": [],
 }
 
@@ -48,8 +52,7 @@ def try_model(text: bytes) -> None:
     MODEL.write_bytes(text)
     try:
         model = LinearModel.load(MODEL)
-    except FileFormatError as error:
-        assert "\n" not in str(error) or b"\n" in text, str(error)
+    except FileFormatError:
         return
     model.names()
     model.save(MODEL)
@@ -60,7 +63,9 @@ def main() -> None:
     what, *options = sys.argv[1:]
     corpus = Path(tempfile.mkdtemp(prefix="linrank-fuzz-"))
     LinearModel([1.0, -0.5], feature_names=["a", "b"], settings={"C": 1.0}).save(MODEL)
-    for number, seed in enumerate([*SEEDS[what], *([MODEL.read_bytes()] if what == "model" else [])]):
+    for number, seed in enumerate(
+        [*SEEDS[what], *([MODEL.read_bytes()] if what == "model" else [])]
+    ):
         (corpus / str(number)).write_bytes(seed)
     atheris.Setup(
         [sys.argv[0], str(corpus), *options], {"letor": try_letor, "model": try_model}[what]

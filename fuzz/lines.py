@@ -10,9 +10,9 @@ import re
 from typing import Any
 
 import numpy as np
-import reference
 import zstandard
 
+import reference
 from linrank import FileFormatError, RankingData, read_letor
 from linrank.data._letor_reader import read_source
 from linrank.data._source import Source
@@ -21,7 +21,7 @@ from linrank.data.store import convert
 
 from .campaign import Campaign, Case
 
-LINES = 2000  #: of a case
+LINES = 2000  #: lines of a case
 WIDEST = 10_000  #: texts with larger indices are for the campaign `damage`
 FILES = 0.02  #: share of the texts that are read from files of every kind, too
 
@@ -120,7 +120,8 @@ def fast_data(reader: Any, *arguments: Any, **options: Any) -> RankingData | Non
     try:
         return reader(*arguments, **options)
     except FileFormatError as error:
-        assert re.match(r"\S+(:\d+)?: [^\n]+$", str(error)), f"not a sentence: {error}"
+        if re.match(r"\S+(:\d+)?: [^\n]+$", str(error)) is None:
+            raise AssertionError(f"not one sentence with a place: {error}") from None
         return None
 
 

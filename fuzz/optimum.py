@@ -1,7 +1,7 @@
 """Slow optima: listed pairs, dense Newton steps, and a bound that proves how near they are.
 
-The objective is Ω(w) + Σ_p c_p·ℓ(d_p'w + 1 − m_p) over pairs p with differences d_p, weights c_p and
-margins m_p. Nothing here uses linrank.
+The objective is Ω(w) + Σ_p c_p·ℓ(d_p'w + 1 − m_p) over pairs p with differences d_p, weights c_p
+and margins m_p. Nothing here uses linrank.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import numpy as np
 
 from linrank import LinearModel, make_ranking, open_store, save_store, write_letor
 
-from .campaign import ROOT
+from . import ROOT
 
 SECONDS = 120  #: that a command may take
 _MODULE, _FUNCTION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"][
@@ -29,7 +29,6 @@ _MODULE, _FUNCTION = tomllib.loads((ROOT / "pyproject.toml").read_text())["proje
 ].split(":")
 #: What the installed command ``linrank`` runs.
 COMMAND = f"import sys; from {_MODULE} import {_FUNCTION}; sys.exit({_FUNCTION}())"
-
 
 
 def _weights(path: Path) -> bytes:
