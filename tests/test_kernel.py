@@ -97,6 +97,17 @@ def test_the_linear_kernel_is_ranksvm(arrays, method):
     assert len(ranker.dual_coef_) == (4 if method == "cholesky" else 80)
 
 
+@pytest.mark.parametrize("C", [1e3, 1e5])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fit_that_rounding_ends_gives_no_warning(C, seed):
+    """K is singular but for rounding: β is large, and the rounding of Kβ hides the slope."""
+    arrays = make_problem_arrays("five levels", n=80, seed=seed)
+    ranker = fit(arrays, "rbf", C=C, gamma=1e-3, method="newton")
+    assert ranker.result_.converged
+    other = fit(arrays, "rbf", C=C, gamma=1e-3, method="eigen")
+    assert ranker.result_.objective == pytest.approx(other.result_.objective, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("kernel", "options"),
     [
