@@ -65,7 +65,7 @@ class Tally:
         goal, name = self.campaign.goal, self.campaign.name
         if self.skipped:
             return f"{name:<12} not run: {self.skipped}"
-        whole = self.exhausted if goal is None else self.units >= goal
+        whole = self.exhausted or (goal is not None and self.units >= goal)
         note = "" if whole else "  (out of time)"
         seen = ", ".join(f"{what} {n:,}" for what, n in sorted(self.seen.items()))
         return (
