@@ -1,23 +1,51 @@
 # Each target sets up what it needs in .venv, beside this file; nothing has to be activated.
 PYTHON ?= python3
 BIN := .venv/bin
-# Numba's cache does not notice a change in a helper of another file, so tests and benchmarks
-# use one that is named after the content of the sources.
-SOURCES := $(shell find src -name '*.py' | sort | xargs cat | cksum | cut -d' ' -f1)
-CACHE := NUMBA_CACHE_DIR=.venv/kernels/$(SOURCES)
+# Hundreds of processes are started; without bytecode on disk each compiles all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+# Each worker takes consecutive tests, so that few kernels are compiled by both. OpenMP threads of
+# other libraries must not spin while they wait, because workers share the cores.
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
+# Tests whose assertions compare results of floating-point arithmetic.
+NUMERICAL := $(patsubst %,tests/test_%.py,combinations coordinate_descent counting cutting_planes domination \
+	grid kernel lbfgs metrics pair_sums sgd solvers sparse sparse_baselines sparse_solvers stopping structures)
+# What numpy dispatches to on this processor, beyond what it was built for.
+FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 
-.PHONY: demo test test-cuda lint clean
+.PHONY: demo test test-compiled test-interpreted test-quick test-cuda lint help clean
+.PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
 demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
 	$(BIN)/linrank demo --dir demo
 
-test: .venv/test.stamp lint  ## everything that must hold before a change is taken
-	$(CACHE) $(BIN)/python -m pytest -n 2
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m interpreted tests
+test: .venv/test.stamp  ## everything that must hold before a change is taken; all parts run even if one fails
+	$(MAKE) --no-print-directory --keep-going lint test-compiled test-interpreted
+
+test-compiled: .venv/test.stamp
+	$(PYTEST)
+
+test-interpreted: .venv/test.stamp
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m interpreted tests
+
+test-quick: .venv/test.stamp  ## what to run while you work: about a minute, once the kernels are compiled
+	LINRANK_DATA= $(PYTEST) -m "not slow" --ignore-glob="tests/test_dask*" tests
+
+test-variations: .venv/test.stamp  ## numerical tests with other roundings: BLAS, instructions, last bits of the data
+	$(MAKE) --no-print-directory --keep-going variation-blas variation-instructions variation-data
+
+variation-blas: .venv/test.stamp
+	OPENBLAS_CORETYPE=Prescott OPENBLAS_NUM_THREADS=1 LINRANK_THREADS=1 $(PYTEST) $(NUMERICAL)
+
+variation-instructions: .venv/test.stamp
+	NUMBA_CPU_NAME=generic NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FEATURES)')" \
+		$(PYTEST) $(NUMERICAL)
+
+variation-data: .venv/test.stamp
+	$(PYTEST) --flip-last-bits $(NUMERICAL)
 
 test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, and compiled; needs no card
-	NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR=.venv-cuda/kernels/$(SOURCES) \
+	NUMBA_ENABLE_CUDASIM=1 \
 		.venv-cuda/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib --doctest-modules" \
 		tests/cuda src/linrank/engines/cuda
 
@@ -27,22 +55,25 @@ lint: .venv/test.stamp
 	$(BIN)/mypy
 
 bench: .venv/bench.stamp  ## the figures of the README, side by side in one run; QUICK=1 tries it on small data
-	$(CACHE) $(BIN)/python -m benchmarks.suite $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.suite $(if $(QUICK),--quick)
 
 bench-guard: .venv/test.stamp  ## is this tree slower than before? BASE=REVISION names what it is compared with
 	$(BIN)/python -m benchmarks.guard $(if $(BASE),--base $(BASE))
 
 bench-pairwise: .venv/bench.stamp  ## ways of counting, and other tools on the same problems
-	$(CACHE) $(BIN)/python -m benchmarks.pairwise
+	$(BIN)/python -m benchmarks.pairwise
 
 bench-sparse: .venv/test.stamp  ## sparse rankers; LINRANK_DATA names the LETOR 4.0 folders
-	$(CACHE) $(BIN)/python -m benchmarks.sparse
+	$(BIN)/python -m benchmarks.sparse
 
 bench-domination: .venv/test.stamp  ## Domination Rank; LINRANK_DATA as for bench-sparse
-	$(CACHE) $(BIN)/python -m benchmarks.domination
+	$(BIN)/python -m benchmarks.domination
 
 bench-dask: .venv/test.stamp  ## a Dask cluster of this machine against threads, and data larger than a worker
-	$(CACHE) $(BIN)/python -m benchmarks.dask
+	$(BIN)/python -m benchmarks.dask
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1: /p' Makefile
 
 .PHONY: fuzz
 fuzz: .venv/test.stamp  ## random trials within MINUTES=60; SEED=, ONLY= (a campaign) and CASE= repeat some of them

@@ -23,7 +23,7 @@ from distributed import Client
 
 from linrank import RankingData, make_ranking, open_store
 from linrank.dask import DaskData, DaskEngine, DaskTrainer
-from linrank.dask.crew import local_cluster
+from linrank.dask.clusters import local_cluster
 from linrank.dask.sources import Part, array_parts, folder_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss

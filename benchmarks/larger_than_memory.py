@@ -84,9 +84,9 @@ def _bench_training(
         _run(_replaced(command, str(store), str(kept(SHAPE, QUICK))), options.threads)
     with memory_limit(limit) as (prefix, limiter):
         section.notes.append(f"Memory of training is limited by {limiter}")
-        _forget(store / "X.npy")
+        _forget(next(store.rglob("X.npy")))
         text, _, memory = _run([*prefix, *commands["fit"]], options.threads)
-        _forget(store / "X.npy")
+        _forget(next(store.rglob("X.npy")))
         _, seconds, train_memory = _run([*prefix, *commands["linrank train"]], options.threads)
     found, n_bytes = json.loads(text), data.X.nbytes
     read = found["read"]
@@ -108,7 +108,7 @@ def _bench_training(
 
 def measure(store: str, threads: str, repeats: int = 5) -> None:
     """Print seconds of a read, a product and a fit, as JSON; run in the limited process."""
-    data, file = open_store(store), Path(store, "X.npy")
+    data, file = open_store(store), next(Path(store).rglob("X.npy"))
     problem = make_problem(data, 1.0, n_threads=int(threads))
     v = np.ones(data.n_features)
     problem.value_grad(0 * v)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-PATIENCE = 60.0  #: seconds in which a process must be there, or gone
+PATIENCE = 300.0  #: seconds in which a process must be there, or gone, on a busy machine too
 
 
 class Loopback:

@@ -129,11 +129,10 @@ PROGRAMS = (
         "liblinear ranksvm", "squared_hinge", "LINRANK_BENCH_RANKSVM",
         lambda eps, job, n_queries: {"-s": 8, "-c": job.C, "-e": eps}, read_liblinear,
     ),
-    # Its epsilon is of the mean loss of a query, so it is given as a part of that at w = 0.
+    # SVMrank multiplies its -e by the mean number of pairs of a query, the loss at w = 0, itself.
     Program(
         "SVMrank", "hinge", "LINRANK_BENCH_SVMRANK",
-        lambda eps, job, n_queries: {"-c": job.C * n_queries, "-e": eps * job.n_pairs / n_queries},
-        read_svmlight,
+        lambda eps, job, n_queries: {"-c": job.C * n_queries, "-e": eps}, read_svmlight,
     ),
 )  # fmt: skip
 

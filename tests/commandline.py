@@ -15,10 +15,12 @@ from typer.testing import CliRunner
 
 from linrank.cli.app import app
 
+PATIENCE = 600.0  # seconds after which something counts as hung, also on a busy machine
+
 PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
-from linrank.cli.app import main
+from linrank.__main__ import main
 main()
 """
 
@@ -62,9 +64,9 @@ def start(*arguments, **options) -> subprocess.Popen:
     )
 
 
-def read_until(terminal: int, pattern: str, seconds: float = 60.0) -> str:
+def read_until(terminal: int, pattern: str) -> str:
     """What a program writes to its terminal, until a pattern appears."""
-    deadline, text = time.monotonic() + seconds, ""
+    deadline, text = time.monotonic() + PATIENCE, ""
     while not re.search(pattern, text):
         assert time.monotonic() < deadline, text
         text += os.read(terminal, 4096).decode()

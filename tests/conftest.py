@@ -8,12 +8,23 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import last_bits
 from commandline import write_text
 from linrank import make_ranking
 
 # The same examples in every run: a failure must be one that can be seen again.
 settings.register_profile("linrank", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("linrank")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help = "draw random numbers that are off by one unit in the last place"
+    parser.addoption("--flip-last-bits", action="store_true", help=help)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--flip-last-bits"):
+        last_bits.install()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import logsumexp
@@ -59,29 +60,66 @@ def sum_over_pairs(scores, pairs, loss, weights=None, margins=None):
     for p, (i, j) in enumerate(pairs):
         weight = 1.0 if weights is None else weights[p]
         margin = 1.0 if margins is None else margins[p]
-        parts = loss(scores[i] - scores[j] + 1.0 - margin)
-        value += weight * parts[0]
-        gradient[[i, j]] += weight * parts[1] * np.array([1, -1])
-        hessian[np.ix_([i, j], [i, j])] += weight * parts[2] * np.array([[1, -1], [-1, 1]])
+        part, slope, bend = loss(scores[i] - scores[j] + 1.0 - margin)
+        value += weight * part
+        gradient[i] += weight * slope
+        gradient[j] -= weight * slope
+        for one, other in ((i, j), (j, i)):
+            hessian[one, one] += weight * bend
+            hessian[one, other] -= weight * bend
     return value, gradient, hessian
+
+
+def exact_sums(scores, v, pairs, hinges, weights, margins):
+    """`sum_over_pairs` and H v in fractions, which round nothing, and what rounding may do to them.
+
+    Returns four results, each with its size: the value, the gaps of each hinge, the gradient and
+    the product. The size of a sum is the sum of its active pairs' weights, each times |a| + |c|.
+    """
+    s, v = [Fraction(x) for x in scores], [Fraction(x) for x in v]
+    hinges = [[Fraction(x) for x in row] for row in hinges]
+    value, gaps = [Fraction(), Fraction()], [[Fraction(), Fraction()] for _ in hinges]
+    gradient, product = ([[Fraction(), Fraction()] for _ in s] for _ in range(2))
+    for (i, j), weight, margin in zip(pairs, weights, margins, strict=True):
+        weight, margin = Fraction(weight), Fraction(margin)
+        for m, (tau, a, c) in enumerate(hinges):
+            gap = tau + margin - 1 - (s[i] - s[j])
+            if gap <= 0 or not weight:
+                continue
+            size = weight * (abs(a) + abs(c))
+            _add(value, weight * (a * gap + c * gap**2), size)
+            _add(gaps[m], weight * gap, weight)
+            for k, sign in ((i, 1), (j, -1)):
+                _add(gradient[k], -sign * weight * (a + 2 * c * gap), size)
+                _add(product[k], sign * 2 * weight * c * (v[i] - v[j]), size)
+    return [
+        np.array(found, dtype=np.float64).reshape(-1, 2).T
+        for found in (value, gaps, gradient, product)
+    ]
+
+
+def _add(total, term, size):
+    total[0] += term
+    total[1] += size
 
 
 def pairwise_loss(scores, y, qid, hinges, weight=None, query_weight=None):
     """Σ over pairs of weight·ℓ(s_i − s_j)."""
-    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[0]
+    return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[0]
 
 
 def pairwise_gradient(scores, y, qid, hinges, weight=None, query_weight=None):
     """The derivative of `pairwise_loss` in the scores."""
-    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[1]
+    return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[1]
 
 
 def pairwise_hessian(scores, y, qid, hinges, weight=None, query_weight=None):
     """The (generalised) second derivative of `pairwise_loss` in the scores, as a matrix."""
-    return _all_pairs(scores, y, qid, hinges, weight, query_weight)[2]
+    return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[2]
 
 
-def _all_pairs(scores, y, qid, hinges, weight, query_weight):
+def pairwise_parts(scores, y, qid, hinges, weight=None, query_weight=None):
+    """The three above, in one pass over the pairs."""
     pairs = preference_pairs(y, qid)
     weights = pair_weights(pairs, weight, query_weight)
     return sum_over_pairs(scores, pairs, lambda t: hinge_loss(hinges, t), weights)

@@ -34,6 +34,8 @@ from linrank.baselines import (
 )
 from problems import as_form, make_problem_arrays
 
+pytestmark = pytest.mark.slow
+
 POINTWISE = [
     LinearSVRRanker(0.1),
     LinearSVRRanker(0.1, loss="absolute", random_state=0),

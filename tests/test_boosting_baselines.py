@@ -29,6 +29,8 @@ from linrank.metrics import parse_metric
 from problems import as_form, make_problem_arrays
 from reference import pair_weights, preference_pairs
 
+pytestmark = pytest.mark.slow
+
 RANKERS = [PAMIR(0.05), AdaRank("ndcg@10"), RankBoost(10)]
 WITH_PAIRS = ["two levels", "five levels", "ten levels", "all distinct", "real labels",
               "pairs of documents"]  # fmt: skip

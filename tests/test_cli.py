@@ -354,22 +354,28 @@ def test_warmup():
 
 # Published figures -------------------------------------------------------------------------
 
-FIGURES = [  # set, C, metric, published (TRON at 1e-3), at the optimum
-    ("MQ2007", "2^-15", "mean-ndcg", 0.5211, 0.5211),
-    ("MQ2007", "2^-5", "pairwise-accuracy", 0.7036, 0.7031),
-    ("MQ2008", "2^7", "pairwise-accuracy", 0.8270, 0.8271),
-    ("MQ2008", "2^7", "mean-ndcg", 0.4571, 0.4594),
+FIGURES = [  # set, C, {metric: (published, at the optimum)}, how far rounding takes TRON at 1e-3
+    ("MQ2007", "2^-15", {"mean-ndcg": (0.5211, 0.5211)}, 1e-4),
+    ("MQ2007", "2^-5", {"pairwise-accuracy": (0.7036, 0.7032)}, 2e-4),
+    ("MQ2008", "2^7", {"pairwise-accuracy": (0.8270, 0.8271), "mean-ndcg": (0.4571, 0.4594)}, 2e-3),
 ]
 
 
-@pytest.mark.parametrize(("name", "C", "metric", "published", "optimum"), FIGURES)
-@pytest.mark.parametrize("solver", ["tron", "auto"])
-def test_published_figures(real_data, here, name, C, metric, published, optimum, solver):
-    """Lee & Lin 2014, tables 3 and 5, fold 1: as published, and fully trained."""
+@pytest.mark.parametrize(("name", "C", "figures", "rounding"), FIGURES)
+@pytest.mark.parametrize("solver", ["tron-paper", "auto"])
+def test_published_figures(real_data, here, name, C, figures, rounding, solver):
+    """Lee & Lin 2014, tables 3 and 5, fold 1: as published, and fully trained.
+
+    At C = 2^7 TRON stops far from the optimum after 7 or 8 iterations. A change of C by 1e-14 of it
+    moved the accuracy between 0.8257 and 0.8272 and the mean NDCG between 0.4571 and 0.4582.
+    """
     fold = real_data / name / "Fold1"
-    tol, expected = ("1e-3", published) if solver == "tron" else ("1e-7", optimum)
-    run("train", fold / "train.txt", "--C", C, "--solver", solver, "--tol", tol)
+    tol, near = ("1e-3", rounding) if solver == "tron-paper" else ("1e-7", 1e-4)
+    far = solver == "tron-paper" and C == "2^7"  # not converged
+    run("train", fold / "train.txt", "--C", C, "--solver", solver, "--tol", tol, code=int(far))
     run("predict", "model.json", fold / "test.txt", "--out", "scores.txt")
     found = run_json("evaluate", fold / "test.txt", "scores.txt", "--flavour", "letor4",
                      "--metrics", "mean-ndcg,pairwise-accuracy")  # fmt: skip
-    assert found["metrics"][metric]["mean"] == pytest.approx(expected, abs=0.001)
+    for metric, (published, optimum) in figures.items():
+        expected = published if solver == "tron-paper" else optimum
+        assert found["metrics"][metric]["mean"] == pytest.approx(expected, abs=near)

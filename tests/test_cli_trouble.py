@@ -9,15 +9,26 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
+import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from commandline import PROGRAM, error_of, read_until, run, run_json, start
+import linrank
+from commandline import PATIENCE, PROGRAM, error_of, read_until, run, run_json, start
 from linrank import LinearModel, make_problem, make_ranking, read_letor
+from linrank.cli._guard import guarded
+from linrank.cli._options import parse_grid
+from linrank.errors import KernelCacheWarning
 from linrank.path import C_GRID
 from linrank.penalties import L1
+
+needs_compilation = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
+)
 
 # What users get wrong ----------------------------------------------------------------------
 
@@ -114,6 +125,108 @@ def test_bad_usage(arguments):
     assert "Usage:" in result.output
 
 
+@pytest.mark.parametrize("number", ["1" + "0" * 20, "9" * 5000])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "t.txt", "--threads"],
+        ["train", "t.txt", "--folds"],
+        ["inspect", "t.txt", "--threads"],
+        ["convert", "t.txt", "t.store", "--n-features"],
+        ["evaluate", "t.txt", "s.txt", "--metrics", "ndcg@"],
+    ],
+)
+def test_huge_numbers_are_refused(arguments, number, here):
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    if arguments[-1].endswith("@"):
+        *arguments, number = *arguments[:-1], arguments[-1] + number
+    assert run(*arguments, number, code=2).stdout == ""
+    assert sorted(os.listdir()) == ["t.txt"]
+
+
+@pytest.mark.parametrize("option", ["--max-iter", "--seed"])
+def test_huge_numbers_that_make_sense(option, here):
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    run("train", "t.txt", option, "1" + "0" * 20)
+    run("inspect", "model.json", "--top", "1" + "0" * 20)
+
+
+@pytest.mark.parametrize("C", ["1e400", "2^99999", "9" * 5000, "nan"])
+def test_huge_C(C, here):
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    assert "positive number" in " ".join(run("train", "t.txt", "--C", C, code=2).stderr.split())
+
+
+def test_a_grid_over_all_numbers():
+    grid = parse_grid("1e-300:1e300")
+    assert len(grid) == 1994
+    assert grid[0] == 1e-300
+    assert grid[-1] <= 1e300 < 2 * grid[-1]
+
+
+NASTY = "title\x1b[2J\x07\r\nerror: \u202etxt\x9b31m"
+
+
+def test_control_characters_are_escaped(here, capfd):
+    LinearModel(
+        [2.0, 1.0], feature_names=[NASTY, "b"], settings={NASTY: NASTY}, training={"a": [NASTY]}
+    ).save("m.json")
+    Path(NASTY).write_text("1 1:1 2:1\n0 1:x\n")
+    Path("t.txt").write_text("1 1:1 2:1\n0 1:2\n")
+    shown = [
+        run("inspect", "m.json").stdout,
+        run("inspect", "m.json", "--json").stdout,
+        run("train", "t.txt", "--out", NASTY).stdout,
+        error_of("inspect", "t.txt\x1b[2J"),
+        error_of("predict", "m.json", "t.txt\x1b[2J"),
+    ]
+    for text in shown:
+        assert not set(text) & set("\x1b\x07\r\x9b\u202e")
+    assert r"title\x1b[2J\x07\r\nerror: \u202etxt\x9b31m" in shown[0]
+    assert r"t.txt\x1b[2J: no such file" in shown[3]
+
+
+@pytest.mark.parametrize("kind", ["folder", "nothing", "loop", "unreadable", "pipe", "long"])
+@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "inspect", "convert", "save"])
+def test_paths_that_are_no_files(kind, command, here):
+    """One sentence each; nothing is written."""
+    Path("t.txt").write_text("1 1:1\n0 1:2\n")
+    LinearModel([1.0]).save("m.json")
+    path = "/dev/null" if kind == "nothing" else "x" * 300 if kind == "long" else "x"
+    writer = None
+    if kind == "folder":
+        Path(path).mkdir()
+    elif kind == "loop":
+        Path(path).symlink_to(path)
+    elif kind == "unreadable":
+        Path(path).symlink_to("t.txt/x")
+    elif kind == "pipe":
+        if command == "save":
+            pytest.skip("a model is written into a pipe")
+        os.mkfifo(path)
+        writer = threading.Thread(target=feed, args=(path,))
+        writer.start()
+    arguments = {
+        "train": ["train", path],
+        "predict": ["predict", path, "t.txt"],
+        "evaluate": ["evaluate", "t.txt", path],
+        "inspect": ["inspect", path],
+        "convert": ["convert", path, "x.store"],
+        "save": ["train", "t.txt", "--out", path],
+    }[command]
+    if command == "save" and kind == "nothing":
+        run(*arguments)
+    else:
+        assert error_of(*arguments)
+    if writer is not None:
+        writer.join()
+
+
+def feed(path):
+    with suppress(BrokenPipeError), open(path, "wb") as pipe:
+        pipe.write(b"no data\n")
+
+
 def test_debug_shows_the_traceback(here, monkeypatch):
     monkeypatch.setenv("LINRANK_DEBUG", "1")
     with pytest.raises(Exception, match=r"none\.txt"):
@@ -151,6 +264,7 @@ def test_nothing_selected_is_a_warning(letor, here, extra):
     assert run(*path).stderr == ""
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_model(letor, here):
     run("train", letor / "train.txt", "--C", "2")
     before = Path("model.json").read_bytes()
@@ -179,6 +293,7 @@ def hard(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_so_far(hard, here):
     ours, theirs = pty.openpty()
     process = start(
@@ -203,6 +318,7 @@ def test_ctrl_c_keeps_the_best_so_far(hard, here):
     assert np.abs(model.coef).max() > 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_cuts_a_path_short(hard, here):
     ours, theirs = pty.openpty()
     process = start(
@@ -212,7 +328,7 @@ def test_ctrl_c_cuts_a_path_short(hard, here):
     os.close(theirs)
     assert "/26" in read_until(ours, "iteration [1-9].*objective")
     process.send_signal(signal.SIGINT)
-    out = process.communicate(timeout=60)[0]
+    out = process.communicate(timeout=PATIENCE)[0]
     os.close(ours)
     assert process.returncode == 130
     found = json.loads(out)
@@ -276,16 +392,89 @@ def test_ctrl_c_before_anything_is_learnt_leaves_the_old_model(
     assert Path("model.json").read_text() == "old"
 
 
+@pytest.mark.slow
 def test_ctrl_c_elsewhere_is_a_short_line(here):
     os.mkfifo("pipe.txt")
     process = start("inspect", "pipe.txt", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with open("pipe.txt", "wb"):  # it is now reading, and will wait for ever
         process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=60)
+        out, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert (out, said) == ("", "interrupted\n")
 
 
+INTERRUPTED_AT = """
+import atexit, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+event, left = sys.argv[1], int(sys.argv[2])
+del sys.argv[1:3]
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def hook(name, arguments):
+    global left
+    if name == event and (name == "import" or str(arguments[0]).endswith(".nbc")):
+        left -= 1
+        if left == 0:
+            interrupt()
+
+if event == "exit":
+    atexit.register(interrupt)
+from linrank.__main__ import main
+sys.addaudithook(hook)
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "count", "arguments"),
+    [
+        ("import", 1, ["--help"]),  # of the command line itself
+        ("import", 100, ["--help"]),
+        ("import", 250, ["--help"]),
+        ("import", 330, ["train"]),  # of numpy, scipy and numba: a command is running
+        ("import", 440, ["train"]),
+        ("import", 700, ["train"]),
+        pytest.param("open", 1, ["train"], marks=needs_compilation),  # when a kernel is compiled
+        ("exit", 1, ["--version"]),
+        ("exit", 1, ["train"]),
+    ],
+)
+def test_ctrl_c_is_quiet_at_any_moment(letor, here, event, count, arguments):
+    files = [letor / "train.txt"] if arguments == ["train"] else []
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT, event, str(count), *arguments, *files],
+        text=True, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 130
+    assert done.stderr == "interrupted\n"
+    assert (done.stdout == "") == (event != "exit")
+
+
+def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it(here):
+    ignoring = INTERRUPTED_AT.replace("signal.default_int_handler", "signal.SIG_IGN")
+    done = subprocess.run([sys.executable, "-c", ignoring, "import", "9", "--version"],
+                          text=True, capture_output=True)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("linrank ")
+
+
+def test_the_program_is_a_module_too():
+    done = subprocess.run([sys.executable, "-m", "linrank", "--version"],
+                          text=True, capture_output=True)  # fmt: skip
+    assert done.stdout == f"linrank {linrank.__version__}\n"
+
+
+def test_warnings_are_one_line(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with guarded():
+            warnings.warn("the disk is full", KernelCacheWarning, stacklevel=1)
+    assert capsys.readouterr() == ("", "warning: the disk is full\n")
+
+
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(hard, here):
     LinearModel(np.ones(50)).save("m.json")
     with start(
@@ -297,10 +486,11 @@ def test_a_reader_that_goes_away_is_no_error(hard, here):
     assert process.returncode == 141
 
 
+@pytest.mark.slow
 def test_silence_and_plain_text_where_there_is_no_terminal(hard, here):
     process = start("train", hard, "--solver", "tron", "--tol", "1e-3", "--max-iter", "40",
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
-    out, said = process.communicate(timeout=120)
+    out, said = process.communicate(timeout=PATIENCE)
     assert "\x1b" not in out + said
     assert all(line == line.rstrip() for line in out.splitlines())
     assert said.count("\n") == (process.returncode == 1)

@@ -123,6 +123,7 @@ def test_every_single_step_lowers_the_objective(variant, penalty):
     assert (w != before).any() or penalty != "l2"
 
 
+@pytest.mark.slow
 @every_variant
 @every_penalty
 def test_reaches_the_optimum_of_an_independent_solver(variant, penalty):

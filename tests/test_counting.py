@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -287,6 +288,170 @@ def test_propensity_of_clicks_is_open_to_every_counting(counting):
     assert normalized.value_grad(w)[0] == pytest.approx(engine.value_grad(w)[0] / weights.sum())
 
 
+# Exact sums -------------------------------------------------------------------------------------
+
+HEAVY, LIGHT = 1e17, 1e-17  #: weights beside which, and beside others, 1 has no digits
+
+#: Name → levels, and options of `Preferences`; "propensity" is one of the data.
+VARIANTS = {
+    "plain": (5, {}),
+    "many levels": (15, {}),
+    "separable": (5, {"rescale": "margin", "delta": "label-squared"}),
+    "clicks": (2, {"propensity": True}),
+    "propensity": (5, {"propensity": True}),
+    "adjacent": (5, {"pairs": "adjacent"}),
+    "slack": (5, {"rescale": "slack", "delta": "gain"}),
+    "margin": (5, {"rescale": "margin"}),
+    "adjacent margin": (5, {"pairs": "adjacent", "rescale": "margin", "delta": "gain"}),
+}
+OF_ALL = ("plain", "many levels", "separable", "clicks")  #: what every counting can do
+
+
+def extreme_problem(case, variant):
+    """The data with X = I, the scores, and the pairs with their weights and margins."""
+    n_levels, options = VARIANTS[variant]
+    rng = np.random.default_rng(len(case) + len(variant))
+    y, qid, weight = np.arange(60) % n_levels * 0.5, np.arange(60) // 30, 0.5 + rng.random(60)
+    s, ends = 0.5 * rng.standard_normal(60) + y, np.isin(np.arange(60) % 30, (0, n_levels - 1))
+    if case == "heavy":  # a lowest label far below all others, a highest one far above
+        weight[ends] = HEAVY
+        s[ends] += np.where(y[ends] > 0, 1e4, -1e4)
+    elif case == "light":
+        weight[::3] = LIGHT
+    elif case == "offset":
+        s += 1e8
+    propensity = 0.2 + 0.8 * rng.random(60) if "propensity" in options else None
+    adjacent = options.get("pairs") == "adjacent"
+    pairs = (reference.adjacent_pairs if adjacent else reference.preference_pairs)(y, qid)
+    deltas = np.array([DELTAS[options.get("delta", "label")](y, None, i, j) for i, j in pairs])
+    weights = reference.pair_weights(pairs, weight, propensity=propensity)
+    weights = weights * deltas if options.get("rescale") == "slack" else weights
+    margins = np.sqrt(deltas) if options.get("rescale") == "margin" else np.ones(len(pairs))
+    if case == "small gaps":  # as at the solution for a large C: neighbours are just apart
+        steps = {y[i]: margin for (i, j), margin in zip(pairs, margins, strict=True)
+                 if y[i] - y[j] == 0.5}  # fmt: skip
+        s = np.array([sum(steps[label] for label in set(y) if 0 < label <= own) for own in y])
+        s += 1e-9 * rng.standard_normal(60)
+    data = RankingData(np.eye(60), y, qid, sample_weight=weight, propensity=propensity)
+    return data, s, pairs, weights, margins
+
+
+@pytest.mark.parametrize("case", ["heavy", "light", "offset", "small gaps"])
+@pytest.mark.parametrize(
+    ("counting", "variant"),
+    [
+        (counting, variant)
+        for counting, variant in itertools.product(COUNTINGS, VARIANTS)
+        if variant in OF_ALL or counting in ("auto", *GENERAL)
+    ],
+)
+def test_every_counting_meets_the_exact_sums(counting, variant, case):
+    """A document's part is as exact as its own active pairs are, whatever the others weigh.
+
+    X is the identity, so that scores are weights and each document's sums are seen by themselves.
+    """
+    data, s, pairs, weights, margins = extreme_problem(case, variant)
+    options = {k: v for k, v in VARIANTS[variant][1].items() if k != "propensity"}
+    loss = SQUARED_HINGE if case == "small gaps" else MIXED
+    v = np.random.default_rng(1).standard_normal(60) + (1e8 if case == "offset" else 0.0)
+    exact = reference.exact_sums(s, v, pairs, loss.table, weights, margins)
+    engine = ThreadEngine(data, loss, counting=counting, preferences=Preferences(**options))
+    value, gradient = engine.value_grad(s)
+    found = np.array([value]), engine.gaps(s), gradient, engine.hessp(v)
+    active = exact[2][1] > 0
+    reach, reach_v = (1 + np.ptp(x[active]) for x in (s, v))
+    # Pairs that are listed, or compared level by level, are as exact as their gaps.
+    gap = 1e-8 if case == "small gaps" and engine.counting in GENERAL else reach
+    for ours, (truth, size), bound in zip(
+        found, exact, (gap * reach, reach, reach, reach_v), strict=True
+    ):
+        assert active.any()
+        assert np.all(np.abs(ours - truth) <= 1e-14 * bound * size)
+
+
+@pytest.mark.parametrize("counting", GENERAL)
+def test_a_large_C_on_separable_data_with_rescaled_margins(counting):
+    """The objective is that of the weights: rounding takes nothing off, so it is no lower."""
+    rng = np.random.default_rng(0)
+    X, y, C = rng.standard_normal((30, 40)), rng.integers(0, 4, 30).astype(float), 1e8
+    ranker = RankSVM(C, rescale="margin", counting=counting, tol=1e-8).fit(X, y)
+    assert ranker.result_.converged
+    w, pairs = ranker.coef_, reference.preference_pairs(y, np.zeros(30))
+    gaps = np.array([np.sqrt(y[i] - y[j]) - (X[i] @ w - X[j] @ w) for i, j in pairs])
+    truth = 0.5 * w @ w + C * np.sum(np.maximum(gaps, 0.0) ** 2)
+    assert ranker.result_.objective == pytest.approx(truth, rel=1e-9)
+
+
+def test_a_heavy_document_with_active_pairs():
+    """Its pairs are all but met at the solution; two-level sums see the distance to the margin."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.standard_normal((60, 5)), rng.integers(0, 4, 60), np.ones(60)
+    heavy = int(np.argmax(y))
+    X[heavy], weight[heavy] = X.mean(axis=0) + 5 * rng.standard_normal(5), 1e12
+    data = RankingData(X, y, sample_weight=weight)
+    ranker = RankSVM(C=1e-6, rescale="slack", counting="explicit", tol=1e-6)
+    w = ranker.fit(X, y, sample_weight=weight).coef_
+    slack = Preferences("all", "slack")
+    one, other = (
+        ThreadEngine(data, SQUARED_HINGE, counting=counting, preferences=slack)
+        for counting in GENERAL
+    )
+    (value, gradient), (expected, slope) = one.value_grad(w), other.value_grad(w)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(gradient, slope, atol=1e-12 * np.linalg.norm(w) / 1e-6)
+    fitted = RankSVM(C=1e-6, rescale="slack", counting="two-level").fit(X, y, sample_weight=weight)
+    assert fitted.result_.converged
+
+
+#: Options of `Preferences`, and what the data have beside labels.
+NAMED_DELTAS = [name for name in DELTAS if name != "mine"]
+WEIGHED = [
+    *({"pairs": pairs, **more} for pairs in ("all", "adjacent") for more in (
+        {}, {"propensity": True}, {"margin": True},
+        *({"rescale": rescale, "delta": delta}
+          for rescale in ("margin", "slack") for delta in NAMED_DELTAS),
+        {"rescale": "slack", "delta": lambda upper, lower: upper - lower / 2},
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("normalize", [None, "pairs", "queries"])
+@pytest.mark.parametrize("options", WEIGHED, ids=str)
+def test_weights_are_copies(options, normalize):
+    """Weight 0 is removal and weight k is k copies; with delta="dcg", only the former."""
+    X, y, qid = make_problem_arrays("five levels", n=40)
+    rng = np.random.default_rng(2)
+    more = {"propensity": 0.2 + 0.8 * rng.random(40), "margin": rng.standard_normal(40)}
+    more = {name: values for name, values in more.items() if name in options}
+    preferences = Preferences(**{k: v for k, v in options.items() if k not in more})
+    weight = rng.integers(0, 2 if options.get("delta") == "dcg" else 4, 40)
+    rows = np.repeat(np.arange(40), weight)
+    data = RankingData(X, y, qid, sample_weight=weight, **more)
+    copied = {name: values[rows] for name, values in more.items()}
+    copies = RankingData(X[rows], y[rows], qid[rows], **copied)
+    w, v = rng.standard_normal((2, 4))
+    expected = parts_of(ThreadEngine(copies, MIXED, normalize, preferences=preferences), w, v)
+    for counting in GENERAL:
+        engine = ThreadEngine(data, MIXED, normalize, counting=counting, preferences=preferences)
+        for one, other in zip(parts_of(engine, w, v), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rescale", ["margin", "slack"])
+def test_a_document_holds_one_place_in_the_ideal_ranking(rescale):
+    """With delta="dcg", weights are factors only: all of them times 2 makes pairs weigh 4 times."""
+    X, y, qid = make_problem_arrays("five levels", n=40)
+    weight = 0.5 + np.random.default_rng(2).random(40)
+    w, preferences = np.ones(4), Preferences("all", rescale, "dcg")
+    one, other = (
+        ThreadEngine(
+            RankingData(X, y, qid, sample_weight=scale * weight), MIXED, preferences=preferences
+        ).value_grad(w)[0]
+        for scale in (1.0, 2.0)
+    )
+    assert other == pytest.approx(4 * one)
+
+
 def test_ideal_discounts():
     _, y, qid = make_problem_arrays("five levels")
     order = np.argsort(qid, kind="stable")
@@ -341,6 +506,71 @@ def test_what_cannot_be_counted_gets_a_sentence(options, words):
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=words):
         RankSVM(**options).fit(X, np.sort(y), np.sort(qid))
+
+
+@pytest.mark.parametrize("pairs", ["all", "adjacent"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_listed_pairs_are_those_of_the_labels(kind, pairs):
+    X, y, qid = make_problem_arrays(kind, n=60)
+    order = np.argsort(qid, kind="stable")
+    y, qid = y[order], qid[order]
+    weight = np.random.default_rng(0).integers(0, 3, 60).astype(float)
+    find = reference.preference_pairs if pairs == "all" else reference.adjacent_pairs
+    kept = np.flatnonzero(weight)
+    expected = [(kept[i], kept[j]) for i, j in find(y[kept], qid[kept])]
+    data = RankingData(X, y, qid, sample_weight=weight)
+    found = layout.lay_out(data, Preferences(pairs), "explicit", exact=False, n_threads=1)
+    plan = found.plan
+    start = np.repeat(plan.query_ptr[:-1], np.diff(plan.query_nodes))
+    assert sorted(zip(start + plan.upper, start + plan.lower, strict=True)) == sorted(expected)
+    np.testing.assert_array_equal(found.mass[:, 0], np.diff(plan.query_nodes))
+
+
+@pytest.mark.parametrize(
+    ("preferences", "exact"),
+    [(Preferences("adjacent"), False), (Preferences("all", "slack"), False), (Preferences(), True)],
+)
+def test_few_pairs_of_many_documents_are_listed_without_comparing_all(preferences, exact):
+    """A million documents have 10^12 ordered pairs, too many to look at, and 10^6 that count."""
+    n = 10_000 if numba.config.DISABLE_JIT else 1_000_000
+    y = np.zeros(n)
+    y[n // 3] = 1.0
+    found = layout.lay_out(RankingData(np.zeros((n, 1)), y), preferences, "auto", exact, 1)
+    assert found.counting == "explicit"
+    assert np.all(found.plan.upper == n // 3)
+    np.testing.assert_array_equal(found.plan.lower, np.delete(np.arange(n), n // 3))
+
+
+def test_auto_lists_no_more_pairs_than_can_be_listed(monkeypatch):
+    data = RankingData(np.zeros((200, 1)), np.arange(200) == 0)
+    engine = partial(ThreadEngine, data, SQUARED_HINGE, preferences=Preferences("adjacent"))
+    assert engine().counting == "explicit"
+    monkeypatch.setattr(layout, "MAX_PAIRS", 100)
+    assert engine().counting == "two-level"
+
+
+def test_auto_weighs_each_query_by_its_own_documents():
+    """One query with most of the documents, and many short ones with most of the levels."""
+    y = np.r_[np.arange(10_000) < 5, np.tile(np.arange(10), 100)]
+    qid = np.r_[np.zeros(10_000), np.repeat(np.arange(1, 101), 10)]
+    preferences = Preferences("all", "slack")
+    for rows, counting in ((slice(None), "two-level"), (slice(10_000, None), "explicit")):
+        data = RankingData(np.zeros((len(y[rows]), 1)), y[rows], qid[rows])
+        found = layout.lay_out(data, preferences, "auto", exact=False, n_threads=1)
+        assert found.counting == counting
+
+
+@pytest.mark.parametrize("normalize", [None, "pairs", "queries"])
+@pytest.mark.parametrize("counting", COUNTINGS)
+def test_data_without_pairs(counting, normalize):
+    """Every counting answers zero for it, and a fit says that there is nothing to learn from."""
+    X, y, qid = make_problem_arrays("one level", n=12)
+    engine = ThreadEngine(RankingData(X, y, qid), MIXED, normalize, counting=counting)
+    value, gradient = engine.value_grad(np.ones(4))
+    assert (engine.n_pairs, value) == (0, 0.0)
+    assert not gradient.any()
+    with pytest.raises(DataError, match="there is no pair to learn from"):
+        RankSVM(counting=counting, normalize=normalize).fit(X, y, qid)
 
 
 def test_too_many_pairs_get_a_sentence(monkeypatch):

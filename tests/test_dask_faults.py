@@ -26,8 +26,9 @@ from linrank import (
     save_store,
 )
 from linrank.cli._progress import TrainingProgress
+from linrank.counting.preferences import ALL_PAIRS, Preferences
 from linrank.dask import DaskData, DaskEngine, DaskRankSVM
-from linrank.dask.crew import local_cluster
+from linrank.dask.clusters import local_cluster
 from linrank.dask.sources import folder_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
@@ -35,15 +36,18 @@ from linrank.losses import get_loss
 SETTINGS = {"C": 1e-3, "tol": 1e-9, "solver": "tron"}  # many small steps: time to die in
 
 
+LONG = 300.0  #: seconds that nothing here takes, however busy the machine is
+
+
 @pytest.fixture(autouse=True)
 def no_hang():
-    """End the test with an error, wherever it waits, after three minutes."""
+    """End the test with an error, wherever it waits, after a quarter of an hour."""
 
     def give_up(*_):
         raise TimeoutError("the test hangs")
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(180)
+    signal.alarm(900)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -62,9 +66,18 @@ def own_children():
     return found
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
+def patience():
+    """Wait for processes that start as long as it takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("crew.CONNECT", "crew.PATIENCE", "crew.READY", "clusters.READY"):
+            patch.setattr(f"linrank.dask.{name}", LONG)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
 def nothing_is_left():
-    """No process outlives the test."""
+    """No process outlives the tests."""
     before = own_children()
     yield
     deadline = time.monotonic() + PATIENCE
@@ -75,9 +88,24 @@ def nothing_is_left():
 
 
 @pytest.fixture
-def loopback(tmp_path, nothing_is_left):
+def loopback(tmp_path):
     with Loopback(tmp_path) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(patience, nothing_is_left):
+    """Two workers that nannies start again."""
+    with local_cluster(2, memory_limit="1GB") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def nannies(cluster):
+    """A client of it, when both workers are there."""
+    with Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +159,11 @@ def fit_under_fire(client, store, expected, rng):
     return killer.killed
 
 
-def test_nannies_bring_workers_back(store, expected):
+def test_nannies_bring_workers_back(nannies, store, expected):
     rng, n_killed = np.random.default_rng(1), 0
-    with (
-        local_cluster(2, memory_limit="1GB") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        for _ in range(4):
-            client.wait_for_workers(2, timeout=PATIENCE)
-            n_killed += fit_under_fire(client, store, expected, rng)
+    for _ in range(4):
+        nannies.wait_for_workers(2, timeout=PATIENCE)
+        n_killed += fit_under_fire(nannies, store, expected, rng)
     assert n_killed == 8
 
 
@@ -209,24 +233,27 @@ def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, mo
         assert LinearModel.load(model).coef.any()
 
 
-def test_engines_are_brought_back_to_where_they_were(store, data):
+def test_engines_are_brought_back_to_where_they_were(nannies, store, data):
     """A Hessian product after a death is that of the last w, of every engine on the data."""
     rng = np.random.default_rng(0)
     w, u, v = rng.standard_normal((3, 20))
-    with (
-        local_cluster(2) as cluster,
-        Client(cluster, set_as_default=False) as client,
-        DaskData(client, folder_parts(store)) as held,
-    ):
+    own = Preferences("all", "slack", lambda upper, lower: np.sqrt(upper - lower))
+    with DaskData(nannies, folder_parts(store)) as held:
         engine = DaskEngine(held, get_loss("squared_hinge"))
         other = engine.with_loss(get_loss("huber"))
+        third = DaskEngine(held, get_loss("squared_hinge"), preferences=own)
         engine.value_grad(w)
         other.value_grad(u)
+        third.value_grad(w)
         before = engine.hessp(v)
-        os.kill(pids(client)[0], signal.SIGKILL)
+        os.kill(pids(nannies)[0], signal.SIGKILL)
         np.testing.assert_array_equal(engine.hessp(v), before)
-        for found, loss, at in ((engine, "squared_hinge", w), (other, "huber", u)):
-            here = ThreadEngine(data, get_loss(loss))
+        for found, loss, at, preferences in (
+            (engine, "squared_hinge", w, ALL_PAIRS),
+            (other, "huber", u, ALL_PAIRS),
+            (third, "squared_hinge", w, own),
+        ):
+            here = ThreadEngine(data, get_loss(loss), preferences=preferences)
             here.value_grad(at)
             np.testing.assert_allclose(found.hessp(v), here.hessp(v), rtol=1e-8)
 
@@ -263,15 +290,14 @@ def test_a_worker_that_comes_back_at_its_old_address_is_a_new_one(loopback, stor
             assert engine.value_grad(w)[0] == loss
 
 
-def test_workers_that_are_frozen_count_as_lost(store, expected):
-    with (
-        local_cluster(2) as cluster,
-        Client(cluster, set_as_default=False) as client,
-        DaskData(client, folder_parts(store), timeout=3.0) as held,
-    ):
+def test_workers_that_are_frozen_count_as_lost(nannies, store, expected):
+    started = time.monotonic()
+    with DaskData(nannies, folder_parts(store)) as held:
         engine = DaskEngine(held, get_loss("squared_hinge"))
         loss, _ = engine.value_grad(expected.coef_)
-        frozen = pids(client)[0]
+        # The other one, which has to load the data of both, needs no longer than that.
+        held._crew.timeout = max(3.0, 2.0 * (time.monotonic() - started))
+        frozen = pids(nannies)[0]
         os.kill(frozen, signal.SIGSTOP)
         try:
             again, _ = engine.value_grad(expected.coef_)

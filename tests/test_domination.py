@@ -206,6 +206,7 @@ def slow_optimum(X, y, qid, C, penalty):
     ).fun  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["two levels", "five levels", "all distinct"])
 @pytest.mark.parametrize(
     ("solver", "penalty"),

@@ -46,6 +46,7 @@ def slow_ridge(X, y, qid, C, **options):
     return minimize(objective, start, jac=True, options={"gtol": 1e-10}).x
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [DominationRank(10.0), DominationRank(penalty="l2"), DominationRankCV([10.0, 20.0], cv=3)]
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -112,3 +114,99 @@ def test_devices_are_written_to_directly():
         atomic_write("/dev/full", "w") as file,
     ):
         file.write("x")
+
+
+@pytest.mark.parametrize("permissions", [0o600, 0o640, 0o644, 0o400])
+def test_a_file_is_never_more_open_than_the_one_it_replaces(permissions, tmp_path):
+    """Also while it is written, and whatever the umask."""
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(permissions)
+    before = os.umask(0)
+    try:
+        with atomic_write(path, "w") as file:
+            file.write("new")
+            (other,) = set(tmp_path.iterdir()) - {path}
+            assert stat.S_IMODE(other.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == permissions
+    assert path.read_text() == "new"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only an administrator can give files away")
+def test_owner_and_group_stay(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    os.chown(path, 12345, 54321)
+    path.chmod(0o660)
+    with atomic_write(path, "w"):
+        pass
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 54321, 0o660)
+
+
+def test_another_group_gets_what_everybody_gets(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(0o664)
+    real = os.fstat
+    monkeypatch.setattr(os, "fchown", refuse)
+    monkeypatch.setattr(
+        os, "fstat", lambda fd: os.stat_result([*real(fd)[:5], 54321, *real(fd)[6:]])
+    )
+    with atomic_write(path, "w"):
+        pass
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_links_are_followed(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder/new")  # leads to nothing yet
+    (tmp_path / "chain").symlink_to("link")
+    with atomic_write(tmp_path / "chain", "w") as file:
+        file.write("text")
+    assert (tmp_path / "folder" / "new").read_text() == "text"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "chain").is_symlink()
+    (tmp_path / "loop").symlink_to("loop")
+    with (
+        pytest.raises(DataError, match="loop: cannot be written: Too many levels of symbolic"),
+        atomic_write(tmp_path / "loop", "w"),
+    ):
+        pass
+    (tmp_path / "astray").symlink_to("nowhere/a")
+    with (
+        pytest.raises(DataError, match=r"astray: cannot be written: there is no folder .*nowhere"),
+        atomic_write(tmp_path / "astray", "w"),
+    ):
+        pass
+    assert sorted(os.listdir(tmp_path)) == ["astray", "chain", "folder", "link", "loop"]
+
+
+KILLED = """
+import os, signal, sys
+from linrank._files import atomic_write
+with atomic_write(sys.argv[1], "w") as file:
+    file.write("new")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_leaves_is_removed_later(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    (tmp_path / ".linrank-mine.tmp").touch()  # not one of ours
+    subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    assert path.read_text() == "old"
+    assert len(os.listdir(tmp_path)) == 3
+    with atomic_write(path, "w") as mine:
+        mine.write("mine")
+        with atomic_write(tmp_path / "b", "w"):  # what is being written stays
+            pass
+    assert path.read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == [".linrank-mine.tmp", "a", "b"]

@@ -24,6 +24,10 @@ from benchmarks.guard import (
 )
 from benchmarks.guard_workloads import mean_seconds
 
+from commandline import PATIENCE
+
+pytestmark = pytest.mark.slow
+
 
 def drawn(ratio, rounds, noise=0.03, seed=0, machine=None):
     """Rounds on a machine that is now faster and now slower, each sample with its own noise."""
@@ -248,7 +252,7 @@ with laid_out({commit!r}, root=Path({str(root)!r})) as src:
         assert other.stdout.readline().startswith("another guard is at work on this tree")
         assert other.poll() is None
         assert (src / "linrank" / "__init__.py").exists()
-    printed, _ = other.communicate(timeout=60)
+    printed, _ = other.communicate(timeout=PATIENCE)
     assert other.returncode == 0
     assert printed == "text = 'two'\n"
     assert not src.parent.exists()

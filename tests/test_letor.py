@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import itertools
 import lzma
 import math
@@ -11,6 +12,7 @@ import os
 import re
 import sys
 import threading
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from linrank.data import (
     _compression,
     _letor_format,
     _letor_kernels,
+    _letor_reader,
     _letor_writer,
     _number,
     _source,
@@ -35,8 +38,9 @@ from linrank.data import (
 from linrank.data._compression import find_decompressor
 from linrank.data._letor_reader import read_source
 from linrank.data._moving import move_pointers, move_rows
-from linrank.data._source import CompressedSource, Source
+from linrank.data._source import MemoryContent, Source
 from linrank.data.letor import check_options
+from linrank.data.ranking import query_keys
 
 pytestmark = pytest.mark.interpreted
 
@@ -48,7 +52,7 @@ LINES = b"2 qid:1 1:0.5 3:2 # docid = A\n0 qid:1 2:-1e-3\n1 qid:2 1:.5 2:5. 3:+1
 def read(text, chunk_bytes=1 << 20, n_threads=1, **options):
     """Read bytes as if they were a file."""
     checked = check_options(n_threads=n_threads, **options)
-    return read_source(Source("file.txt", bytearray(text)), checked, chunk_bytes=chunk_bytes)
+    return read_source(Source("file.txt", MemoryContent(text)), checked, chunk_bytes=chunk_bytes)
 
 
 def dense(X):
@@ -306,7 +310,7 @@ def test_compressed_pipe_can_be_read(tmp_path):
 @pytest.mark.parametrize("compressed", [False, True])
 def test_progress_grows_to_1(compressed, small_pieces):
     seen = []
-    source = Source("file.txt", bytearray(LINES * 50))
+    source = Source("file.txt", MemoryContent(LINES * 50))
     if compressed:
         source = compressed_source("xz", LINES * 50)
     read_source(source, check_options(n_threads=2), progress=seen.append, chunk_bytes=20)
@@ -315,6 +319,9 @@ def test_progress_grows_to_1(compressed, small_pieces):
     assert seen[-1] == 1.0
 
 
+@pytest.mark.skipif(
+    numba.config.DISABLE_JIT, reason="plain Python takes minutes for 26 MB; others run that too"
+)
 def test_reads_mq2007(real_data):
     data = read_letor(real_data / "MQ2007" / "Fold1" / "train.txt")
     assert (data.n_docs, data.n_queries, data.n_features) == (42_158, 1_017, 46)
@@ -400,7 +407,7 @@ def small_pieces(monkeypatch):
 def compressed_source(kind, text):
     parts = [text[k : k + 700] for k in range(0, len(text), 700)]
     content = b"".join(COMPRESS[kind](part) for part in parts)  # one behind the other
-    return CompressedSource("file.txt", content, find_decompressor(content[:8]))
+    return Source("file.txt", MemoryContent(content), find_decompressor(content[:8]))
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
@@ -447,7 +454,7 @@ def test_compressed_file_that_changes_while_it_is_read(n_lines, small_pieces):
     source = compressed_source("gz", b"".join(lines[:100]))
 
     def change(name, shape, dtype):
-        source._content = gzip.compress(b"".join(lines[:n_lines]))
+        source._content.content = gzip.compress(b"".join(lines[:n_lines]))
         return np.zeros(shape, dtype)
 
     with pytest.raises(FileFormatError, match=r"^file\.txt: the file changed"):
@@ -471,6 +478,80 @@ def test_compressed_files(kind, tmp_path):
     path.write_bytes(COMPRESS[kind](b""))
     with pytest.raises(FileFormatError, match=r"train\.txt: the file is empty"):
         read_letor(path)
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_a_damaged_later_stream_is_refused(kind, tmp_path):
+    """What is in front of it is not taken for all there is."""
+    path, first, later = tmp_path / "train", COMPRESS[kind](LINES), COMPRESS[kind](LINES * 9)
+    for size in (1, 3, 5, 12, len(later) // 2, len(later) - 1):
+        path.write_bytes(first + later[:size])
+        with pytest.raises(FileFormatError, match=r"train: the compressed data (is damaged|ends)"):
+            read_letor(path)
+    for at in range(min(len(later), 40)):
+        content = bytearray(later)
+        content[at] ^= 0xFF
+        path.write_bytes(first + content)
+        with suppress(FileFormatError):
+            # A byte that does not matter, such as gzip's note of the system.
+            assert read_letor(path).n_docs == 10 * read(LINES).n_docs
+    path.write_bytes(first + b"something else")
+    with pytest.raises(FileFormatError, match=r"train: the compressed data"):
+        read_letor(path)
+
+
+SKIPPED = b"\x5a\x2a\x4d\x18\x05\0\0\0hello"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("gz", "{}{}\0\0\0"),
+        ("bz2", "{}{}"),
+        ("xz", "{}\0\0\0\0{}\0\0\0\0\0\0\0\0"),
+        ("zst", "{}S{}"),
+        ("zst", "S{}SS{}S"),
+    ],
+)
+def test_what_stands_between_streams(kind, content, tmp_path):
+    stream = COMPRESS[kind](LINES)
+    parts = {"{": b"", "}": stream, "S": SKIPPED, "\0": b"\0"}
+    (tmp_path / "train").write_bytes(b"".join(parts[letter] for letter in content))
+    assert_same_data(read_letor(tmp_path / "train"), read(LINES * 2))
+
+
+def test_padding_of_a_wrong_size(tmp_path):
+    for kind, padding in [("xz", b"\0\0\0"), ("bz2", b"\0\0\0\0")]:
+        (tmp_path / "train").write_bytes(COMPRESS[kind](LINES) + padding)
+        with pytest.raises(FileFormatError, match="train: the compressed data is damaged"):
+            read_letor(tmp_path / "train")
+
+
+def test_text_that_expands_is_decompressed_in_pieces():
+    text = b"1 1:1\n" + b" " * 30_000_000 + b"\n" + b"0 1:2\n" * 500_000
+    for kind, compress in COMPRESS.items():
+        content = compress(text)
+        pieces = find_decompressor(content[:8])(io.BufferedReader(io.BytesIO(content)))
+        sizes = [len(piece) for piece in pieces]
+        assert sum(sizes) == len(text), kind
+        assert max(sizes) <= 1 << 17, kind
+
+
+def test_windows_are_bounded(tmp_path):
+    path = tmp_path / "train"
+    window = zstandard.ZstdCompressionParameters(window_log=28)
+    with zstandard.ZstdCompressor(compression_params=window).stream_writer(
+        path.open("wb")
+    ) as stream:
+        stream.write(LINES)
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}]
+    for content in (path.read_bytes(), lzma.compress(LINES, filters=filters)):
+        path.write_bytes(content)
+        message = "train: decompressing takes more than 134,217,728 bytes of memory"
+        with pytest.raises(FileFormatError, match=message):
+            read_letor(path)
+    path.write_bytes(lzma.compress(LINES, preset=9))
+    assert_same_data(read_letor(path), read(LINES))
 
 
 def test_missing_zstandard_names_the_fix(tmp_path, monkeypatch):
@@ -583,7 +664,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(FileFormatError, match="is a store, to be opened with open_store"):
         read_letor(tmp_path)
 
-    def refuse(*arguments):
+    def refuse(*arguments, **options):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
@@ -596,11 +677,17 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     [
         {"n_features": 0},
         {"n_features": 2.5},
+        {"n_features": 10**5000},
+        {"n_features": float("nan")},
         {"index_base": 2},
         {"dtype": int},
         {"dtype": "x"},
         {"form": "coo"},
         {"n_threads": 0},
+        {"n_threads": 10**20},
+        {"n_threads": 10**5000},
+        {"n_threads": float("inf")},
+        {"n_threads": "many"},
     ],
 )
 def test_bad_options(options):
@@ -609,15 +696,105 @@ def test_bad_options(options):
 
 
 def test_matrix_that_does_not_fit_into_memory():
-    with pytest.raises(DataError, match=r"^X \(9,000 × 2,147,483,646, float64\) does not fit"):
-        read(b"1 2147483646:1\n" * 9_000, form="dense")
+    with pytest.raises(DataError, match=r"^X \(90,000 × 9,000,000, float64\) does not fit"):
+        read(b"1 9000000:1\n" * 90_000, form="dense")
+
+
+@pytest.mark.parametrize("form", ["auto", "dense", "csr"])
+def test_memory_is_bounded_by_the_size_of_the_file(form, monkeypatch, limited_memory):
+    """Neither a large index nor a long id takes more than the file does."""
+    with pytest.raises(FileFormatError, match=r"^file\.txt:2: feature index 2147483646 was found"):
+        read(b"1 qid:1 1:1\n0 qid:1 1:1 2147483646:1\n", form=form)
+    if form != "dense":
+        data = read(b"1 qid:1 1:1\n0 qid:1 1:1 1500000:1\n", form=form)
+        assert data.n_features == 1_500_000
+        assert data.query_keys[0] == query_keys(dense(data.X), data.query_ptr)[0]
+    ids = [b"x" * (1_000_000 if k == 7 else 5) for k in range(3000)]
+    lines = (b"1 qid:%s 1:1\n0 qid:%d 1:2\n" % (name, k) for k, name in enumerate(ids))
+    data = read(b"".join(lines), form=form)
+    assert sorted(map(len, data.query_ids.tolist()))[-2:] == [5, 1_000_000]
+
+
+@pytest.fixture
+def limited_memory():
+    """Let this process take half a gigabyte more than it has."""
+    import resource
+
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 29), limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def test_lists_of_ids_take_what_they_need(limited_memory):
+    names = [str(k) for k in range(3000)]
+    data = RankingData(np.ones((3001, 1)), np.zeros(3001), qid=[*names, "x" * 1_000_000])
+    assert data.query_ids[-1] == "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 qid:1 {long}:1", "feature index 9{60}… was found"),
+        ("1 qid:1 2:1 {zeros}1:1", "feature 1 stands behind feature 2"),
+        ("1 qid:1 {zeros}2:1 1:1", "feature 1 stands behind feature 2"),
+        ("1 qid:1 -{long}:1", "feature index -9{59}… is negative"),
+        ("1 qid:1 1:{long}", "feature 1 is 9{60}…; expected a number that fits float64"),
+        ("{long} qid:1 1:1", "the label is 9{60}…; expected a number that fits float64"),
+        ("1 qid:1 x{long}:1", "feature index 'x9{59}…' is not a whole number"),
+        ("{long}x qid:1 1:1", "the label '9{60}…' is not a number"),
+        ("1 qid:1 1:1e{long}", "feature 1 is 1e9{58}…; expected a number that fits float64"),
+    ],
+)
+def test_numbers_of_thousands_of_digits(line, message):
+    text = "1 qid:1 1:1 2:1\n" + line.format(long="9" * 5000, zeros="0" * 5000) + "\n"
+    with pytest.raises(FileFormatError, match=rf"^file\.txt:2: {message}"):
+        read(text.encode(), index_base=1)
+    assert read(f"1 qid:{'9' * 5000} 1:1\n".encode()).query_ids.tolist() == ["9" * 5000]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_line_without_end(compressed, monkeypatch):
+    monkeypatch.setattr(_source, "MAX_LINE", 1 << 20)
+    text = b"1 1:1\n" * 1000 + b"1 1:1 #" + b"x" * (1 << 22)
+    source = Source("file.txt", MemoryContent(text))
+    if compressed:
+        source = compressed_source("zst", text)
+    message = r"^file\.txt:1001: the line is longer than 1,048,576 bytes"
+    with pytest.raises(FileFormatError, match=message):
+        read_source(source, check_options(), chunk_bytes=1000)
+
+
+@pytest.mark.parametrize("change", ["cut", "overwrite", "append"])
+def test_text_that_is_written_to_while_it_is_read(change, tmp_path, monkeypatch):
+    """The process lives on, and no mixture of old and new is taken for data."""
+    path, line = tmp_path / "train.txt", b"2 qid:1 1:0.5\n"
+    path.write_bytes(line * 100_000)
+    allocate = _letor_reader.allocate_in_memory
+
+    def write(*arguments):
+        if change == "cut":
+            os.truncate(path, 20 * len(line))
+        else:
+            with path.open("r+b" if change == "overwrite" else "ab") as file:
+                file.write(b"1")
+        os.utime(path, ns=(1, 1))  # whatever the clock says
+        return allocate(*arguments)
+
+    with (
+        pytest.raises(FileFormatError, match=r"train\.txt: the file changed while it was being"),
+        _source.open_source(path) as source,
+    ):
+        read_source(source, check_options(), write, chunk_bytes=1000)
 
 
 def test_file_that_changes_while_it_is_read():
     line = b"2 qid:1 1:0.0 # comment\n"
     for new in [line[:-1] + b" ", b"2 qid:1 1:0.0 \n2 qid:1 \n", line.replace(b"0.0", b"0.5")]:
         content = bytearray(line * 30)
-        source = Source("file.txt", content)
+        source = Source("file.txt", MemoryContent(content))
 
         def change(name, shape, dtype, content=content, new=new):
             content[5 * len(line) : 6 * len(line)] = new
@@ -744,7 +921,7 @@ def test_data_that_cannot_be_written(data, message, tmp_path):
 
 @pytest.mark.parametrize("decimals", [-1, 16])
 def test_bad_decimals(decimals, tmp_path):
-    with pytest.raises(DataError, match=f"decimals is {decimals}; expected None or 0 to 15"):
+    with pytest.raises(DataError, match=f"decimals is {decimals}; expected a whole number from 0"):
         write_letor(tmp_path / "data.txt", read(LINES), decimals=decimals)
 
 

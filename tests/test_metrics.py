@@ -78,6 +78,7 @@ def few_orders(y, scores, qid):
     return all(math.prod(math.factorial(int(t)) for t in count) <= 720 for count in counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", ["average", "stable", "pessimistic", "optimistic"])
 @pytest.mark.parametrize("name", list(PUBLIC))
 @given(data=ranked_data(), k=st.none() | st.integers(1, 8))

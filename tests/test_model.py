@@ -50,6 +50,11 @@ def test_names_and_largest(model):
     assert LinearModel([1.0, 2.0], index_base=0).names() == ["0", "1"]
 
 
+def nested(depth):
+    """Lists within each other."""
+    return [nested(depth - 1)] if depth else []
+
+
 def damage(content, **changes):
     content = dict(content) | changes
     return {key: value for key, value in content.items() if value != "REMOVED"}
@@ -68,7 +73,22 @@ def damage(content, **changes):
         ({"n_features": 4}, "3 weights where n_features is 4"),
         ({"feature_names": "abc"}, "feature_names is not a list of names"),
         ({"index_base": 7}, "index_base is 7"),
-        ({"settings": 3}, "damaged"),
+        ({"index_base": True}, "index_base is True"),
+        ({"index_base": 1.0}, "index_base is 1.0"),
+        ({"index_base": [0]}, r"index_base is \[0\]"),
+        ({"version": True}, "its version is not a number"),
+        ({"version": 10**400}, "written by a newer linrank"),
+        ({"weights": [1.0, 10**400, 2.0]}, "damaged"),
+        ({"weights": [[1.0], 1.0, 2.0]}, "weights is not a list of numbers"),
+        ({"weights": {"0": 1.0}}, "weights is not a list of numbers"),
+        ({"weights": [], "feature_names": None, "n_features": 0}, "there are no weights"),
+        ({"n_features": 10**400}, "3 weights where n_features is 1000"),
+        ({"n_features": None}, "3 weights where n_features is None"),
+        ({"feature_names": ["a", "b", None]}, "feature_names is not a list of names"),
+        ({"settings": 3}, "settings is not an object"),
+        ({"training": [["a", 1]]}, "training is not an object"),
+        ({"settings": {"a": nested(19)}}, "it is nested more than 20 levels deep"),
+        ({"settings": {"a": nested(800)}}, "it is nested more than 20 levels deep"),
     ],
 )
 def test_damaged_files_are_refused(model, tmp_path, changes, words):
@@ -80,7 +100,14 @@ def test_damaged_files_are_refused(model, tmp_path, changes, words):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "\xff", '{"format": "linrank-model"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[1, 2]", "\xff", '{"format": "linrank-model"}', "[" * 100_000, '{"a":' * 100_000,
+        "9" * 5000, '{"version": %s}' % ("9" * 5000), '{"format": 1, "format": "linrank-model"}',
+        "\0", "null", '"linrank-model"', "\ufeff{}".encode().decode("latin-1"),
+    ],
+)  # fmt: skip
 def test_what_is_not_a_model_is_refused(tmp_path, text):
     path = tmp_path / "model.json"
     path.write_bytes(text.encode("latin-1"))

@@ -30,6 +30,7 @@ def figures(monkeypatch):
     return figures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"),
                           (".PNG", b"\x89PNG")]
@@ -40,6 +41,7 @@ def test_formats(tmp_path, suffix, magic):
     assert os.listdir(tmp_path) == [f"plot{suffix}"]
 
 
+@pytest.mark.slow
 def test_the_same_plot_gives_the_same_file(tmp_path):
     for suffix in (".png", ".svg", ".pdf"):
         draw(tmp_path / f"a{suffix}")

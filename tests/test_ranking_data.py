@@ -161,6 +161,7 @@ def test_bad_data(arguments, message):
 # Text
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=5)), st.data())
 def test_text_column(strings, data):
     column = TextColumn.from_strings(strings)

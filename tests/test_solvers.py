@@ -151,6 +151,7 @@ def test_a_long_fit_comes_from_smaller_C(monkeypatch):
     assert result.objective == pytest.approx(straight.objective, rel=1e-6)
 
 
+@pytest.mark.slow
 @long_as_plain_python
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_pairs_right_at_their_margin_do_not_stop_a_fit(limit, monkeypatch):

@@ -43,9 +43,9 @@ def data():
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_every_penalty_finds_the_features_that_matter(data, penalty):
-    ranker = SparseRankSVM(C=3e-3, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+    ranker = SparseRankSVM(C=1e-2, penalty=penalty).fit(data.X, data.y, qid=data.qid)
     assert ranker.result_.converged
-    assert set(np.argsort(-np.abs(ranker.coef_))[:3]) == {0, 1, 2}
+    assert np.abs(ranker.coef_[:3]).min() > np.abs(ranker.coef_[3:]).max()
     assert ranker.n_selected_ == np.count_nonzero(ranker.coef_) < 19
     assert ranker.sparsity_ratio_ == ranker.n_selected_ / 19  # one feature is zero everywhere
     np.testing.assert_array_equal(ranker.get_support(), ranker.coef_ != 0)
@@ -137,6 +137,7 @@ def test_forms_agree(data, form):
     np.testing.assert_allclose(other.coef_, dense.coef_, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", ["l1", "log"])
 def test_path_starts_with_one_feature_and_equals_single_fits(data, penalty):
     valid = make_ranking(n_features=20, random_state=1)
@@ -152,6 +153,7 @@ def test_path_starts_with_one_feature_and_equals_single_fits(data, penalty):
             assert single.result_.objective == pytest.approx(path.results[k].objective, rel=2e-6)
 
 
+@pytest.mark.slow
 def test_cv_by_folds_and_by_held_out_data(data):
     folds = SparseRankSVMCV(cv=3).fit(data.X, data.y, qid=data.qid)
     assert folds.metric_path_.shape == (50, 3)
@@ -207,6 +209,7 @@ def test_sparse_solvers_need_a_penalty():
         RankSVM(solver="fista").fit(X, y, qid)
 
 
+@pytest.mark.slow
 def test_commands(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_letor("train.txt", data)
@@ -287,6 +290,7 @@ def test_a_path_without_costs_has_nothing_to_select(data):
         sparse_path(data, L1(0.0))
 
 
+@pytest.mark.slow
 def test_the_scale_of_features_does_not_empty_a_path(data):
     path, _ = sparse_path(data.replace(X=1e8 * data.X), "lp")
     assert path.n_features[0] > 0

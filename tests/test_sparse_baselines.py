@@ -27,6 +27,8 @@ from linrank.solvers.proximal_newton import ProximalNewton
 from problems import as_form, make_problem_arrays
 from reference import preference_pairs
 
+pytestmark = pytest.mark.slow
+
 RANKERS = [FenchelRank(0.5), FSMRank(0.05)]
 ALL = [*RANKERS, GAS(2)]
 named = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: type(ranker).__name__)

@@ -166,6 +166,7 @@ def test_optimum_known_by_hand(solver):
         np.testing.assert_allclose(result.coef, max(0.0, 1 - 0.5 / C), rtol=1e-5, atol=1e-12)
 
 
+@pytest.mark.slow
 @every_solver
 @pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
 def test_repeated_and_collinear_features(solver, loss):
@@ -359,6 +360,7 @@ def count_calls(monkeypatch, name):
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", CONVEX)
 @pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
 def test_a_path_makes_few_hessians_and_ends_at_every_optimum(monkeypatch, penalty, loss):
@@ -374,6 +376,7 @@ def test_a_path_makes_few_hessians_and_ends_at_every_optimum(monkeypatch, penalt
         assert alone.objective * (1 - 1e-9) <= result.objective <= alone.objective * (1 + 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_an_old_hessian_does_no_harm(loss):
     """One solver, problems that have little to do with each other."""
@@ -708,6 +711,7 @@ def test_reweighting_is_for_concave_penalties():
         Reweighted().solve(sparse_problem(ElasticNet()))
 
 
+@pytest.mark.slow
 @every_concave
 @pytest.mark.parametrize("step", ["backtracking", "power", "paper"])
 def test_proximal_steps_fall_to_a_critical_point(penalty, step):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from forked import forked
+from linrank import _kernel_cache
+
+compiled = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
+)
+SOURCES = Path(_kernel_cache.PACKAGE)
 HEAVY = ("numba", "numpy", "scipy", "sklearn", "matplotlib", "pandas", "rich", "typer")
 
 FIT = """
@@ -55,9 +66,18 @@ def test_import_is_free():
     assert python(code).strip() == "[]"
 
 
-@pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
-)
+def test_workers_of_a_cluster_load_little():
+    """A fit waits for a worker that starts anew; estimators and tables are not its business."""
+    heavy = ("sklearn", "pandas", "pyarrow", "dask.dataframe", "matplotlib")
+    code = (
+        "import sys, linrank.dask.resident, linrank.dask.sources, linrank.dask.clusters\n"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    assert python(code).strip() == "[]"
+
+
+@pytest.mark.slow
+@compiled
 def test_kernels_are_compiled_once_and_found_again(tmp_path):
     """Lists, read-only and mapped arrays, weights or not: one signature, one compilation."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -80,9 +100,8 @@ for word in sys.argv[1:]:
 """
 
 
-@pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
-)
+@pytest.mark.slow
+@compiled
 def test_kernels_cached_by_several_processes_are_not_mistaken_for_each_other(tmp_path):
     """Numba links them by name: two that share one would silently take each other's place."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -93,3 +112,266 @@ def test_kernels_cached_by_several_processes_are_not_mistaken_for_each_other(tmp
     for words in ([*alone], [*reversed(alone)]):
         together = [float(line) for line in python(SEVERAL, *words, **cache).split()]
         assert together == [alone[word] for word in words]
+
+
+# The cache on disk ---------------------------------------------------------------------------
+
+KERNELS = """
+from ._helper import increase
+from ._jit import njit
+
+@njit
+def first(x):
+    return increase(x)
+
+@njit
+def second(x):
+    return 10 * increase(x)
+"""
+
+HELPER = """
+from ._constant import STEP
+from ._jit import njit
+
+@njit(inner=True)
+def increase(x):
+    return x + STEP
+"""
+
+CALL = """
+import sys
+from linrank._kernels import first, second
+for kind in sys.argv[1:]:
+    x = {"int": int, "float": float, "bool": bool}[kind](1)
+    print(first(x), second(x))
+for kernel in (first, second):
+    print(sum(kernel.stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A package with the tools of linrank and two kernels, which subprocesses import."""
+    package = tmp_path / "sources" / "linrank"
+    package.mkdir(parents=True)
+    for name in ("_jit.py", "_kernel_cache.py", "errors.py"):
+        shutil.copy(SOURCES / name, package)
+    (package / "__init__.py").touch()
+    (package / "_constant.py").write_text("STEP = 1\n")
+    (package / "_helper.py").write_text(HELPER)
+    (package / "_kernels.py").write_text(KERNELS)
+    (package / "_other.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # edits of one second are noticed
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    return package
+
+
+@pytest.fixture(scope="module")
+def program():
+    with forked() as program:
+        yield program
+
+
+@pytest.fixture
+def call(program, small):
+    """Runs a process: what both kernels return, how many it compiled, what it warned of."""
+
+    def call(*kinds, before="", **environment):
+        out, said = program(before + CALL, *kinds, **environment)
+        *results, misses_1, misses_2 = out.splitlines()
+        return results, int(misses_1) + int(misses_2), said
+
+    return call
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        ("_helper.py", HELPER.replace("x + STEP", "x - STEP"), "0 0"),
+        ("_constant.py", "STEP = 2\n", "3 30"),
+        ("_kernels.py", "\n" + KERNELS.replace("10", "20"), "2 40"),
+    ],
+)
+def test_a_change_in_any_file_that_a_kernel_depends_on_is_noticed(
+    small, call, tmp_path, file, text, expected
+):
+    assert call("int") == (["2 20"], 2, "")
+    (small / "_other.py").write_text("nobody = 'imports this'")
+    assert call("int") == (["2 20"], 0, "")
+    kept = files(tmp_path / "cache")
+    (small / file).write_text(text)
+    assert call("int") == ([expected], 2, "")
+    assert call("int") == ([expected], 0, "")
+    assert files(tmp_path / "cache") == kept  # the old kernels were replaced
+
+
+@compiled
+def test_a_file_that_changes_after_it_was_imported_does_not_stamp_old_kernels_as_new(small, call):
+    edit = f"""
+import linrank._kernels
+with open({str(small / "_constant.py")!r}, "w") as file:
+    file.write("STEP = 2")
+"""
+    assert call("int", before=edit)[0] == ["2 20"]
+    assert call("int") == (["3 30"], 2, "")
+
+
+@compiled
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:-1],
+        lambda content: content[:20],
+        lambda content: bytes(len(content)),
+        lambda content: content[:-100] + bytes(100),
+        lambda content: b"\x80\x04" + content,
+    ],
+    ids=["empty", "cut", "cut short", "zeroed", "zeroed at the end", "foreign"],
+)
+def test_damaged_kernels_are_replaced_with_one_warning(call, tmp_path, damage):
+    call("int")
+    kernels = files(tmp_path / "cache")
+    assert len(kernels) == 2
+    for path in kernels:
+        path.write_bytes(damage(path.read_bytes()))
+    results, misses, said = call("int")
+    assert (results, misses) == (["2 20"], 2)
+    assert said.count("KernelCacheWarning") == 1
+    assert "ValueError: the file is damaged" in said
+    assert call("int") == (["2 20"], 0, "")
+
+
+@compiled
+def test_kernels_that_cannot_be_unpickled_are_replaced_with_one_warning(call):
+    broken = "import linrank._kernel_cache as cache; cache.dumps = lambda _: b'no pickle'"
+    call("int", before=broken)
+    results, misses, said = call("int")
+    assert (results, misses) == (["2 20"], 2)
+    assert said.count("KernelCacheWarning") == 1
+    assert "UnpicklingError" in said
+    assert call("int") == (["2 20"], 0, "")
+
+
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+REFUSING = """
+import errno, io, os
+def refuse(path, mode="r", *more, **options):
+    if str(path).endswith(".nbc"):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+    return io.open(path, mode, *more, **options)
+import linrank._kernel_cache
+linrank._kernel_cache.open = refuse
+"""
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("before", "folder", "reason"),
+    [
+        (FULL, None, "File too large"),
+        ("", "/dev/null/cache", "Not a directory"),
+        (REFUSING, None, "Input/output error"),
+    ],
+    ids=["full disk", "no folder", "broken disk"],
+)
+def test_without_a_usable_cache_kernels_are_compiled_with_one_warning(
+    call, tmp_path, before, folder, reason
+):
+    environment = {} if folder is None else {"NUMBA_CACHE_DIR": folder}
+    if before is REFUSING:
+        call("int", "float")
+    for _ in range(2):
+        results, misses, said = call("int", "float", before=before, **environment)
+        assert (results, misses) == (["2 20", "2.0 20.0"], 4)
+        assert said.count("KernelCacheWarning") == 1
+        assert reason in said
+    assert [path for path in files(tmp_path) if path.suffix == ".tmp"] == []
+
+
+@compiled
+def test_a_cache_that_cannot_be_written_is_read_in_silence(call):
+    call("int")
+    assert call("int", before=FULL) == (["2 20"], 0, "")
+
+
+@compiled
+def test_a_cache_that_is_removed_meanwhile_is_made_again(call, tmp_path):
+    removing = f"""
+import shutil
+from linrank._kernels import first
+first(1.0)
+shutil.rmtree({str(tmp_path / "cache")!r})
+"""
+    assert call("int", before=removing) == (["2 20"], 3, "")
+    assert call("int") == (["2 20"], 0, "")
+
+
+@compiled
+def test_without_numbas_variable_kernels_are_beside_the_sources_or_with_the_user(
+    small, call, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    assert call("int") == (["2 20"], 2, "")
+    assert len(files(small / "__pycache__" / "kernels")) == 2
+    assert call("int") == (["2 20"], 0, "")
+    shutil.rmtree(small / "__pycache__")
+    (small / "__pycache__").touch()  # no folder, so that nothing can be stored in it
+    assert call("int") == (["2 20"], 2, "")
+    assert len(files(tmp_path / "user")) == 2
+    assert call("int") == (["2 20"], 0, "")
+
+
+@compiled
+def test_the_cache_can_be_turned_off(call, tmp_path):
+    assert call("int", LINRANK_JIT_CACHE="0") == (["2 20"], 2, "")
+    assert not (tmp_path / "cache").exists()
+
+
+@compiled
+def test_processes_that_store_kernels_at_once_do_not_mix_them_up(call):
+    """Each begins with another signature; all store both kernels for all three."""
+    kinds = ["int", "float", "bool"]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", CALL, *kinds[k:], *kinds[:k]],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for k in range(3)
+    ]  # fmt: skip
+    expected = {"int": "2 20", "float": "2.0 20.0", "bool": "2 20"}
+    for k, process in enumerate(processes):
+        lines = process.communicate()[0].split("\n")
+        assert lines[:3] == [expected[kind] for kind in kinds[k:] + kinds[:k]]
+    assert call(*kinds) == ([expected[kind] for kind in kinds], 0, "")
+
+
+def imports_of(path):
+    """The files of the package that a file imports, by Python's own parser."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            assert not any(name.name.split(".")[0] == "linrank" for name in node.names)
+        if isinstance(node, ast.ImportFrom):
+            assert node.level or node.module.split(".")[0] != "linrank"
+            if node.level:
+                package = ".".join(("linrank", *path.relative_to(SOURCES).parts[:-1]))
+                base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+                for name in [base, *(f"{base}.{name.name}" for name in node.names)]:
+                    place = SOURCES.joinpath(*name.split(".")[1:])
+                    yield from filter(Path.is_file, [place.with_suffix(".py"),
+                                                     place / "__init__.py"])  # fmt: skip
+
+
+def test_stamps_follow_every_import():
+    n_imports = 0
+    for path in SOURCES.rglob("*.py"):
+        found = {Path(file) for file in _kernel_cache._read_source(str(path))[1]}
+        expected = set(imports_of(path))
+        assert expected <= found, path
+        n_imports += len(expected)
+    assert n_imports > 500

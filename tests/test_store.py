@@ -5,7 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
+import stat
+import subprocess
+import sys
 import tracemalloc
 from functools import partial
 from pathlib import Path
@@ -15,30 +19,59 @@ import pytest
 import zstandard
 from scipy import sparse
 
+from commandline import error_of
 from linrank import (
     DataError,
     FileFormatError,
+    LinearModel,
     RankingData,
+    RankSVM,
     convert,
     load,
+    make_problem,
     make_ranking,
     open_store,
     read_letor,
     save_store,
     write_letor,
 )
-from linrank.data import _compression, _letor_reader, store
+from linrank.data import (
+    _compression,
+    _letor_reader,
+    _store_format,
+    _store_reader,
+    _store_writer,
+    store,
+)
 
 
 def parts(data):
     """Everything that makes up the data, as plain values."""
-    arrays = store._arrays(data)
+    arrays = _store_writer.arrays_of(data)
     return (
         {name: (array.dtype, array.tolist()) for name, array in arrays.items()},
         data.feature_names,
         data.index_base,
         data.X.shape,
     )
+
+
+def files_of(folder):
+    """The files of a store, wherever they are in it."""
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def file_of(folder, name):
+    """The file of that name."""
+    return next(file for file in files_of(folder) if file.name == name)
+
+
+def contents(folder):
+    """What the files of a store hold, but for the name of the folder of its arrays."""
+    return {
+        file.name: re.sub(rb"arrays-[0-9a-f]{16}", b"", file.read_bytes())
+        for file in files_of(folder)
+    }
 
 
 def data_of_every_kind():
@@ -98,8 +131,8 @@ def test_convert_is_read_and_save(text, form, tmp_path):
     data = convert(path, tmp_path / "store", form=form, dtype=np.float32, progress=seen.append)
     assert parts(data) == parts(read_letor(path, form=form, dtype=np.float32))
     assert seen[-1] == 1.0
-    expected = {f"{name}.npy" for name in store._arrays(data)} | {"meta.json"}
-    assert set(os.listdir(tmp_path / "store")) == expected
+    expected = {f"{name}.npy" for name in _store_writer.arrays_of(data)} | {"meta.json"}
+    assert {file.name for file in files_of(tmp_path / "store")} == expected
 
 
 def zstandard_frames(text):
@@ -140,8 +173,8 @@ def test_convert_writes_the_very_store(kind, torn, form, small_pieces, tmp_path)
     (tmp_path / "packed").write_bytes(PACK[kind](text))
     save_store(read_letor(tmp_path / "plain", form=form), tmp_path / "expected")
     convert(tmp_path / "packed", tmp_path / "store", form=form, n_threads=2)
-    expected = {file.name: file.read_bytes() for file in (tmp_path / "expected").iterdir()}
-    assert {file.name: file.read_bytes() for file in (tmp_path / "store").iterdir()} == expected
+    expected, found = (contents(tmp_path / name) for name in ("expected", "store"))
+    assert found == expected
     assert ("order.npy" in expected) == torn
 
 
@@ -204,24 +237,16 @@ def test_store_is_replaced_only_on_success(tmp_path, monkeypatch):
             save_store(new, tmp_path / "store")
     assert parts(open_store(tmp_path / "store")) == parts(old)
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", _fails_for_new_stores(Path.rename))
-        with pytest.raises(DataError, match="store: cannot be written: Input/output error"):
+        patched.setattr(Path, "replace", fail)
+        with pytest.raises(DataError, match="store: cannot be written: No space left on device"):
             save_store(new, tmp_path / "store")
     assert parts(open_store(tmp_path / "store")) == parts(old)
+    assert len(os.listdir(tmp_path / "store")) == 2
     assert os.listdir(tmp_path) == ["store"]
     mapped = open_store(tmp_path / "store")
     save_store(new, tmp_path / "store")
     assert parts(mapped) == parts(old)  # what is mapped stays
     assert parts(open_store(tmp_path / "store")) == parts(new)
-
-
-def _fails_for_new_stores(rename):
-    def failing(self, target):
-        if self.suffix == ".tmp":
-            raise OSError(5, "Input/output error")
-        return rename(self, target)
-
-    return failing
 
 
 def test_store_can_replace_what_it_is_mapped_from(tmp_path):
@@ -236,8 +261,11 @@ def test_foreign_folders_are_left_alone(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "meta.json").write_text('{"format": "another"}')
     (tmp_path / "file").write_text("precious")
-    for name in ("folder", "file"):
-        with pytest.raises(DataError, match=f"{name}: is there already and not a linrank store"):
+    for name, message in [
+        ("folder", "holds 'meta.json', which is not part"),
+        ("file", "is a file"),
+    ]:
+        with pytest.raises(DataError, match=f"{name}: .*{message}.*; it is left as it is"):
             save_store(data, tmp_path / name)
     assert (tmp_path / "file").read_text() == "precious"
     assert os.listdir(tmp_path / "folder") == ["meta.json"]
@@ -248,27 +276,218 @@ def test_foreign_folders_are_left_alone(tmp_path):
     assert open_store(tmp_path / "empty").n_docs == 6
 
 
+@pytest.mark.parametrize("where", ["", "arrays"])
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_a_store_with_foreign_files_is_left_alone(where, kind, tmp_path):
+    data = make_ranking(2, 3, 4, random_state=0)
+    save_store(data, tmp_path / "store")
+    place = file_of(tmp_path / "store", "X.npy").parent if where else tmp_path / "store"
+    if kind == "file":
+        (place / "notes.txt").write_text("precious")
+    elif kind == "folder":
+        (place / "notes.txt").mkdir()
+    else:
+        (place / "notes.txt").symlink_to(tmp_path)
+    before = sorted(map(str, tmp_path.rglob("*")))
+    with pytest.raises(DataError, match=r"the folder holds '(notes\.txt|arrays-.*)', which is not"):
+        save_store(data, tmp_path / "store")
+    assert sorted(map(str, tmp_path.rglob("*"))) == before
+    assert parts(open_store(tmp_path / "store")) == parts(data)
+
+
+def test_a_store_of_version_1_opens_and_can_be_replaced(tmp_path):
+    old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
+    save_store(old.replace(query_ids=np.array(["a", "b"])), tmp_path / "store")
+    to_version_1(tmp_path / "store")
+    meta = tmp_path / "store" / "meta.json"
+    content = json.loads(meta.read_text())
+    (tmp_path / "store" / "query_ids_ptr.npy").unlink()
+    np.save(tmp_path / "store" / "query_ids.npy", np.array(["a", "b"]))
+    del content["arrays"]["query_ids_ptr"]
+    content["arrays"]["query_ids"] = "<U1 2"
+    meta.write_text(json.dumps(content))
+    assert open_store(tmp_path / "store").query_ids.tolist() == ["a", "b"]
+    save_store(new, tmp_path / "store")
+    assert parts(open_store(tmp_path / "store")) == parts(new)
+    assert len(os.listdir(tmp_path / "store")) == 2
+
+
+def test_a_private_store_stays_private(tmp_path):
+    data = make_ranking(2, 3, 4, random_state=0)
+    save_store(data, tmp_path / "store")
+    (tmp_path / "store").chmod(0o700)
+    with _store_writer.new_store(tmp_path / "store") as folder:
+        assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+        _store_writer.fill(folder, data, {})
+    assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
+
+
+def test_a_link_to_a_store_stays_a_link(tmp_path):
+    old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
+    save_store(old, tmp_path / "store")
+    (tmp_path / "link").symlink_to("store")
+    save_store(new, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert parts(open_store(tmp_path / "store")) == parts(new)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(DataError, match="loop: cannot be written: Too many levels"):
+        save_store(new, tmp_path / "loop")
+    with pytest.raises(FileFormatError, match="loop: no such folder"):
+        open_store(tmp_path / "loop")
+
+
+KILLS = """
+import json, os, shutil, signal, sys
+from pathlib import Path
+from linrank import make_ranking, open_store, save_store
+from test_store import parts, to_version_1
+
+path, there = Path(sys.argv[1]), None
+os.fsync = lambda descriptor: None  # a step at which to be killed, but not a slow one
+old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
+
+
+def prepare():
+    shutil.rmtree(path, ignore_errors=True)
+    if there == "empty":
+        path.mkdir()
+    elif there != "nothing":
+        save_store(old, path)
+    if there == "version 1":
+        to_version_1(path)
+
+
+def counted(function, n_left):
+    def call(*arguments, **options):
+        if not n_left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        n_left.pop()
+        return function(*arguments, **options)
+
+    return call
+
+
+def save_and_die(at):
+    n_left = [None] * at
+    for name in ("mkdir", "rename", "replace", "unlink", "rmdir", "fsync"):
+        setattr(os, name, counted(getattr(os, name), n_left))
+    save_store(new, path)
+    os._exit(0)
+
+
+def look():
+    if not (path / "meta.json").exists():
+        return "empty" if path.exists() else "nothing"
+    found = parts(open_store(path))
+    return "old" if found == parts(old) else "new" if found == parts(new) else "mixed"
+
+
+outcomes = {}
+for there in ("nothing", "store", "empty", "version 1"):
+    at, status = 0, None
+    while status != 0:
+        prepare()
+        child = os.fork()
+        if child == 0:
+            save_and_die(at)
+        status, at = os.waitpid(child, 0)[1], at + 1
+        assert status in (0, signal.SIGKILL), status
+        outcomes.setdefault(there, []).append(look())
+        save_store(new, path)  # it cleans up
+        assert look() == "new"
+        assert os.listdir(path.parent) == ["store"], os.listdir(path.parent)
+        assert len(os.listdir(path)) == 2, os.listdir(path)
+print(json.dumps(outcomes))
+"""
+
+
+def to_version_1(path):
+    """Let a store look as those of version 1 do."""
+    meta = json.loads((path / "meta.json").read_text())
+    for file in (path / meta["folder"]).iterdir():
+        shutil.move(file, path)
+    (path / meta["folder"]).rmdir()
+    del meta["folder"]
+    (path / "meta.json").write_text(json.dumps(meta | {"version": 1}))
+
+
+def test_killed_at_any_step(tmp_path):
+    """The name leads to the old store or to the new one, and the next writer cleans up."""
+    (tmp_path / "data").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", KILLS, tmp_path / "data" / "store"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)
+    before = {"nothing": "nothing", "store": "old", "empty": "empty", "version 1": "old"}
+    for there, found in outcomes.items():
+        n_before = found.count(before[there])
+        assert n_before > 8
+        assert len(found) > n_before + 1
+        assert found == [before[there]] * n_before + ["new"] * (len(found) - n_before)
+
+
+# Files that change
+
+
+@pytest.mark.parametrize("change", ["cut", "overwrite"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_mapped_files_that_change_are_refused(change, form, tmp_path):
+    data = make_ranking(20, 30, 4, random_state=0)
+    if form == "csr":
+        data = RankingData(sparse.csr_array(data.X), data.y, data.qid)
+    save_store(data, tmp_path / "store")
+    opened, apart = open_store(tmp_path / "store"), open_store(tmp_path / "store", mmap=False)
+    ranker = RankSVM().fit(opened.X, opened.y, qid=opened.qid)
+    file = file_of(tmp_path / "store", "X.npy" if form == "dense" else "X_data.npy")
+    if change == "cut":
+        os.truncate(file, 200)
+    else:
+        with file.open("r+b") as stream:
+            stream.seek(-8, 2)
+            stream.write(bytes(8))
+        os.utime(file, ns=(1, 1))  # whatever the clock says
+    message = r"\.npy: the file was changed after it was opened; open the store again"
+    for use in (
+        lambda: RankSVM().fit(opened.X, opened.y, qid=opened.qid),
+        lambda: make_problem(opened),
+        lambda: ranker.predict(opened.X),
+        lambda: write_letor(tmp_path / "text", opened),
+        lambda: save_store(opened, tmp_path / "other"),
+    ):
+        with pytest.raises(DataError, match=message):
+            use()
+    assert RankSVM().fit(apart.X, apart.y, qid=apart.qid)
+
+
+def test_mapped_files_that_are_replaced_stay(tmp_path):
+    old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
+    save_store(old, tmp_path / "store")
+    opened = open_store(tmp_path / "store")
+    save_store(new, tmp_path / "store")
+    assert make_problem(opened).n_features == 4
+    assert parts(opened) == parts(old)
+
+
+def test_a_store_that_is_replaced_while_it_is_opened(tmp_path, monkeypatch):
+    """The reader has seen the old meta.json when the old arrays are gone."""
+    old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
+    save_store(old, tmp_path / "store")
+    read, calls = _store_reader._read, []
+
+    def late(*arguments):
+        if not calls:
+            calls.append(1)
+            save_store(new, tmp_path / "store")
+        return read(*arguments)
+
+    monkeypatch.setattr(_store_reader, "_read", late)
+    assert parts(open_store(tmp_path / "store")) == parts(new)
+
+
 # Damaged stores
-
-
-@pytest.mark.parametrize("interrupted", ["before", "between"])
-def test_ctrl_c_while_a_store_is_replaced_keeps_the_old_one(interrupted, tmp_path, monkeypatch):
-    """Two renames: the old store out of the way, the new one into its place."""
-    save_store(RankingData(np.eye(2), [0, 1]), tmp_path / "store")
-    rename = Path.rename
-
-    def interrupt(self, target):
-        moves_old = self.name == "store"
-        if moves_old == (interrupted == "before") and not self.name.endswith(".old"):
-            raise KeyboardInterrupt
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        save_store(RankingData(np.eye(3), [0, 1, 2]), tmp_path / "store")
-    monkeypatch.undo()
-    assert open_store(tmp_path / "store").n_docs == 2
-    assert os.listdir(tmp_path) == ["store"]
 
 
 @pytest.fixture
@@ -283,10 +502,10 @@ def sound(tmp_path):
 
 def test_every_missing_file_is_noticed(sound):
     for kind in ("sound", "sparse"):
-        for file in os.listdir(sound / kind):
+        for file in [file.name for file in files_of(sound / kind)]:
             shutil.rmtree(sound / "copy", ignore_errors=True)
             shutil.copytree(sound / kind, sound / "copy")
-            (sound / "copy" / file).unlink()
+            file_of(sound / "copy", file).unlink()
             with pytest.raises(FileFormatError, match=file.replace(".", r"\.")):
                 open_store(sound / "copy")
 
@@ -294,11 +513,11 @@ def test_every_missing_file_is_noticed(sound):
 @pytest.mark.parametrize("n_bytes", [0, 5, 60, 128])
 def test_every_short_file_is_noticed(n_bytes, sound):
     for kind in ("sound", "sparse"):
-        for file in os.listdir(sound / kind):
+        for file in [file.name for file in files_of(sound / kind)]:
             shutil.rmtree(sound / "copy", ignore_errors=True)
             shutil.copytree(sound / kind, sound / "copy")
-            content = (sound / "copy" / file).read_bytes()
-            (sound / "copy" / file).write_bytes(content[:n_bytes])
+            place = file_of(sound / "copy", file)
+            place.write_bytes(place.read_bytes()[:n_bytes])
             for mmap in (True, False):
                 with pytest.raises(FileFormatError, match=r"copy: the store is damaged: "):
                     open_store(sound / "copy", mmap=mmap)
@@ -308,12 +527,12 @@ def test_every_short_file_is_noticed(n_bytes, sound):
     ("kind", "name", "array", "message"),
     [
         ("sound", "y", np.zeros(3), "y.npy holds <f8 3; expected <f8 4"),
-        ("sound", "y", np.zeros(4, np.float32), "y.npy holds <f4 4; expected <f8 4"),
-        ("sound", "query_ids", np.array(["a", None]), "Object arrays cannot be loaded"),
+        ("sound", "y", np.zeros(4, np.float32), "y.npy holds float32"),
+        ("sound", "query_ids", np.array(["a", None]), "query_ids.npy holds objects"),
         ("sound", "query_ptr", np.array([0, 2, 5]), "query_ptr.npy does not fit"),
         ("sound", "query_ptr", np.array([0, 4, 4]), "query_ptr.npy does not fit"),
         ("sound", "comments_ptr", np.array([0, 1, 2, 3, 4]), "comments_ptr.npy does not fit"),
-        ("sound", "y", np.array([1.0, 0, np.nan, 0]), "y.npy holds labels that are not finite"),
+        ("sound", "y", np.array([1.0, 0, np.nan, 0]), r"y\[2\] is nan; labels must be finite"),
         ("sound", "order", np.array([0, 0, 1, 2]), "order.npy is not an order of rows"),
         ("sparse", "X_indptr", np.array([0, 1, 2, 3, 9], np.int32), "X_indptr.npy does not fit"),
         ("sparse", "X_indptr", np.array([0, 3, 2, 3, 4], np.int32), "X_indptr.npy does not fit"),
@@ -322,16 +541,152 @@ def test_every_short_file_is_noticed(n_bytes, sound):
     ],
 )
 def test_arrays_that_do_not_fit(kind, name, array, message, sound):
-    np.save(sound / kind / f"{name}.npy", array)
+    np.save(file_of(sound / kind, f"{name}.npy"), array)
     with pytest.raises(FileFormatError, match=f"the store is damaged: .*{message}"):
         open_store(sound / kind)
+
+
+def retyped(array, dtype):
+    return array.astype(dtype)
+
+
+DAMAGES = {
+    "big-endian": lambda a: retyped(a, a.dtype.newbyteorder(">")),
+    "float16": lambda a: retyped(a, np.float16),
+    "int8": lambda a: retyped(a, np.int8),
+    "unsigned": lambda a: retyped(a, np.uint64),
+    "complex": lambda a: retyped(a, np.complex128),
+    "times": lambda a: retyped(a, "M8[s]"),
+    "bytes": lambda a: retyped(a, "S3"),
+    "one dimension more": lambda a: a[None],
+    "columns": lambda a: np.asfortranarray(a[:, None]),
+    "a number": lambda a: a.reshape(-1)[:1].reshape(()),
+    "no rows": lambda a: a[:0],
+    "one row less": lambda a: a[:-1],
+    "one row more": lambda a: np.concatenate([a, a[-1:]]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_array_must_be_what_kernels_expect(damage, sound):
+    """Also where meta.json says that it is otherwise: no array of another type gets through."""
+    for kind in ("sound", "sparse"):
+        for name in [file.name for file in files_of(sound / kind) if file.suffix == ".npy"]:
+            shutil.rmtree(sound / "copy", ignore_errors=True)
+            shutil.copytree(sound / kind, sound / "copy")
+            file, meta = file_of(sound / "copy", name), sound / "copy" / "meta.json"
+            array = np.load(file)
+            new = DAMAGES[damage](array)
+            if new.dtype == array.dtype and new.shape == array.shape:
+                continue  # bytes have no order
+            np.save(file, new)
+            content = json.loads(meta.read_text())
+            content["arrays"][file.stem] = _store_format.describe(new.dtype, new.shape)
+            meta.write_text(json.dumps(content))
+            for mmap in (True, False):
+                if may_be_sound(kind, name, damage):
+                    open_store(sound / "copy", mmap=mmap)
+                    continue
+                with pytest.raises(FileFormatError, match="copy: the store is damaged: "):
+                    open_store(sound / "copy", mmap=mmap)
+
+
+def may_be_sound(kind, name, damage):
+    """The id of the one query of `sparse` may be a number, a time or text."""
+    kinds = {"float16", "int8", "unsigned", "times", "bytes"}
+    return kind == "sparse" and name == "query_ids.npy" and damage in kinds
+
+
+HEADS = [
+    b"", b"x", b"{", b"{}", b"[" * 5000, b"(" * 9000, b"{'shape': (", b"\xff\xfe", b"\0" * 100,
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 30 + b",)}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 5000 + b",)}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (1.5,)}",
+    b"{'descr': '|O', 'fortran_order': False, 'shape': (4,)}",
+    b"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (4,)}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("head", HEADS, ids=range(len(HEADS)))
+def test_heads_of_arrays(head, sound):
+    for version in (b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\xff\xff"):
+        size = len(head).to_bytes(2 if version[0] == 1 else 4, "little")
+        content = b"\x93NUMPY" + version + size + head + bytes(32)
+        file_of(sound / "sound", "y.npy").write_bytes(content)
+        with pytest.raises(FileFormatError, match=r"sound: the store is damaged: y\.npy"):
+            open_store(sound / "sound")
+
+
+@pytest.mark.parametrize("name", ["meta.json", "y.npy", "X.npy"])
+@pytest.mark.parametrize("kind", ["folder", "loop", "pipe"])
+def test_what_is_no_file(name, kind, sound):
+    file = file_of(sound / "sound", name)
+    file.unlink()
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "loop":
+        file.symlink_to(file.name)
+    else:
+        os.mkfifo(file)
+    with pytest.raises(FileFormatError, match=f"(has no |damaged: ){name}"):
+        open_store(sound / "sound")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000, "null", '{"format": 1}', "\0"]
+)
+def test_meta_that_is_none(text, sound):
+    (sound / "sound" / "meta.json").write_text(text)
+    with pytest.raises(FileFormatError, match=r"sound: (the store is damaged: meta|not a linrank)"):
+        open_store(sound / "sound")
+    with pytest.raises(DataError, match=r"the folder holds 'meta\.json', which is not part"):
+        save_store(make_ranking(2, 3, 4, random_state=0), sound / "sound")
+
+
+def test_indices_must_ascend_within_a_row(tmp_path):
+    X = sparse.csr_array(np.ones((3, 3)))
+    save_store(RankingData(X, [1, 0, 2]), tmp_path / "store")
+    file = file_of(tmp_path / "store", "X_indices.npy")
+    for indices in ([0, 1, 2, 0, 2, 1, 0, 1, 2], [0, 1, 2, 0, 1, 1, 0, 1, 2]):
+        np.save(file, np.array(indices, np.int32))
+        with pytest.raises(FileFormatError, match=r"X_indices\.npy does not ascend within a row"):
+            open_store(tmp_path / "store")
+
+
+def test_checks_look_at_every_block(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((40, 30), density=0.3, format="csr", rng=rng)
+    save_store(RankingData(X, rng.normal(size=40)), tmp_path / "store")
+    monkeypatch.setattr(_store_reader, "_BLOCK", 7)
+    assert open_store(tmp_path / "store").X.nnz == X.nnz
+    file = file_of(tmp_path / "store", "X_indices.npy")
+    sound = np.load(file)
+    for at in range(len(sound)):
+        for value in (-1, 30):
+            np.save(file, np.where(np.arange(len(sound)) == at, np.int32(value), sound))
+            with pytest.raises(FileFormatError, match="names features that are not there"):
+                open_store(tmp_path / "store")
+
+
+def test_numbers_that_are_not_finite_are_no_scores(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_store(make_ranking(2, 3, 4, random_state=0), "store")
+    array = np.load(file_of(Path("store"), "X.npy"))
+    array[3, 1] = np.nan
+    np.save(file_of(Path("store"), "X.npy"), array)
+    LinearModel(np.ones(4)).save("m.json")
+    message = "store: the score of document 4 is nan"
+    assert message in error_of("predict", "m.json", "store", "--out", "s")
+    assert "store: the gradient at w = 0 has norm nan" in error_of("train", "store")
+    assert not Path("s").exists()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"format": "x"}, "not a linrank store"),
-        ({"version": 2, "linrank": "9.9"}, r"written by a newer linrank \(9\.9, store version 2\)"),
+        ({"version": 3, "linrank": "9.9"}, r"written by a newer linrank \(9\.9, store version 3\)"),
         ({"version": "1"}, "the store is damaged: its version is '1'"),
         ({"n_features": 5}, "the store is damaged: X has a wrong shape"),
         ({"feature_names": ["a"]}, "the store is damaged: feature_names has 1 entries"),
@@ -339,7 +694,15 @@ def test_arrays_that_do_not_fit(kind, name, array, message, sound):
         ({"index_base": -1}, "the store is damaged: "),
         ({"arrays": None}, "the store is damaged: "),
         ({"arrays": {"../x": "<f8 1"}}, "the store is damaged: it has an unknown array '../x'"),
-        ({"arrays": {}}, "the store is damaged: 'y' is missing"),
+        ({"arrays": {}}, "the store is damaged: 'X_data' is missing"),
+        ({"folder": "../sparse"}, "the store is damaged: its folder is '../sparse'"),
+        ({"folder": 3}, "the store is damaged: its folder is 3"),
+        ({"n_features": 2**40}, "the store is damaged: n_features is 1099511627776"),
+        ({"n_features": 0}, "the store is damaged: n_features is 0"),
+        ({"n_features": True}, "the store is damaged: n_features is 'True'"),
+        ({"n_features": "4"}, "the store is damaged: n_features is '4'"),
+        ({"feature_names": [1, 2, 3, 4]}, "the store is damaged: feature_names is not a list"),
+        ({"version": True}, "the store is damaged: its version is True"),
     ],
 )
 def test_bad_meta(change, message, sound):

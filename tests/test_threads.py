@@ -1,14 +1,25 @@
 """Tasks in threads: who runs them, in which order results come, and what errors do."""
 
+import os
+import signal
 import threading
 import time
+import traceback
+import warnings
 from concurrent.futures import wait
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
+from commandline import PATIENCE
+from linrank import _threads, make_ranking
 from linrank._rows import aligned_zeros
-from linrank._threads import run
+from linrank._threads import blas_threads, run
+from linrank.engines.threads import ThreadEngine
+from linrank.losses import get_loss
+from linrank.metrics._ranking import Ranking
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
@@ -22,7 +33,7 @@ def test_results_are_in_the_order_of_the_tasks(n_threads, n_tasks):
 
 
 def test_all_threads_work_and_the_caller_is_one_of_them():
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=PATIENCE)
 
     def meet(k):
         together.wait()  # passes only when three threads are here at once
@@ -38,7 +49,7 @@ def test_a_thread_that_is_slow_does_less():
 
     def work(k):
         if k == 0:
-            assert slow.wait(30)  # the other thread has done all the rest meanwhile
+            assert slow.wait(PATIENCE)  # the other thread has done all the rest meanwhile
         elif k == 9:
             slow.set()
         return threading.current_thread()
@@ -83,7 +94,7 @@ def test_rows_of_sums_begin_at_cache_lines(shape):
 
 
 def test_ctrl_c_waits_for_those_that_are_at_work(monkeypatch):
-    calls, done, together = [], [], threading.Barrier(2, timeout=30)
+    calls, done, together = [], [], threading.Barrier(2, timeout=PATIENCE)
 
     def interrupted(helpers):
         calls.append(helpers)
@@ -109,3 +120,138 @@ def test_without_helpers_the_caller_does_it_all(monkeypatch):
 
     monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
     assert run(pow, [(2, 3), (3, 2)], 2) == [8, 9]
+
+
+# Forks while other threads are at work -----------------------------------------------------
+
+
+def run_in_child(work):
+    """Fork, call a function in the child, and return the child's exit code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that there are other threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # a child that waits for ever is killed
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@contextmanager
+def meanwhile(work):
+    """A thread that calls ``work(pause)``, and is held in ``pause()`` during the ``with`` block."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def pause():
+        inside.set()
+        assert leave.wait(60)
+
+    thread = threading.Thread(target=work, args=(pause,))
+    thread.start()
+    assert inside.wait(60)
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def test_a_fork_while_a_thread_computes_an_attribute():
+    data = make_ranking(2, 3, 2, random_state=0)
+    slow, other = (ThreadEngine(data, get_loss("squared_hinge"), n_threads=1) for _ in range(2))
+
+    def read_slowly(pause):
+        slow.value_grad = lambda w: (pause(), w)
+        assert slow.at_zero[1] == 0
+
+    other.value_grad = lambda w: (1.0, w)
+    with meanwhile(read_slowly):
+        assert run_in_child(lambda: other.at_zero) == 0
+    assert other.at_zero == (1.0, 0.0)
+
+
+def test_a_fork_while_a_thread_sorts_labels():
+    slow, other = (
+        Ranking(np.arange(3.0), np.arange(3.0), np.array([0, 3]), "average", 1) for _ in range(2)
+    )
+
+    def read_slowly(pause):
+        slow._sort = lambda *_: (None, pause(), None)
+        assert slow.ideal is None
+
+    other._sort = lambda *_: (0, 1, 2)
+    with meanwhile(read_slowly):
+        assert run_in_child(lambda: other.ideal) == 0
+
+
+def test_a_fork_while_a_thread_compiles():
+    """The fork waits for the lock of the compiler, so that the child can take it."""
+
+    def compile_slowly(pause):
+        with global_compiler_lock:
+            pause()
+            time.sleep(0.1)  # the fork happens before or after, and must do in both cases
+
+    def compile():
+        with global_compiler_lock:
+            pass
+
+    with meanwhile(compile_slowly):
+        code = []
+        forking = threading.Thread(target=lambda: code.append(run_in_child(compile)))
+        forking.start()
+    forking.join()
+    assert code == [0]
+
+
+def test_a_fork_while_a_thread_changes_the_limit_of_blas(monkeypatch):
+    limits = []
+
+    class Limiter:
+        def __init__(self, limits=None):
+            limits_of_blas(limits)
+
+        def restore_original_limits(self):
+            limits_of_blas(None)
+
+    limits_of_blas = limits.append
+    monkeypatch.setattr(_threads, "_blas", lambda: type("Blas", (), {"limit": Limiter}))
+
+    def limit_slowly(pause):
+        with blas_threads(1):
+            pause()
+
+    def check():
+        assert limits[-1] == 2  # the limit of the thread that is not here has gone
+        with blas_threads(3):
+            assert limits[-1] == 2
+
+    with blas_threads(2), meanwhile(limit_slowly):
+        assert limits[-1] == 1
+        assert run_in_child(check) == 0
+        assert limits[-1] == 1
+    assert limits[-1] is None
+
+
+def test_a_fork_while_a_thread_holds_the_lock_of_the_limits():
+    def hold(pause):
+        with _threads._blas_lock:
+            pause()
+
+    with meanwhile(hold):
+        code = []
+        forking = threading.Thread(
+            target=lambda: code.append(run_in_child(lambda: blas_threads(1).__enter__()))
+        )
+        forking.start()
+    forking.join()
+    assert code == [0]
+
+
+def test_a_child_has_threads_of_its_own():
+    run(pow, [(2, 3), (3, 2)], 2)
+    assert run_in_child(lambda: run(pow, [(2, 3), (3, 2)] * 50, 2)) == 0

@@ -5,9 +5,6 @@ Names are loaded when they are first used, so that ``import linrank`` costs noth
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 _HOME = {
     "RankSVM": "estimators.ranksvm",
     "RankSVMCV": "estimators.ranksvm",
@@ -36,6 +33,7 @@ _HOME = {
     "DataError": "errors",
     "FileFormatError": "errors",
     "GridEdgeWarning": "errors",
+    "KernelCacheWarning": "errors",
     "NotConvergedWarning": "errors",
     "NothingSelectedWarning": "errors",
     "QueriesMovedWarning": "errors",
@@ -58,7 +56,10 @@ _HOME = {
 
 __all__ = list(_HOME)
 
+TYPE_CHECKING = False  # for type checkers; `typing` takes some milliseconds to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._version import __version__
     from ._warmup import warmup
     from .data.generate import make_ranking
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         DataError,
         FileFormatError,
         GridEdgeWarning,
+        KernelCacheWarning,
         LinrankError,
         NotConvergedWarning,
         NothingSelectedWarning,
@@ -103,7 +105,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    from importlib import import_module
+
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = value
     return value
 

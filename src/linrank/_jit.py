@@ -1,8 +1,7 @@
 """The only place that names numba's compiler (`_rows` and `_prefetch` extend it).
 
-Kernels are compiled lazily, release the GIL, and are cached on disk; threads run
-them side by side on disjoint ranges of queries. Where no cache can be written they
-are compiled anew in each process. ``LINRANK_JIT_CACHE=0`` turns the cache off.
+Kernels are compiled lazily, release the GIL, and are cached on disk (`_kernel_cache`); threads
+run them side by side on disjoint ranges of queries. ``LINRANK_JIT_CACHE=0`` turns the cache off.
 """
 
 from __future__ import annotations
@@ -13,13 +12,25 @@ from typing import Any
 
 import numba
 from numba import types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import AbstractTemplate, infer_global
+
+from ._kernel_cache import KernelCache, is_cachable
 
 CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
 
 #: What LLVM may do to a sum of products: reorder and fuse it. NaN and infinity keep
 #: their meaning, which ``fastmath=True`` would take away.
 FAST = {"reassoc", "contract", "nsz"}
+
+# A child that is forked while another thread compiles would inherit numba's lock, and nobody in it
+# could ever release that. The fork waits until the kernel is compiled instead.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 
 def njit(
@@ -62,12 +73,11 @@ def njit(
         "no_cpython_wrapper": inner,
         "_nrt": allocates,
     }
-    if CACHE and not inner:  # an inner kernel is stored within those that call it
-        try:
-            return numba.njit(cache=True, **options)(function)
-        except RuntimeError:  # numba found no folder that it could write a cache to
-            pass
-    return numba.njit(**options)(function)
+    kernel = numba.njit(**options)(function)
+    if CACHE and not inner and not numba.config.DISABLE_JIT and is_cachable(function):
+        # An inner kernel is stored within those that call it.
+        kernel._cache = KernelCache(function, (fast, allocates))
+    return kernel
 
 
 def by_type(position: int, kernels: dict[type, Any], other: Any = None) -> Any:

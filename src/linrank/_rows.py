@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ._jit import by_type, njit
+from ._maps import check_maps
 from ._prefetch import CACHE_LINE, prefetch_row
 from ._threads import resolve_threads, run, split
 
@@ -31,8 +32,10 @@ class CSR(NamedTuple):
 def kernel_matrix(X: Any) -> Any:
     """The form of X that kernels take: the array itself, or a `CSR`.
 
-    Always read-only, as memory-mapped arrays are, so that each kernel is compiled once.
+    Always read-only, as memory-mapped arrays are, so that each kernel is compiled once. What is
+    mapped from a file that has changed since is refused: reading it could end the process.
     """
+    check_maps(X)
     if sparse.issparse(X):
         return CSR(read_only(X.indptr), read_only(X.indices), read_only(X.data))
     return read_only(X)

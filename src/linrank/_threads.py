@@ -16,16 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from .errors import DataError
+from .errors import whole_number
 
 T = TypeVar("T")
 
+MAX_THREADS = 4096  #: more than any machine has; each takes memory
+MAX_DIGITS = 40  #: of a number in the environment; Python refuses to read very long ones
+
 _pools: dict[int, ThreadPoolExecutor] = {}
 _blas_lock = threading.Lock()
-_blas_limits: list[int] = []  #: what is asked for at the moment
+_blas_limits: list[tuple[int, int]] = []  #: for each `blas_threads`: whose thread, how many
 _blas_limiter: Any = None
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.clear)  # a child has no threads of its parent's
 
 
 def resolve_threads(n_threads: int | None = None) -> int:
@@ -44,12 +45,9 @@ def resolve_threads(n_threads: int | None = None) -> int:
                 if hasattr(os, "sched_getaffinity")
                 else (os.cpu_count() or 1)
             )
-        if not text.isdecimal() or int(text) < 1:
-            raise DataError(f"LINRANK_THREADS is {text!r}; expected a whole number of at least 1")
-        return int(text)
-    if isinstance(n_threads, bool) or int(n_threads) != n_threads or n_threads < 1:
-        raise DataError(f"n_threads is {n_threads!r}; expected a whole number of at least 1")
-    return int(n_threads)
+        number = int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else text
+        return whole_number("LINRANK_THREADS", number, most=MAX_THREADS)
+    return whole_number("n_threads", n_threads, most=MAX_THREADS)
 
 
 def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads: int) -> list[T]:
@@ -127,17 +125,39 @@ def blas_threads(n_threads: int) -> Iterator[None]:
     The setting is the whole process's: while others hold it to some number, within this thread or
     in another, it stays at the smallest of all.
     """
-    _limit_blas(_blas_limits.append, n_threads)
+    limit = threading.get_ident(), n_threads
+    with _blas_lock:
+        _blas_limits.append(limit)
+        _limit_blas()
     try:
         yield
     finally:
-        _limit_blas(_blas_limits.remove, n_threads)
+        with _blas_lock:
+            _blas_limits.remove(limit)
+            _limit_blas()
 
 
-def _limit_blas(change: Callable[[int], None], n_threads: int) -> None:
+def _limit_blas() -> None:
     global _blas_limiter
-    with _blas_lock:
-        change(n_threads)
-        if _blas_limiter is not None:
-            _blas_limiter.restore_original_limits()
-        _blas_limiter = _blas().limit(limits=min(_blas_limits)) if _blas_limits else None
+    if _blas_limiter is not None:
+        _blas_limiter.restore_original_limits()
+    least = min((n_threads for _, n_threads in _blas_limits), default=None)
+    _blas_limiter = None if least is None else _blas().limit(limits=least)
+
+
+def _forget_other_threads() -> None:
+    """In a forked child, in which only the thread that forked is left: end what others began."""
+    _pools.clear()
+    own = [limit for limit in _blas_limits if limit[0] == threading.get_ident()]
+    if own != _blas_limits:
+        _blas_limits[:] = own
+        _limit_blas()
+    _blas_lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # nobody may be at the limits while the process is copied
+    os.register_at_fork(
+        before=_blas_lock.acquire,
+        after_in_parent=_blas_lock.release,
+        after_in_child=_forget_other_threads,
+    )

@@ -18,6 +18,7 @@ from .data.checks import Matrix, check_matrix
 from .errors import DataError, FileFormatError
 
 VERSION = 1
+MAX_DEPTH = 20  #: of lists and objects within each other in a model file
 
 
 class Model:
@@ -82,16 +83,19 @@ class Model:
         content = read_content(path)
         if content.get("format") != cls.format:
             raise FileFormatError(f"{path}: not a linrank model (no format {cls.format!r} in it)")
-        if not isinstance(content.get("version"), int) or content["version"] < 1:
+        if type(content.get("version")) is not int or content["version"] < 1:
             raise FileFormatError(f"{path}: damaged: its version is not a number from 1 on")
         if content["version"] > VERSION:
             raise FileFormatError(
-                f"{path}: written by a newer linrank ({content.get('linrank', 'unknown')}, file "
+                f"{path}: written by a newer linrank ({str(content.get('linrank'))[:40]}, file "
                 f"version {content['version']}); this one ({__version__}) reads up to {VERSION}"
             )
         try:
-            if content["index_base"] not in (0, 1):
+            if type(content["index_base"]) is not int or content["index_base"] not in (0, 1):
                 raise DataError(f"index_base is {content['index_base']!r}")
+            for name in ("settings", "training"):
+                if not isinstance(content[name], dict):
+                    raise DataError(f"{name} is not an object")
             more = {name: content[name] for name in ("index_base", "settings", "training")}
             return cls._from_content(content, feature_names=_names(content), **more)
         except KeyError as error:
@@ -177,6 +181,8 @@ class LinearModel(Model):
     @classmethod
     def _from_content(cls, content: dict[str, Any], **more: Any) -> LinearModel:
         model = cls(numbers(content, "weights"), **more)
+        if not model.n_features:
+            raise DataError("there are no weights")
         if model.n_features != content["n_features"]:
             raise DataError(
                 f"{model.n_features} weights where n_features is {content['n_features']}"
@@ -187,12 +193,34 @@ class LinearModel(Model):
 def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a model file holds, of whatever format."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        content = json.loads(text, object_pairs_hook=_without_repeats)
+        _check_depth(content)
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
         raise FileFormatError(f"{path}: not a linrank model, or damaged: {error}") from None
     return content if isinstance(content, dict) else {}
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON file, each of whose names must be given once."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:40]!r} is given twice")
+    return content
+
+
+def _check_depth(content: Any) -> None:
+    """Refuse lists and objects within each other that no model has."""
+    level = [content]
+    for _ in range(MAX_DEPTH):
+        below = [list(part.values()) if isinstance(part, dict) else part for part in level]
+        level = [item for part in below if isinstance(part, list) for item in part]
+    if any(isinstance(part, dict | list) for part in level):
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
 def numbers(content: dict[str, Any], name: str) -> list[float]:

@@ -105,20 +105,25 @@ def test_gpu_quicksort_sorts_many_sequences(kind):
 
 
 def test_p_swx_sums_over_the_sets_of_the_paper():
-    """β, α, γ by their definition (eqs. 9 and 10), pair by pair; with ties at the margin."""
+    """β, α, γ by their definition (eqs. 9 and 10), pair by pair; with ties at the margin.
+
+    α and γ are relative to the document's own value, which β times is taken from the paper's.
+    """
     rng = np.random.default_rng(1)
     ptr, n = np.array([0, 7, 8, 25]), 25
     y, s = rng.integers(0, 3, n).astype(float), np.round(2 * rng.standard_normal(n)) / 2
     Xv, qid = rng.standard_normal(n), np.repeat([0, 1, 2], np.diff(ptr))
     workset, d_pri, d_aux = sequences(s, ptr)
-    sums = p_swx.Sums(*(empty(n) for _ in range(6)))
+    sums = p_swx.Sums(*(empty(n) for _ in p_swx.Sums._fields))
     launch(p_swx.gpu_quicksort, 3, workset, d_pri, d_aux)
     launch(p_swx.p_swx, 3, workset, d_pri, to_device(y), to_device(Xv), sums)
-    expected = np.zeros((6, n))
+    expected = np.zeros((7, n))
     for i, j in reference.preference_pairs(y, qid):
         if 1 - (s[i] - s[j]) > 0:
             for doc, other, side in ((j, i, 0), (i, j, 1)):
-                expected[[side, 2 + side, 4 + side], doc] += [1, Xv[other], s[other]]
+                apart = [1, Xv[other] - Xv[doc], s[other] - s[doc]]
+                expected[[side, 2 + side, 4 + side], doc] += apart
+            expected[6, j] += (1 - (s[i] - s[j])) ** 2
     found = np.array([array.copy_to_host() for array in sums])
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

@@ -60,6 +60,26 @@ def test_documents_without_active_partners_have_no_part(route, far, many_levels,
     np.testing.assert_allclose(found.hessp(v), alone.hessp(v), rtol=1e-13)
 
 
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_feature_far_from_zero_takes_no_digits(route, monkeypatch):
+    """Scores and products near 1e8, whose differences are exact: as good as without the offset."""
+    monkeypatch.setattr(device, "PART_BYTES", 160)
+    engine, form, n = ROUTES[route]
+    rng = np.random.default_rng(0)
+    shift, y = np.array([1e8, 0.0]), rng.integers(0, 4, n)
+    shifted = rng.standard_normal((n, 2)) + shift
+    X = shifted - shift
+    w, v, loss = np.array([1.0, 0.0]), np.array([-0.5, 0.0]), get_loss("squared_hinge")
+    alone = make_engine("threads", RankingData(X, y, 0 * y), loss, None, 1)
+    found = make_engine(engine, RankingData(as_form(shifted, form), y, 0 * y), loss, None, 1)
+    (value, gradient), (expected, slope) = found.value_grad(w), alone.value_grad(w)
+    assert value == pytest.approx(expected, rel=1e-12)
+    assert found.gaps(w) == pytest.approx(alone.gaps(w), rel=1e-12)
+    # X'u rounds 1e8·u in the first feature, however exact u is; the second one shows u.
+    np.testing.assert_allclose(gradient[1], slope[1], rtol=1e-11)
+    np.testing.assert_allclose(found.hessp(v)[1], alone.hessp(v)[1], rtol=1e-11)
+
+
 @pytest.mark.parametrize("far", [1e6, 1e14])
 @pytest.mark.parametrize("form", ["dense64", "csr64"])
 def test_a_query_takes_no_digits_from_its_neighbours(form, far):

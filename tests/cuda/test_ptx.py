@@ -16,7 +16,7 @@ REGISTERS = 168  #: three blocks of 128 threads share the 65,536 of a multiproce
 RESERVED = 1024  #: bytes of shared memory that newer cards keep for themselves, in every block
 
 
-def run(script, *arguments, simulated, capability="8.0", text=""):
+def run(script, *arguments, simulated, capability="8.0", text="", more=()):
     """Run a script of this folder in a process of its own."""
     path = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
     environment = {
@@ -24,6 +24,7 @@ def run(script, *arguments, simulated, capability="8.0", text=""):
         "NUMBA_ENABLE_CUDASIM": str(int(simulated)),
         "NUMBA_FORCE_CUDA_CC": capability,
         "PYTHONPATH": os.pathsep.join(filter(None, path)),
+        **dict(more),
     }
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(HERE / script), *arguments], env=environment,
@@ -51,3 +52,9 @@ def test_kernels_compile_within_bounds(signatures, capability, record_property):
         assert row["spilled"] == row["stack"] == 0, row
         assert row["shared"] <= row["room"] + RESERVED, row
     assert any(row["shared"] > 0 for row in rows)
+
+
+def test_the_engine_works_where_the_host_compiles_nothing(signatures):
+    """NUMBA_DISABLE_JIT=1 is for debuggers: it leaves Python functions on the host."""
+    plain = run("record.py", simulated=True, more={"NUMBA_DISABLE_JIT": "1"})
+    assert json.loads(plain) == json.loads(signatures)

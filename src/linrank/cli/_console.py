@@ -14,6 +14,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from .._text import printable
+
 WIDE = 10_000  #: columns where there is no terminal: nothing is ever wrapped or cut
 
 
@@ -62,15 +64,20 @@ def facts(lines: Iterable[tuple[str, str]]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in lines:
-        table.add_row(Text(name), Text(text))
+        table.add_row(plain(name), plain(text))
     return table
+
+
+def plain(text: str) -> Text:
+    """Text to be shown as it is, with escapes for its control characters."""
+    return Text(printable(text))
 
 
 def grid(columns: Sequence[str], *, left: Sequence[str] = (), title: str | None = None) -> Table:
     """An empty table with numbers to the right and the columns named in `left` to the left."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     for name in columns:
-        table.add_column(Text(name), justify="left" if name in left else "right", no_wrap=True)
+        table.add_column(plain(name), justify="left" if name in left else "right", no_wrap=True)
     return table
 
 

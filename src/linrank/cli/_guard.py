@@ -15,17 +15,20 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 
+from .._text import printable
 from ..errors import LinrankError
 from ._console import console
+from ._interrupt import INTERRUPTED, interrupts_raise
 
 NOT_CONVERGED = 1
 BAD_INPUT = 2
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
@@ -33,9 +36,14 @@ BROKEN_PIPE = 141
 def guarded() -> Iterator[None]:
     """Turn what can go wrong in a command into a line on stderr and an exit code."""
     try:
-        yield
-        sys.stdout.flush()  # a broken pipe shows here, not when Python ends
+        with interrupts_raise(), warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            yield
+            sys.stdout.flush()  # a broken pipe shows here, not when Python ends
     except KeyboardInterrupt:
+        # Where it passed through an `exec`, as some modules are imported, Python would end the
+        # process by a signal, with no exit code. Another `exec` makes Python forget that.
+        exec("")
         say_error("interrupted", "")
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
@@ -50,7 +58,12 @@ def guarded() -> Iterator[None]:
 
 def say_error(sentence: str, before: str = "error: ") -> None:
     """One line on stderr, red on a terminal."""
-    console(stderr=True).print(before + sentence, style="red", soft_wrap=True)
+    console(stderr=True).print(before + printable(sentence), style="red", soft_wrap=True)
+
+
+def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """In the place of `warnings.showwarning`, which names a line of the library's code."""
+    say_error(str(message), "warning: ")
 
 
 def _sentence(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ def check_output(path: Path | None, *, is_folder: bool = False) -> None:
         raise DataError(f"{path}: is a folder; expected the name of a file to write")
     if path.exists() and not path.is_file() and not path.is_dir():
         return  # a device or a pipe
-    folder = path.resolve().parent
+    folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise DataError(f"{path}: cannot be written: there is no folder {folder}")
     try:
@@ -61,5 +62,5 @@ def looks_like_model(path: Path) -> bool:
 
 def size_of(path: Path) -> int:
     """The bytes of a file, or of the files of a folder."""
-    files = path.iterdir() if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if not file.is_dir())

@@ -170,7 +170,8 @@ def parse_grid(text: str) -> tuple[float, ...]:
     low, high = (parse_C(part) for part in text.split(":", 1))
     if high < low:
         raise typer.BadParameter(f"{text!r} goes down; expected LOW:HIGH such as 2^-15:2^10")
-    return tuple(low * 2.0**k for k in range(math.floor(math.log2(high / low) + 1e-9) + 1))
+    n_doublings = math.floor(math.log2(high) - math.log2(low) + 1e-9)
+    return tuple(math.ldexp(low, k) for k in range(n_doublings + 1))
 
 
 Train = Annotated[
@@ -400,8 +401,8 @@ DaskOption = Annotated[
         "--dask",
         metavar="ADDRESS",
         help="Train on a Dask cluster: the address of its scheduler, or local for processes on "
-        "this machine. TRAIN is then a store or a folder of LETOR or Parquet parts that all "
-        "workers can read.",
+        "this machine. For tls://, Dask's configuration names the credentials. TRAIN is a store "
+        "or a folder of LETOR or Parquet parts that all workers can read.",
         rich_help_panel=SOLVER,
         show_default="this process",
     ),

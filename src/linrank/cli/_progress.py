@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .._text import printable
 from ._console import console, format_C
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def progress(description: str, *columns: Any, total: float | None = None) -> Ite
         TextColumn("{task.fields[text]}", markup=False), TimeElapsedColumn(),
         console=screen, transient=True, redirect_stdout=False, redirect_stderr=False,
     )  # fmt: skip
-    task = bar.add_task(description, total=total, text="")
+    task = bar.add_task(printable(description), total=total, text="")
     later = _Later(bar.start)
     try:
         yield lambda **changes: bar.update(task, **changes)

@@ -95,7 +95,7 @@ def told(make: Callable[[], T]) -> T:
 def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
     """`opened_here`, but for data in the memory of the workers of a Dask cluster."""
     try:
-        from ..dask.crew import connected
+        from ..dask.clusters import connected
         from ..dask.data import DaskData
         from ..dask.sources import folder_parts
         from ..dask.training import DaskTrainer

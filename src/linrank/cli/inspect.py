@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import _options as options
-from ._console import count, facts, format_C, grid, print_json, show
+from ._console import count, facts, format_C, grid, plain, print_json, show
 from ._io import looks_like_model, read_data
 from ._progress import progress
 
@@ -144,7 +144,7 @@ def _weight_table(model: LinearModel, top: int) -> Table:
     form = f"+.{decimals}f" if 0 <= decimals <= 9 else "+.4e"
     for name, weight in weights:
         bar = Bar(longest, 0.0, abs(weight), width=30, color="blue" if weight >= 0 else "red")
-        table.add_row(Text(name), format(weight, form), bar)
+        table.add_row(plain(name), format(weight, form), bar)
     return table
 
 

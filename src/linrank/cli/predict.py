@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ..errors import DataError
 from . import _options as options
 from ._io import check_output, load_model, read_data
 from ._progress import progress
@@ -59,8 +60,21 @@ def predict(
     )
     with progress("scoring"):
         scores = documents.restore(learnt.predict(documents.X))
+    _check_finite(data, scores)
     if out is None:
         write_scores(sys.stdout, scores)
         return
     with progress(f"writing {out}"), atomic_write(out, "w") as file:
         write_scores(file, scores)
+
+
+def _check_finite(data: Path, scores: Any) -> None:
+    """Refuse scores that cannot be compared: a damaged store may hold NaN."""
+    import numpy as np
+
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        raise DataError(
+            f"{data}: the score of document {bad[0] + 1} is {scores[bad[0]]}; expected features "
+            "and weights whose product is a finite number"
+        )

@@ -52,18 +52,24 @@ def make_state(plan: ExplicitPlan) -> ExplicitState:
 
 
 @njit
-def list_pairs(query_ptr, level, reach, query_nodes, upper, lower):  # type: ignore[no-untyped-def]
-    """List the pairs of all queries whose levels differ by at most `reach`."""
+def list_pairs(docs, group_ptr, query_groups, adjacent, query_nodes, upper, lower):  # type: ignore[no-untyped-def]
+    """List the pairs of all queries, given their documents by level: O(documents + pairs).
+
+    The documents of group g are ``docs[group_ptr[g]:group_ptr[g + 1]]``. Query q has the groups
+    ``query_groups[q]:query_groups[q + 1]``, one per level. The lower partners of a group are the
+    documents between the query's first group, or the previous group if `adjacent`, and its own.
+    """
     p = 0
-    for q in range(len(query_ptr) - 1):
+    for q in range(len(query_groups) - 1):
         query_nodes[q] = p
-        rows = level[query_ptr[q] : query_ptr[q + 1]]
-        for i in range(len(rows)):
-            for j in range(len(rows)):
-                if rows[j] >= 0 and rows[j] < rows[i] <= rows[j] + reach:
-                    upper[p], lower[p] = i, j
+        for group in range(query_groups[q] + 1, query_groups[q + 1]):
+            start = group_ptr[group]
+            first = group_ptr[group - 1 if adjacent else query_groups[q]]
+            for i in range(start, group_ptr[group + 1]):
+                for j in range(first, start):
+                    upper[p], lower[p] = docs[i], docs[j]
                     p += 1
-    query_nodes[len(query_ptr) - 1] = p
+    query_nodes[len(query_groups) - 1] = p
 
 
 @njit(inner=True)

@@ -12,7 +12,7 @@ from ..data.ranking import RankingData
 from ..errors import DataError, choice
 from . import explicit, tables, trees, two_level
 from .explicit import ExplicitPlan, list_pairs
-from .plan import Levels, plan_pairs, rank_labels
+from .plan import Levels, plan_pairs, rank_labels, running_sums
 from .preferences import Preferences, ideal_discounts
 from .sweep import STRUCTURES
 from .two_level import MERGED, TwoLevelPlan, group_by_level
@@ -128,8 +128,8 @@ def _choose(
             "not: use counting='two-level' or 'explicit' (or 'auto', which chooses)"
         )
     if counting == "auto":
-        work = _two_level_work(preferences, levels)
-        return "explicit" if _n_pairs(preferences, data, levels) <= work else "two-level"
+        few = min(MAX_PAIRS, _two_level_work(preferences, data, levels))
+        return "explicit" if _n_pairs(preferences, data, levels) <= few else "two-level"
     return counting
 
 
@@ -182,8 +182,9 @@ def _explicit(
         )
     query_nodes = np.empty(data.n_queries + 1, np.int64)
     upper, lower = np.empty((2, n_pairs), np.uint32)
-    reach = 1 if preferences.pairs == "adjacent" else np.iinfo(np.int32).max // 2
-    list_pairs(data.query_ptr, levels.level, reach, query_nodes, upper, lower)
+    adjacent = preferences.pairs == "adjacent"
+    groups = group_documents(levels, data.query_ptr)
+    list_pairs(*groups, adjacent, query_nodes, upper, lower)
     start = np.repeat(data.query_ptr[:-1], np.diff(query_nodes))
     i, j = start + upper, start + lower
     weight, shift = weights.of_pairs(i, j), None
@@ -302,11 +303,15 @@ def _n_pairs(preferences: Preferences, data: RankingData, levels: Levels) -> int
     return int((sizes[1:] * sizes[:-1])[query[1:] == query[:-1]].sum())
 
 
-def _two_level_work(preferences: Preferences, levels: Levels) -> int:
-    """About how many documents the two-level problems hold together."""
-    k = levels.n_levels
-    n = len(levels.level) / max(1, len(k))
-    return int(2 * len(levels.level) if preferences.pairs == "adjacent" else (n * (k - 1)).sum())
+def _two_level_work(preferences: Preferences, data: RankingData, levels: Levels) -> int:
+    """How many documents the two-level problems hold together, at most.
+
+    A product over n listed pairs takes less time than one over two-level problems with n documents:
+    7 ms and 20 ms for one relevant document among a million.
+    """
+    if preferences.pairs == "adjacent":
+        return 2 * data.n_docs
+    return int(np.diff(data.query_ptr) @ (levels.n_levels - 1))
 
 
 def _two_level(
@@ -347,7 +352,8 @@ def _two_level(
     count = _node_mass(plan, docs, ones, ones)
     total = factor * _node_mass(plan, docs, plan.upper, plan.lower)
     mass = [np.bincount(query, values, data.n_queries) for values in (count, total)]
-    return Layout("two-level", plan, docs, np.column_stack(mass))
+    # Without pairs, numpy's counts are integers, and no share can be written to these.
+    return Layout("two-level", plan, docs, np.column_stack(mass).astype(np.float64))
 
 
 def _problems(
@@ -392,7 +398,7 @@ def _node_mass(
     owner = np.repeat(plan.query_ptr[:-1], np.diff(plan.query_groups))
     row = np.repeat(owner, np.diff(plan.group_ptr)) + docs
     tops, lows = (np.add.reduceat(x[row], plan.group_ptr[:-1]) for x in (upper, lower))
-    below = np.concatenate([[0.0], np.cumsum(lows)])
-    first = np.repeat(plan.query_groups[:-1], np.diff(plan.query_nodes))
+    below = np.empty_like(lows)
+    running_sums(lows, np.unique(plan.query_groups), below)
     i, j = plan.nodes.T
-    return tops[i] * np.where(j == MERGED, below[i] - below[first], lows[j])
+    return tops[i] * np.where(j == MERGED, below[i - 1], lows[j])

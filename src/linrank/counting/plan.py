@@ -214,12 +214,27 @@ def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-
     plan.query_nodes[len(n_levels)] = node
 
 
+@njit
+def running_sums(values, starts, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums[k]`` with Σ values[a], …, values[k], a the last of the increasing starts ≤ k.
+
+    A sum over the first places of a segment is then read, not subtracted from another one, so
+    what lies before the segment takes no digits from it.
+    """
+    segment, total = 0, 0.0
+    for k in range(len(values)):
+        if segment < len(starts) and starts[segment] == k:
+            segment, total = segment + 1, 0.0
+        total += values[k]
+        sums[k] = total
+
+
 @njit(fast=True, inner=True)
 def centre_of(x, activity):  # type: ignore[no-untyped-def]
-    """Where the documents are that have active pairs: their mean of x.
+    """The mean of x over documents, each weighted by the weight of its active pairs.
 
-    Only differences of scores matter, and sums of what is left when this is taken from them
-    cancel least; documents far away from all others have no active pairs and do not count.
+    Only differences of scores matter, so any number may be taken from all of them. Sums cancel
+    least around the heaviest active pairs. A document without active pairs has no influence.
     """
     total, mass = 0.0, 0.0
     for i in range(len(x)):

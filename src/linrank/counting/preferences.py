@@ -32,8 +32,10 @@ class Preferences:
     rescale : {None, "margin", "slack"}
     delta : {"label", "label-squared", "gain", "dcg"} or callable
         δ_ij: y_i − y_j, its square, 2^y_i − 2^y_j, or the DCG that is lost when i and j change
-        places in the ideal ranking. A callable gets the labels of the upper and of the lower
-        documents as two arrays and returns the δ of each pair.
+        places in the ideal ranking. There each document of weight above 0 holds one place: if it
+        held as many as it weighs, δ would change when all weights are scaled. A callable gets
+        the labels of the upper and of the lower documents as two arrays and returns the δ of
+        each pair.
     """
 
     pairs: str = "all"

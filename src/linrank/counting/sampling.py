@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._jit import njit
 from .explicit import ExplicitPlan
-from .plan import PairPlan
+from .plan import PairPlan, running_sums
 from .two_level import MERGED, TwoLevelPlan
 
 Vector = NDArray[np.float64]
@@ -70,17 +71,17 @@ class PairSampler:
         self._blocks = blocks(plan, docs)
         mass, query = self._blocks.mass, self._blocks.query
         self._offset = plan.offset
-        self._ends = np.concatenate([[0.0], np.cumsum(mass)])
+        self._ends = np.cumsum(mass)
         per_query = np.bincount(query, mass, len(plan.query_ptr) - 1).astype(np.float64)
-        self.mass = float(self._ends[-1])
+        self.mass = float(self._ends[-1]) if len(mass) else 0.0
         self.rows = self._blocks.used()
         self.queries = np.flatnonzero(per_query > 0)
         self.query_mass = per_query[self.queries]
-        self._query_ends = np.concatenate([[0.0], np.cumsum(self.query_mass)])
+        self._query_ends = np.cumsum(self.query_mass)
 
     def draw_pairs(self, rng: np.random.Generator, n: int) -> Pairs:
         """That many pairs, with replacement."""
-        block = _pick(self._ends, 0, len(self._ends) - 1, rng.random(n))
+        block = _pick_of_all(self._ends, rng.random(n))
         upper, lower, shift = self._blocks.draw(block, rng)
         if len(self._offset):
             shift = shift + self._offset[upper] - self._offset[lower]
@@ -88,25 +89,51 @@ class PairSampler:
 
     def draw_queries(self, rng: np.random.Generator, n: int) -> tuple[Integers, Vector]:
         """That many queries, with replacement, and the weight of the pairs of each."""
-        k = _pick(self._query_ends, 0, len(self.queries), rng.random(n))
+        k = _pick_of_all(self._query_ends, rng.random(n))
         return self.queries[k], self.query_mass[k]
 
 
-def _running(weight: Vector | None) -> Vector | None:
-    return None if weight is None else np.concatenate([[0.0], np.cumsum(weight)])
+def _running(weight: Vector | None, first: Integers) -> Vector | None:
+    """Running sums that begin anew at every first place of a block."""
+    if weight is None:
+        return None
+    ends = np.empty(len(weight))
+    running_sums(weight, np.unique(first), ends)
+    return ends
 
 
-def _between(ends: Vector | None, first: Any, last: Any) -> Vector:
+def _between(ends: Vector | None, first: Integers, last: Integers) -> Vector:
     """The weight of the places first, …, last − 1, given running sums; None: each weighs 1."""
-    return last - first if ends is None else ends[last] - ends[first]
+    return (last - first).astype(np.float64) if ends is None else ends[last - 1]
 
 
-def _pick(ends: Vector | None, first: Any, last: Any, chance: Vector) -> Integers:
+def _pick(ends: Vector | None, first: Integers, last: Integers, chance: Vector) -> Integers:
     """One of the places first, …, last − 1, with probability ∝ its weight."""
     goal = chance * _between(ends, first, last)
     if ends is None:
         return np.minimum(first + goal.astype(np.int64), last - 1)
-    return np.clip(np.searchsorted(ends, ends[first] + goal, side="right") - 1, first, last - 1)
+    found = np.empty(len(goal), np.int64)
+    _search(ends, first, last, goal, found)
+    return found
+
+
+def _pick_of_all(ends: Vector, chance: Vector) -> Integers:
+    """One of all places, given the running sums of their weights."""
+    return np.minimum(np.searchsorted(ends, chance * ends[-1], side="right"), len(ends) - 1)
+
+
+@njit
+def _search(ends, first, last, goal, found):  # type: ignore[no-untyped-def]
+    """The first place k of first, …, last − 1 with ends[k] > goal, or the last of them."""
+    for n in range(len(goal)):
+        a, b = first[n], last[n] - 1
+        while a < b:
+            middle = (a + b) // 2
+            if ends[middle] > goal[n]:
+                b = middle
+            else:
+                a = middle + 1
+        found[n] = a
 
 
 class _Blocks:
@@ -121,9 +148,9 @@ class _Blocks:
         query: Integers,
     ) -> None:
         self.row, self.sides, self.query = row, sides, query
-        self.upper, self.lower = _running(upper), _running(lower)
         a, b, c, d = sides
-        self.mass = 1.0 * _between(self.upper, a, b) * _between(self.lower, c, d)
+        self.upper, self.lower = _running(upper, a), _running(lower, c)
+        self.mass = _between(self.upper, a, b) * _between(self.lower, c, d)
         self.shift = np.zeros(len(query))
 
     def used(self) -> Integers:

@@ -116,10 +116,11 @@ def group_by_level(query_ptr, level, query_groups, group_ptr, docs):  # type: ig
 def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
     """The loss of query q and its gradient in the scores.
 
-    With W and S the sums of the active partners' weights and weighted scores, the upper and
-    the lower document of a pair get −u_i ((a + 2c(τ − s_i)) W + 2cS) and
-    v_j ((a + 2c(τ + s_j)) W − 2cS), and the loss is
-    Σ_i (τ − s_i) u_i ((a + c(τ − s_i)) W + cS) + Σ_j s_j v_j ((a + c(τ + s_j)) W − cS).
+    With p_i = m − s_i and r_j = τ − m + s_j for some centre m, the gap of a pair is p_i + r_j.
+    With W = Σ v_j and S = Σ v_j r_j over the active partners of i, the gradient of i is
+    −u_i ((a + 2c p_i) W + 2cS), and i adds u_i p_i ((a + c p_i) W + cS) to the loss.
+    The lower document j has the same sums with u_i and p_i, and the opposite sign of the gradient.
+    At a solution for a large C, all of p, r and the gaps are small. No digits cancel then.
     """
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     _sort_groups(plan, state, q, scores, scratch)
@@ -137,23 +138,25 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
         for t in range(len(hinges.tau)):
             tau, a, c = hinges.tau[t] + plan.shift[node], hinges.a[t], hinges.c[t]
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W[0], V[0])
-            centre = centre_of(top_keys, W[0])
             for p in range(len(tops)):
-                weighted[0, tops[p]] = upper[tops[p]] * (top_keys[p] - centre)
+                W[1, p] = upper[tops[p]] * W[0, p]
+            centre = centre_of(top_keys, W[1])
+            for p in range(len(tops)):
+                weighted[0, tops[p]] = upper[tops[p]] * (centre - top_keys[p])
             for p in range(len(lows)):
-                weighted[1, lows[p]] = lower[lows[p]] * (low_keys[p] - centre)
+                weighted[1, lows[p]] = lower[lows[p]] * (low_keys[p] - centre + tau)
             _active_sums(tops, top_keys, lows, low_keys, tau, weighted[0], weighted[1], W[1], V[1])
             for p in range(len(tops)):
                 i, own = tops[p], factor * upper[tops[p]]
-                gap = tau - (top_keys[p] - centre)
-                loss += gap * own * ((a + c * gap) * W[0, p] + c * W[1, p])
-                gradient[i] -= own * ((a + 2 * c * gap) * W[0, p] + 2 * c * W[1, p])
+                part = centre - top_keys[p]
+                loss += part * own * ((a + c * part) * W[0, p] + c * W[1, p])
+                gradient[i] -= own * ((a + 2 * c * part) * W[0, p] + 2 * c * W[1, p])
                 state.curvature[first + i] += 2 * c * own * W[0, p]
             for p in range(len(lows)):
                 j, own = lows[p], factor * lower[lows[p]]
-                gap = tau + (low_keys[p] - centre)
-                loss += (gap - tau) * own * ((a + c * gap) * V[0, p] - c * V[1, p])
-                gradient[j] += own * ((a + 2 * c * gap) * V[0, p] - 2 * c * V[1, p])
+                part = low_keys[p] - centre + tau
+                loss += part * own * ((a + c * part) * V[0, p] + c * V[1, p])
+                gradient[j] += own * ((a + 2 * c * part) * V[0, p] + 2 * c * V[1, p])
                 state.curvature[first + j] += 2 * c * own * V[0, p]
     return loss
 
@@ -197,11 +200,13 @@ def gaps_two_level(plan, state, hinges, q, scores, gaps, scratch):  # type: igno
         for t in range(len(hinges.tau)):
             tau, total = hinges.tau[t] + plan.shift[node], 0.0
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W, V)
+            for p in range(len(tops)):
+                W[p] *= upper[tops[p]]
             centre = centre_of(top_keys, W)
             for p in range(len(tops)):
-                total += (tau - (top_keys[p] - centre)) * upper[tops[p]] * W[p]
+                total += (centre - top_keys[p]) * W[p]
             for p in range(len(lows)):
-                total += (low_keys[p] - centre) * lower[lows[p]] * V[p]
+                total += (low_keys[p] - centre + tau) * lower[lows[p]] * V[p]
             gaps[t] += query_weight * plan.factor[node] * total
 
 
@@ -245,16 +250,17 @@ def _lower_list(plan, state, node, scratch, n_merged):  # type: ignore[no-untype
 
 @njit(inner=True)
 def _active_sums(tops, top_keys, lows, low_keys, tau, x_upper, x_lower, upper_sums, lower_sums):  # type: ignore[no-untyped-def]
-    """Per upper document the sum of x over the lower ones with s_i − s_j < τ, and vice versa."""
-    total = 0.0
-    for p in range(len(lows)):
-        total += x_lower[lows[p]]
-    b = 0
-    for p in range(len(tops)):
-        while b < len(lows) and top_keys[p] - low_keys[b] >= tau:
-            total -= x_lower[lows[b]]
-            b += 1
-        upper_sums[p] = total if b < len(lows) else 0.0
+    """Per upper document the sum of x over the lower ones with s_i − s_j < τ, and vice versa.
+
+    The lower list is walked from its end and the upper list from its start. Each running sum
+    therefore holds active partners only, and an inactive document leaves no rounding error in it.
+    """
+    total, b = 0.0, len(lows)
+    for p in range(len(tops) - 1, -1, -1):
+        while b > 0 and top_keys[p] - low_keys[b - 1] < tau:
+            b -= 1
+            total += x_lower[lows[b]]
+        upper_sums[p] = total
     total, a = 0.0, 0
     for p in range(len(lows)):
         while a < len(tops) and top_keys[a] - low_keys[p] < tau:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import signal
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
-from distributed import Client, LocalCluster, WorkerPlugin
-from distributed.comm import connect, resolve_address
+from distributed import Client
+from distributed.comm import connect
 
-import dask
-
-from .._threads import resolve_threads
 from .._version import __version__
 from ..errors import DataError, WorkersLost
-from .resident import OPERATION, install
+from .resident import OPERATION, install, lend
+from .wire import Message, Wire
 
 CONNECT = 30.0  #: seconds in which a connection must be made, or a scheduler answer
 READY = 120.0  #: seconds in which a worker must have loaded linrank
@@ -32,88 +29,27 @@ POLL = 1.0  #: seconds after which the scheduler is asked whether who does not a
 PAUSES = 10  #: times in a row, POLL apart, that a paused worker is waited for
 ROOM = 0.8  #: the part of a worker's memory limit that data may take
 
-Message = dict[str, Any]
-
-
-@contextmanager
-def local_cluster(n_workers: int, **options: Any) -> Iterator[LocalCluster]:
-    """So many workers of one thread on this machine: processes, unless the options say otherwise.
-
-    Dask cannot do without a port for HTTP, so it gets one that is free, for this machine only. And
-    it gives up a worker that dies again while its nanny starts it anew, unless it is told to wait.
-    """
-    with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": READY}),
-        LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False}, **options,
-        ) as cluster,
-    ):  # fmt: skip
-        yield cluster
-
-
-class Uninterrupted(WorkerPlugin):
-    """Ctrl-C, which a terminal sends to all processes, is not for workers: the client ends them."""
-
-    def setup(self, worker: Any) -> None:
-        """Called by a worker that starts, or is there."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def connected(client: Client | str | None) -> Iterator[Client]:
-    """A client: the one that is given, of a scheduler's address, or of processes started here."""
-    if isinstance(client, Client):
-        if client.asynchronous:
-            raise DataError("client is asynchronous; give one without asynchronous=True")
-        if client.status != "running":
-            raise DataError(f"client is {client.status}; give one that is connected")
-        yield client
-    elif not isinstance(client, str | None):
-        raise DataError(
-            f"client is {type(client).__name__}; expected a distributed.Client, or the address of "
-            "a scheduler"
-        )
-    elif client is None or client == "local":
-        with (
-            local_cluster(resolve_threads()) as cluster,
-            Client(cluster, set_as_default=False) as own,
-        ):
-            own.register_plugin(Uninterrupted())
-            yield own
-    else:
-        try:
-            resolve_address(client)  # a client that is made in vain is slow to end
-            own = Client(client, set_as_default=False, timeout=CONNECT)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise DataError(f"no Dask scheduler answers at {client!r}: {error}") from None
-        with own:
-            yield own
-
 
 class Link:
     """One open connection to the resident of a worker."""
 
-    def __init__(self, address: str, about: dict[str, Any], comm: Any, token: str) -> None:
+    def __init__(self, address: str, about: dict[str, Any], wire: Wire, token: str) -> None:
         self.address, self.token = address, token
         self.pid: int = about["pid"]
         self.n_threads: int = about["n_threads"]
         self.memory_limit: int | None = about["memory_limit"]
         self.has_nanny: bool = about["has_nanny"]
-        self.sent = self.received = 0  #: bytes
-        self.comm = comm
+        self.wire = wire
         self.n_pauses = 0  #: times in a row that it was found to take no tasks
 
     async def ask(self, message: Message) -> Message:
         """Send a question and wait for its answer."""
         try:
-            self.sent += await self.comm.write(message)
-            reply = await self.comm.read()
+            await self.wire.write(message)
+            return await self.wire.read()
         except asyncio.CancelledError:
-            self.comm.abort()  # the answer must not be taken for that to the next question
+            self.wire.comm.abort()  # the answer must not be taken for that to the next question
             raise
-        self.received += sum(map(len, reply.get("answers", [])))
-        return reply
 
 
 class Crew:
@@ -204,12 +140,27 @@ class Crew:
                 task.cancel()
         return {address: _outcome(task) for task, address in tasks.items()}
 
+    def lend(self, addresses: Iterable[str], key: str, function: Any) -> None:
+        """Leave a function of the user's with workers, by Dask's own means.
+
+        Whoever is lost meanwhile is found to be so by the next question.
+        """
+        self.client.sync(self._lend, list(addresses), key, function)
+
+    async def _lend(self, addresses: list[str], key: str, function: Any) -> None:
+        await asyncio.gather(*(
+            asyncio.wait_for(
+                self.client.run(lend, self.links[a].token, key, function, workers=[a]), READY
+            )
+            for a in addresses
+        ), return_exceptions=True)  # fmt: skip
+
     def drop(self, address: str) -> None:
         """Give up a worker; should it still live, its resident ends with the connection."""
         link = self.links.pop(address, None)
         if link is not None:
             self._lost[address] = link.pid
-            self.client.loop.add_callback(link.comm.abort)
+            self.client.loop.add_callback(link.wire.comm.abort)
 
     def find_place(self, need: int, held: dict[str, int], lost: Link) -> Link:
         """A link to a worker for so many bytes: a new one, or one that has room for more.
@@ -286,8 +237,9 @@ class Crew:
         token = uuid.uuid4().hex
         comm = await connect(address, timeout=CONNECT, **self.client.connection_args)
         await comm.write({"op": OPERATION, "token": token, "reply": False})
-        await comm.read()
-        return Link(address, about, comm, token)
+        wire = Wire(comm)
+        await wire.read()
+        return Link(address, about, wire, token)
 
     def close(self) -> None:
         """Close all links; the workers let go of what they hold."""
@@ -297,7 +249,7 @@ class Crew:
     async def _close(self) -> None:
         links = list(self.links.values())
         self.links.clear()
-        await asyncio.gather(*(link.comm.close() for link in links), return_exceptions=True)
+        await asyncio.gather(*(link.wire.comm.close() for link in links), return_exceptions=True)
 
 
 def _outcome(task: asyncio.Task[Message]) -> Message | None:

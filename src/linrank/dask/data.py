@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import pickle
 import time
 import warnings
 from collections import defaultdict
@@ -17,14 +16,13 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from distributed import Client, Future
-from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
 from numpy.typing import NDArray
 
-from ..errors import DataError, LinrankError, QueriesMovedWarning, WorkersLost
+from ..errors import REFUSALS, DataError, QueriesMovedWarning, WorkersLost
 from .crew import PATIENCE, POLL, Crew, Link
 from .queries import find_moves, refuse_large_query
-from .resident import deposit, select
+from .resident import deposit, function_key, select
 from .rows import Census, Shape, Survey, agree
 from .sources import Part
 
@@ -120,13 +118,13 @@ class DaskData:
     def traffic(self) -> tuple[int, int]:
         """Bytes of all messages to the workers that are linked now, and of the answers."""
         links = self._crew.links.values()
-        return sum(link.sent for link in links), sum(link.received for link in links)
+        return sum(link.wire.sent for link in links), sum(link.wire.received for link in links)
 
     # Asking -------------------------------------------------------------------------------
 
-    def ask(self, do: str, view: int = -1, body: bytes = b"") -> list[bytes]:
+    def ask(self, do: str, view: int = -1, body: Any = None) -> list[Any]:
         """The answers of all groups, in their order, whoever holds them by now."""
-        answers: dict[int, bytes] = {}
+        answers: dict[int, Any] = {}
         try:
             while missing := [g for g in range(len(self._groups)) if g not in answers]:
                 answers |= self._ask(missing, do, view, body)
@@ -140,11 +138,7 @@ class DaskData:
             raise
         return [answers[g] for g in range(len(self._groups))]
 
-    def ask_for(self, do: str, view: int = -1, body: bytes = b"") -> list[Any]:
-        """The same, of answers that are no numbers."""
-        return [pickle.loads(answer) for answer in self.ask(do, view, body)]
-
-    def _ask(self, groups: list[int], do: str, view: int, body: bytes) -> dict[int, bytes]:
+    def _ask(self, groups: list[int], do: str, view: int, body: Any) -> dict[int, Any]:
         """The answers of those groups whose workers are there."""
         messages: dict[str, dict[str, Any]] = {}
         for g in groups:
@@ -155,7 +149,9 @@ class DaskData:
         alive = sorted(self.views)
         for message in messages.values():
             message |= {"do": do, "view": view, "body": body, "alive": alive}
-        answers: dict[int, bytes] = {}
+        if do == "make" and (function := self.views[view].function) is not None:
+            self._crew.lend(messages, function_key(view), function)
+        answers: dict[int, Any] = {}
         for address, reply in self._crew.exchange(messages).items():
             if reply is not None:
                 answers |= zip(messages[address]["groups"], _answers(address, reply), strict=True)
@@ -188,10 +184,10 @@ class DaskData:
             surveys = self._deliver_all()
         self._drop_empty(surveys)
         self._shape = shape
-        self._describe(shape, self.ask_for("settle", body=self._settlement()))
+        self._describe(shape, self.ask("settle", body=self._settlement()))
 
     def _describe(self, shape: Shape, found: list[dict[str, Any]]) -> None:
-        for name in sorted(set.intersection(*(about["weightless"] for about in found))):
+        for name in sorted(set.intersection(*(set(about["weightless"]) for about in found))):
             raise DataError(f"{name} is zero everywhere; at least one row must count")
         self.n_docs = sum(about["n_docs"] for about in found)
         self.n_queries = sum(about["n_queries"] for about in found)
@@ -200,9 +196,9 @@ class DaskData:
         self.is_sparse, self.dtype = shape.is_sparse, np.dtype(shape.dtype)
         self.feature_names, self.has_qid = shape.feature_names, shape.has_qid
 
-    def _settlement(self) -> bytes:
+    def _settlement(self) -> dict[int, Any]:
         """What each group is put together from."""
-        return dumps({g: (self._shape, x.keys, x.n_threads) for g, x in enumerate(self._groups)})
+        return {g: (self._shape, x.keys, x.n_threads) for g, x in enumerate(self._groups)}
 
     def _deliver_all(self) -> list[list[Survey]]:
         """Have every group brought to its worker, or to another one where that is lost."""
@@ -277,21 +273,30 @@ class DaskData:
         return found
 
     def _result(self, link: Link, future: Future, deadline: float) -> Survey | None:
-        """Wait for one result as long as its worker is there, which may leave at any time."""
-        while True:
-            try:
-                return future.result(timeout=POLL)
-            except (KilledWorker, MemoryError) as error:
-                raise WorkersLost(
-                    f"a part of the data cannot be loaded: {error} (is the workers' memory too "
-                    "small for it?)"
-                ) from None
-            except (OSError, CancelledError, asyncio.CancelledError):  # a time-out is an OSError
-                if future.status == "error":
-                    raise
-                late = time.monotonic() > deadline
-                if late or future.cancelled() or not self._crew.takes_tasks(link):
+        """Wait for one result as long as its worker is there, which may leave at any time.
+
+        One task gathers it. ``future.result(timeout)`` again and again would not do: all calls
+        share one transfer, which the first one that times out cancels for all others.
+        """
+        gathering = self.client.sync(self._gather, future)
+        try:
+            while not self.client.sync(_wait_for, gathering):
+                if time.monotonic() > deadline or not self._crew.takes_tasks(link):
+                    self.client.loop.add_callback(gathering.cancel)
                     return None
+            return gathering.result()
+        except (KilledWorker, MemoryError) as error:
+            raise WorkersLost(
+                f"a part of the data cannot be loaded: {error} (is the workers' memory too "
+                "small for it?)"
+            ) from None
+        except (OSError, CancelledError, asyncio.CancelledError):
+            if future.status == "error":  # the error of the task itself
+                raise
+            return None
+
+    async def _gather(self, future: Future) -> asyncio.Task[Survey]:
+        return asyncio.ensure_future(self.client.gather(future, asynchronous=True))
 
     # Whole queries ------------------------------------------------------------------------
 
@@ -332,7 +337,7 @@ class DaskData:
             own = [Piece(p, np.concatenate(gone[p])) if p in gone else Piece(p)
                    for p, *_ in group.pieces]  # fmt: skip
             group.pieces = own + comes[g]
-        self._ask(list(range(len(self._groups))), "forget", -1, b"")
+        self._ask(list(range(len(self._groups))), "forget", -1, None)
         return True
 
     def _drop_empty(self, surveys: list[list[Survey]]) -> None:
@@ -382,18 +387,23 @@ def _deal(ptr: NDArray[np.int64], n: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in pairwise(edges) if a < b]
 
 
+async def _wait_for(task: asyncio.Task[Any]) -> bool:
+    """Whether a task has come to its end, after at most `POLL` seconds."""
+    return bool((await asyncio.wait([task], timeout=POLL))[0])
+
+
 def _release(futures: Iterable[Future]) -> None:
     for future in futures:
         future.release()
 
 
-def _answers(address: str, reply: dict[str, Any]) -> list[bytes]:
+def _answers(address: str, reply: dict[str, Any]) -> list[Any]:
     """The answers of a reply, or the error that it brings."""
     if "refusal" in reply:
-        error = pickle.loads(reply["refusal"])
-        if isinstance(error, LinrankError):
-            raise error
-        raise WorkersLost(f"the worker {address} has not enough memory for its data: {error}")
+        kind, sentence = reply["refusal"]
+        if kind in REFUSALS:
+            raise REFUSALS[kind](sentence)
+        raise WorkersLost(f"the worker {address} has not enough memory for its data: {sentence}")
     if "fault" in reply:
         raise RuntimeError(f"the worker {address} failed:\n{reply['fault']}")
     return reply["answers"]

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from distributed.protocol.pickle import dumps
 from numpy.typing import NDArray
 
-from ..counting.preferences import ALL_PAIRS, Preferences
+from ..counting.preferences import ALL_PAIRS, Delta, Preferences
 from ..engines.base import Engine, Work
 from ..errors import DataError
 from ..losses import Loss
 from .data import DaskData
-from .resident import Recipe
+from .recipe import Recipe, pack_loss
 
 Vector = NDArray[np.float64]
 
@@ -63,11 +62,16 @@ class DaskEngine(Engine):
         self.last = None
         self._at: Vector | None = None
         self._view = data.add_view(self)
-        return data.ask_for("make", self._view, self.state())
+        return data.ask("make", self._view, self.state())
 
-    def state(self) -> bytes:
+    @property
+    def function(self) -> Delta | None:
+        """The user's own δ, which `state` does not hold."""
+        return self._recipe.function
+
+    def state(self) -> list[Any]:
         """What a worker needs to make its engine and bring it to the last w of `value_grad`."""
-        return dumps((self._recipe, self._base, self._at))
+        return [self._recipe.pack(), self._base, self._at]
 
     def with_loss(self, loss: Loss) -> DaskEngine:
         """The same data and pairs with another loss; the two must not be used at one time."""
@@ -83,13 +87,13 @@ class DaskEngine(Engine):
         self.loss = loss
         self.__dict__.pop("at_zero", None)
         self.last = None
-        self.data.ask("change_loss", self._view, dumps(loss))
+        self.data.ask("change_loss", self._view, pack_loss(loss))
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """The loss and its gradient at w; Hessian products are then those at w."""
         self.last = None
         self.work.evaluations += 1
-        total = self._sum("value_grad", _as_bytes(w))
+        total = self._sum("value_grad", _as_vector(w))
         self._at = np.array(w, dtype=np.float64)
         loss, gradient = float(total[0]), total[1:].copy()
         self.last = self._at, loss, gradient.copy()
@@ -98,11 +102,11 @@ class DaskEngine(Engine):
     def hessp(self, v: Vector) -> Vector:
         """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
         self.work.products += 1
-        return self._sum("hessp", _as_bytes(v))
+        return self._sum("hessp", _as_vector(v))
 
     def gaps(self, w: Vector) -> Vector:
         """``Σ_pairs weight·max(0, τ_m − t)`` for each hinge m, at the last w of `value_grad`."""
-        return self._sum("gaps", _as_bytes(w))
+        return self._sum("gaps", _as_vector(w))
 
     def scores(self, w: Vector) -> Vector:
         """Refused: there is one for each row, and rows stay with the workers."""
@@ -116,32 +120,29 @@ class DaskEngine(Engine):
         Of a sample, each worker takes its share from its own queries, and scales its part by the
         curvature that its sample holds of its whole.
         """
-        n = self.n_features if features is None else len(features)
-        return self._sum("hessian", dumps((n_rows, self.data.n_docs, features))).reshape(n, n)
+        return self._sum("hessian", [n_rows, self.data.n_docs, features])
 
     def hessian_diagonal(self) -> Vector:
         """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j."""
-        return self._sum("hessian_diagonal", b"")
+        return self._sum("hessian_diagonal")
 
     def hessian_of_documents(self, n_rows: int) -> Vector:
         """``Σ_i curvature_i (x_i − μ)(x_i − μ)'`` over samples of each worker's documents."""
-        d, body = self.n_features, dumps((n_rows, self.data.n_docs, None))
-        return self._sum("hessian_of_documents", body).reshape(d, d)
+        return self._sum("hessian_of_documents", [n_rows, self.data.n_docs, None])
 
     @property
     def makes_hessian_by_level(self) -> bool:
         """Whether the Hessian is a diagonal and a few vectors, in the scores."""
         return self._by_level
 
-    def _sum(self, do: str, body: bytes) -> Vector:
+    def _sum(self, do: str, body: Any = None) -> Vector:
         """Add up the numbers of all groups, in their order."""
-        first, *others = (np.frombuffer(answer) for answer in self.data.ask(do, self._view, body))
-        total = first.copy()
+        total, *others = self.data.ask(do, self._view, body)
         for other in others:
             total += other
         total *= self._scale
         return total
 
 
-def _as_bytes(numbers: Vector) -> bytes:
-    return np.ascontiguousarray(numbers, dtype=np.float64).tobytes()
+def _as_vector(numbers: Vector) -> Vector:
+    return np.asarray(numbers, dtype=np.float64)

@@ -18,7 +18,7 @@ from ..data.checks import check_finite, check_matrix
 from ..errors import DataError, WorkersLost
 from ..estimators.ranksvm import _BaseRankSVM
 from ..penalties import Penalty, make_penalty
-from .crew import connected
+from .clusters import connected
 from .data import DaskData
 from .metrics import evaluate
 from .sources import find_parts
@@ -37,8 +37,10 @@ class DaskRankSVM(_BaseRankSVM):
     C : float
         The weight of the loss against the penalty.
     client : Client or str, optional
-        The cluster, or the address of its scheduler. None: worker processes on this machine, which
-        end when the fit does.
+        The cluster, or the address of its scheduler. A client's ``Security`` holds for linrank's
+        own connections too; with an address, credentials are those of Dask's configuration. None:
+        worker processes on this machine, which no other user can reach, and which end when the
+        fit does.
     penalty : {"l1", "elastic_net", "mcp", "scad", "log", "lp"} or Penalty, optional
         What makes the ranker sparse; None is ½‖w‖².
     shape, feature_cost

@@ -9,14 +9,13 @@ import dask.dataframe as dd
 import numpy as np
 from dask.delayed import delayed
 from distributed import Client
-from distributed.protocol.pickle import dumps
 
 from ..data.checks import check_rows
 from ..errors import DataError
 from ..metrics import Evaluation
 from ..metrics._evaluate import parse_metrics
 from ..metrics._measure import PerQuery
-from .crew import connected
+from .clusters import connected
 from .data import DaskData
 from .rows import Rows, check_part
 from .sources import Part, count_column
@@ -65,8 +64,8 @@ def evaluate(
         for k in range(n_blocks["y"])
     ]
     with connected(client) as cluster, DaskData(cluster, parts, None, timeout) as data:
-        found = data.ask_for("evaluate", body=dumps((names, flavour)))
-    values = {name: _join([own[name] for own, _ in found]) for name in names}
+        found = data.ask("evaluate", body=[names, flavour])
+    values = {name: _join([PerQuery(*own[name]) for own, _ in found]) for name in names}
     return Evaluation(
         mean={name: own.mean() for name, own in values.items()},
         per_query={name: own.values for name, own in values.items()},

@@ -11,20 +11,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
 from dask.delayed import Delayed, delayed
 
 from .._threads import split
 from ..data._letor_reader import parse_query_ids
 from ..data._source import CHUNK_BYTES, open_source
+from ..data._store_format import META
 from ..data.letor import check_dtype, read_letor
-from ..data.store import META, open_store
+from ..data.store import open_store
 from ..errors import DataError, FileFormatError
 from .rows import Census, Rows, check_ids, check_part, count
+
+if TYPE_CHECKING:  # workers load this module, and should not wait for pandas
+    import dask.array as da
+    import dask.dataframe as dd
 
 STORE_PART = 64e6  #: bytes of a part of a store, unless that makes …
 LEAST_PARTS = 16  #: … fewer parts than this
@@ -49,6 +52,9 @@ def find_parts(X: Any, y: Any = None, qid: Any = None, **more: Any) -> list[Part
         if unread:
             raise DataError(f"{unread[0]} cannot be given beside a folder: it is read from there")
         return folder_parts(X, label=LABEL if y is None else y, qid=QID if qid is None else qid)
+    import dask.array as da
+    import dask.dataframe as dd
+
     if isinstance(X, dd.DataFrame):
         return frame_parts(X, y, qid, **more)
     if isinstance(X, da.Array):
@@ -103,15 +109,16 @@ def _read_text(name: str, dtype: Any, index_base: Any) -> Rows:
 
 def _count_text(name: str, dtype: Any, index_base: Any) -> Census:
     """Count line by line; an entry takes at least its number, be it dense or sparse."""
-    source, found, n_entries = open_source(name), Counter[bytes](), 0
-    for chunk in source.chunks(CHUNK_BYTES):
-        for line in chunk.text[chunk.first : chunk.last].tobytes().splitlines():
-            words = line.partition(b"#")[0].split()
-            has_qid = len(words) > 1 and words[1].startswith(b"qid:")
-            if words:
-                found[words[1][4:] if has_qid else b"0"] += 1
-                n_entries += len(words) - 1 - has_qid
-        source.release([chunk])
+    found, n_entries = Counter[bytes](), 0
+    with open_source(name) as source:
+        for chunk in source.chunks(CHUNK_BYTES):
+            for line in chunk.text[chunk.first : chunk.last].tobytes().splitlines():
+                words = line.partition(b"#")[0].split()
+                has_qid = len(words) > 1 and words[1].startswith(b"qid:")
+                if words:
+                    found[words[1][4:] if has_qid else b"0"] += 1
+                    n_entries += len(words) - 1 - has_qid
+            source.release([chunk])
     counts = np.array(list(found.values()))
     return Census(parse_query_ids(list(found)), counts, n_entries * dtype.itemsize)
 
@@ -162,7 +169,7 @@ def _read_column(file: Any, column: str) -> Any:
 
 def _store_parts(folder: Path) -> list[Part]:
     data, name = open_store(folder), str(folder.resolve())
-    files = sum(file.stat().st_size for file in folder.glob("X*.npy"))
+    files = sum(file.stat().st_size for file in folder.rglob("X*.npy"))
     n_parts = max(LEAST_PARTS, round(files / STORE_PART))
     return [
         Part(
@@ -251,6 +258,8 @@ def count_column(values: Any, has_qid: bool, row_bytes: int) -> Census:
 
 
 def _series_blocks(name: str, values: Any, n: int) -> Sequence[Delayed]:
+    import dask.dataframe as dd
+
     if not isinstance(values, dd.Series) or values.npartitions != n:
         raise DataError(
             f"{name} must be the name of a column of X, or a Dask Series with as many partitions "
@@ -308,6 +317,8 @@ def array_parts(X: da.Array, y: Any = None, qid: Any = None, **more: Any) -> lis
 
 
 def _array_blocks(name: str, values: Any, X: da.Array) -> Sequence[Delayed]:
+    import dask.array as da
+
     if not isinstance(values, da.Array) or values.ndim != 1:
         raise DataError(f"{name} must be a Dask Array with one entry per row, as X is one")
     known = not np.isnan(np.array(X.chunks[0] + values.chunks[0], dtype=float)).any()

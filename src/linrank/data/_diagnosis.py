@@ -7,14 +7,15 @@ import re
 from ..errors import FileFormatError
 from . import _letor_kernels as kernels
 from ._letor_kernels import MAX_INDEX, Layout
-from ._source import Source
+from ._source import Excerpt
+from .checks import FEATURE_BYTES, most_features
 
 _TOKEN = re.compile(rb"[^\s#]*")
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _LONGEST_TOKEN = 60
 
 
-def diagnose(source: Source, code: int, at: int, layout: Layout) -> FileFormatError:
+def diagnose(source: Excerpt, code: int, at: int, layout: Layout) -> FileFormatError:
     """Say why `parse` stopped with a code at a byte of the file."""
     if code == kernels.CHANGED:
         return FileFormatError(f"{source.path}: the file changed while it was being read")
@@ -36,54 +37,72 @@ def diagnose(source: Source, code: int, at: int, layout: Layout) -> FileFormatEr
     return line_error(source, at, problem)
 
 
-def line_error(source: Source, at: int, problem: str) -> FileFormatError:
+def line_error(source: Excerpt, at: int, problem: str) -> FileFormatError:
     """An error that names the file and the line that holds a byte."""
     return FileFormatError(f"{source.path}:{source.line_number(at)}: {problem}")
 
 
-def _token(source: Source, at: int) -> str:
-    match = _TOKEN.match(source[at : at + _LONGEST_TOKEN])
+def _token(source: Excerpt, at: int) -> str:
+    match = _TOKEN.match(source[at:])
     return match.group().decode(errors="backslashreplace") if match else ""
 
 
+def _short(token: str) -> str:
+    """A token as it is shown: the end of a very long one is left out."""
+    return token if len(token) <= _LONGEST_TOKEN else f"{token[:_LONGEST_TOKEN]}…"
+
+
+def _number(digits: str) -> int:
+    """A whole number, or one that is too large as well; Python reads a few thousand digits only."""
+    return int(digits.lstrip("0")[:_LONGEST_TOKEN] or "0")
+
+
 def _label_problem(token: str) -> str:
+    shown = _short(token)
     if ":" in token:
-        return f"the line begins with {token!r}; expected a label first, as in '2 qid:10 1:0.5'"
+        return f"the line begins with {shown!r}; expected a label first, as in '2 qid:10 1:0.5'"
     if _NOT_FINITE.fullmatch(token):
-        return f"the label is {token!r}; expected a finite number"
-    return f"the label {token!r} is not a number; expected one such as 2 or 0.5"
+        return f"the label is {shown!r}; expected a finite number"
+    return f"the label {shown!r} is not a number; expected one such as 2 or 0.5"
 
 
 def _entry_problem(token: str, layout: Layout) -> str:
     index, colon, value = token.partition(":")
     if not colon:
-        return f"found {token!r}; expected feature:value, such as 12:0.5"
+        return f"found {_short(token)!r}; expected feature:value, such as 12:0.5"
     if index == "qid":
-        return f"found {token!r} among the features; expected it once, right behind the label"
+        shown = _short(token)
+        return f"found {shown!r} among the features; expected it once, right behind the label"
     if re.fullmatch("-[0-9]+", index):
-        return f"feature index {index} is negative; expected {layout.index_base} or more"
+        return f"feature index {_short(index)} is negative; expected {layout.index_base} or more"
     if not re.fullmatch("[0-9]+", index):
-        return f"feature index {index!r} is not a whole number; expected one, as in 12:0.5"
+        return f"feature index {_short(index)!r} is not a whole number; expected one, as in 12:0.5"
     if _NOT_FINITE.fullmatch(value):
-        return f"feature {index} is {value!r}; expected a finite number"
-    return f"feature {index} has the value {value!r}; expected a number"
+        return f"feature {_short(index)} is {value!r}; expected a finite number"
+    return f"feature {_short(index)} has the value {_short(value)!r}; expected a number"
 
 
 def _range_problem(index: str, layout: Layout) -> str:
-    if int(index) < layout.index_base:
-        return "feature index 0 was found; expected 1 or more (index_base=0 allows 0)"
-    if int(index) > MAX_INDEX:
-        return f"feature index {index} was found; expected at most {MAX_INDEX}"
+    shown, most = _short(index), most_features() - 1
     last = layout.n_features - 1 + layout.index_base
+    if _number(index) < layout.index_base:
+        return "feature index 0 was found; expected 1 or more (index_base=0 allows 0)"
+    if last >= most:  # as many features as memory has room for, since the file named more
+        return (
+            f"feature index {shown} was found; expected at most {most}, since a fit takes "
+            f"{FEATURE_BYTES} bytes of memory per feature: number the features that occur from 1 on"
+        )
+    if _number(index) > MAX_INDEX:
+        return f"feature index {shown} was found; expected at most {MAX_INDEX}"
     return (
-        f"feature {index} was found, but {layout.n_features} features are expected: "
+        f"feature {shown} was found, but {layout.n_features} features are expected: "
         f"{layout.index_base} to {last}"
     )
 
 
 def _order_problem(token: str, before: bytes) -> str:
-    index = int(token.partition(":")[0])
-    earlier = [int(index) for index in re.findall(rb"\s([0-9]+):", before)]
+    index = _number(token.partition(":")[0])
+    earlier = [_number(index.decode()) for index in re.findall(rb"\s([0-9]+):", before)]
     if index in earlier:
         return f"feature {index} is given twice; expected each feature once, in ascending order"
     return f"feature {index} stands behind feature {earlier[-1]}; expected ascending order"
@@ -92,6 +111,6 @@ def _order_problem(token: str, before: bytes) -> str:
 def _size_problem(token: str, layout: Layout) -> str:
     index, colon, value = token.partition(":")
     if not colon:
-        return f"the label is {token}; expected a number that fits float64"
+        return f"the label is {_short(token)}; expected a number that fits float64"
     value_type = "float64" if layout.largest_value > 1e300 else "float32"
-    return f"feature {index} is {value}; expected a number that fits {value_type}"
+    return f"feature {_short(index)} is {_short(value)}; expected a number that fits {value_type}"

@@ -18,10 +18,10 @@ from ._csr import assemble_csr
 from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
 from ._moving import move_pointers, move_rows
-from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Text
-from .checks import group_by_query
+from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Source
+from .checks import group_by_query, most_features
 from .ranking import RankingData, query_keys
-from .text import TextColumn
+from .text import TextColumn, join_strings
 
 T = TypeVar("T")
 Allocate = Callable[[str, tuple[int, ...], Any], NDArray[Any]]  #: name, shape, dtype -> zeros
@@ -58,7 +58,7 @@ def allocate_in_memory(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray
 
 
 def read_source(
-    source: Text,
+    source: Source,
     options: ReadOptions,
     allocate: Allocate = allocate_in_memory,
     progress: Progress | None = None,
@@ -85,7 +85,7 @@ def read_source(
 class _Pass(NamedTuple):
     """Runs a function over all chunks in threads, a batch at a time."""
 
-    source: Text
+    source: Source
     chunk_bytes: int
     n_threads: int
     progress: Progress | None
@@ -135,22 +135,22 @@ def _scan_chunk(chunk: Chunk) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _plan(
-    source: Text, totals: NDArray[np.int64], facts: NDArray[np.int64], options: ReadOptions
+    source: Source, totals: NDArray[np.int64], facts: NDArray[np.int64], options: ReadOptions
 ) -> Layout:
     """Settle what the arrays will look like."""
     if totals[ROW] == 0:
         raise FileFormatError(f"{source.path}: there is no document; {EXAMPLE}")
-    largest = int(facts[:, kernels.LARGEST].max())
+    largest, most = int(facts[:, kernels.LARGEST].max()), min(MAX_INDEX, most_features() - 1)
     index_base = options.index_base
     if index_base is None:
         index_base = 0 if facts[:, kernels.SMALLEST].min() == 0 else 1
     n_features = options.n_features
     if n_features is None:
-        n_features = max(min(largest, MAX_INDEX) + 1 - index_base, 0)
+        n_features = max(min(largest, most) + 1 - index_base, 0)  # the second pass names the line
     return Layout(
         has_qid=bool(facts[:, kernels.WITH_QID].any()),
         has_comments=bool(totals[COMMENT] > 0),
-        is_dense=n_features > 0 and largest <= MAX_INDEX and _is_dense(totals, n_features, options),
+        is_dense=n_features > 0 and largest <= most and _is_dense(totals, n_features, options),
         n_features=n_features,
         index_base=index_base,
         largest_value=_LARGEST[options.dtype],
@@ -166,7 +166,7 @@ def _is_dense(totals: NDArray[np.int64], n_features: int, options: ReadOptions) 
     if options.form != "auto":
         return options.form == "dense"
     size = options.dtype.itemsize
-    return bool(2 * totals[ENTRY] * (size + 4) >= totals[ROW] * n_features * size)
+    return 2 * int(totals[ENTRY]) * (size + 4) >= int(totals[ROW]) * n_features * size
 
 
 def _allocate(
@@ -204,7 +204,7 @@ class _Runs(NamedTuple):
     numbers: list[NDArray[np.int64]]
     qids: dict[bytes, int]
 
-    def add(self, source: Text, queries: NDArray[np.int64], qids: list[bytes]) -> None:
+    def add(self, source: Source, queries: NDArray[np.int64], qids: list[bytes]) -> None:
         """Take down those of a chunk, in the form of `Target.queries`."""
         for qid, at in zip(qids, queries[:, 1].tolist(), strict=True):
             if qid not in self.qids:
@@ -213,11 +213,11 @@ class _Runs(NamedTuple):
         self.numbers.append(np.array([self.qids[qid] for qid in qids], np.int64))
 
 
-def _check_qid(source: Text, qid: bytes, at: int) -> bytes:
+def _check_qid(source: Source, qid: bytes, at: int) -> bytes:
     try:
         qid.decode()
     except UnicodeDecodeError:
-        problem = f"the query id {qid!r} is not UTF-8; expected it to be"
+        problem = f"the query id {qid[:60]!r} is not UTF-8; expected it to be"
         raise line_error(source.excerpt(at), at, problem) from None
     return qid
 
@@ -232,7 +232,7 @@ def _parse(read: _Pass, counts: NDArray[np.int64], layout: Layout, target: Targe
         if code != kernels.DONE:
             raise diagnose(read.source.excerpt(at), code, at, layout)
         runs.add(read.source, queries, qids)
-    if len(runs.rows) < len(counts):
+    if len(runs.rows) < len(counts) or read.source.has_changed:
         raise diagnose(read.source.excerpt(0), kernels.CHANGED, 0, layout)
     return runs
 
@@ -355,4 +355,4 @@ def parse_query_ids(tokens: list[bytes]) -> NDArray[Any]:
             return np.array([int(token) for token in tokens], np.int64)
         except OverflowError:  # 19 digits may be too many for an int64
             pass
-    return np.array([token.decode() for token in tokens])
+    return join_strings([token.decode() for token in tokens])

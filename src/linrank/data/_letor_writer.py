@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._maps import check_maps
 from .._threads import run
 from ..errors import DataError
 from ._letor_format import ENTRY_BYTES, ROW_BYTES, Rows, Style, format_rows
@@ -26,6 +27,7 @@ class LetorWriter:
     """Makes the lines of a LETOR file, in the order in which the caller gave the rows."""
 
     def __init__(self, data: RankingData, decimals: int | None = None) -> None:
+        check_maps(data.X)
         self.data = data
         X, nothing = data.X, np.empty(0, np.int64)
         self.qids = qids = _qid_tokens(data.query_ids)

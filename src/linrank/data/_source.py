@@ -8,9 +8,10 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,9 @@ from ._compression import Decompressor, decompress, find_decompressor
 
 CHUNK_BYTES = 1 << 21
 PADDING = 16  #: readable bytes behind every chunk, for kernels that look ahead
+MAX_LINE = 1 << 27  #: bytes of a line; without a limit, a small compressed file could fill memory
 _PIECE, _SMALL_PIECE = 1 << 22, 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-Content = mmap.mmap | bytearray | bytes
 EXAMPLE = "expected lines such as '2 qid:10 1:0.5 2:0.25'"
 
 
@@ -36,101 +37,125 @@ class Chunk(NamedTuple):
     done: float  #: the part of the file that ends with these lines
 
 
-class Source:
-    """A text in memory, or mapped into it.
+class FileContent:
+    """The bytes of an open file, as many as it had when it was opened.
 
-    All but the last lines are read where they are. The last ones are copied, so that
-    they end with a line end and are padded.
+    They are read, not mapped: where a mapped file is cut short, the system ends the process.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._stamp = self._look()
+
+    def __len__(self) -> int:
+        return self._stamp[0]
+
+    def read_into(self, buffer: memoryview, at: int) -> int:
+        """Fill a buffer from a place on; returns how many bytes there are."""
+        with self._lock:
+            self._file.seek(at)
+            return self._file.readinto(buffer[: max(len(self) - at, 0)])
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the file was written to since it was opened."""
+        return self._look() != self._stamp
+
+    def _look(self) -> tuple[int, int]:
+        status = os.fstat(self._file.fileno())
+        return status.st_size, status.st_mtime_ns
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class MemoryContent:
+    """Bytes in memory, read as those of a file are."""
+
+    has_changed = False
+
+    def __init__(self, content: bytes | bytearray) -> None:
+        self.content = content
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    def read_into(self, buffer: memoryview, at: int) -> int:
+        """Fill a buffer from a place on; returns how many bytes there are."""
+        data = self.content[at : at + len(buffer)]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Source:
+    """A text that is read anew, and decompressed anew, for each pass over it.
 
     Parameters
     ----------
     path : str
         What the text is called in errors.
-    content : mmap or bytes-like
-    first_byte, first_line : int
-        Where the content begins in a longer text, of which it is an excerpt.
+    content : FileContent or MemoryContent
+    how : Decompressor, optional
+        None: the text is not compressed.
     """
 
     def __init__(
-        self, path: str, content: Content, first_byte: int = 0, first_line: int = 1
+        self, path: str, content: FileContent | MemoryContent, how: Decompressor | None = None
     ) -> None:
-        self.path = path
-        self._content = content
-        self._first_byte, self._first_line = first_byte, first_line
-
-    def chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
-        """Cut the text at the first line end behind every `chunk_bytes`."""
-        content, size = self._content, len(self._content)
-        body = _read_only(content)
-        first = _after_mark(bytes(content[:3]))
-        tail_start = max(content.rfind(b"\n", 0, max(size - PADDING, 0)) + 1, first)
-        while first < tail_start:
-            goal = min(first + chunk_bytes, tail_start)
-            last = content.find(b"\n", goal - 1, tail_start) + 1 or tail_start
-            yield Chunk(body, first, last, 0, last / size)
-            first = last
-        tail = bytes(content[first:])
-        yield _fill(np.empty(len(tail) + 1 + PADDING, np.uint8), [tail], first, 1.0)
-
-    def excerpt(self, at: int) -> Source:
-        """A part of the text with the line that holds a byte, to be quoted: all of it."""
-        return self
-
-    def __getitem__(self, place: slice) -> bytes:
-        first, last, _ = place.indices(self._first_byte + len(self._content))
-        return bytes(self._content[first - self._first_byte : last - self._first_byte])
-
-    def line_start(self, at: int) -> int:
-        """The first byte of the line that holds a byte."""
-        return self._first_byte + self._content.rfind(b"\n", 0, at - self._first_byte) + 1
-
-    def line_number(self, at: int) -> int:
-        """The number of the line that holds a byte, from 1."""
-        firsts = range(self._first_byte, at, _PIECE)
-        pieces = (self[first : min(first + _PIECE, at)] for first in firsts)
-        return self._first_line + sum(piece.count(b"\n") for piece in pieces)
-
-    def release(self, chunks: list[Chunk]) -> None:
-        """Tell the system that a part of a mapped file is not needed for now."""
-        (_, first, _, start, _), (_, _, last, shift, _) = chunks[0], chunks[-1]
-        _release(self._content, start + first, shift + last)
-
-
-class CompressedSource:
-    """A text that is decompressed anew each time that it is read, so that it is never held."""
-
-    def __init__(self, path: str, content: Content, how: Decompressor) -> None:
         self.path = path
         self._content = content
         self._how = how
         self._free: list[Any] = []  # memory of chunks that are not needed any more
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._content.close()
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the file was written to since it was opened."""
+        return self._content.has_changed
+
     def chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
-        """Cut the text at a line end, whenever there are `chunk_bytes` or more."""
-        raw = _MappedFile(self._content)
-        pieces, n_bytes, shift = [b""], 0, 0
-        for piece in decompress(self.path, io.BufferedReader(raw, _SMALL_PIECE), self._how):
-            pieces.append(piece)
-            n_bytes += len(piece)
-            cut = piece.rfind(b"\n") + 1
-            if cut and n_bytes >= chunk_bytes:
-                pieces[-1], rest = piece[:cut], piece[cut:]
-                yield self._chunk(pieces, shift, raw.at / len(self._content))
-                pieces, shift, n_bytes = [rest], shift + n_bytes - len(rest), len(rest)
-        if shift + n_bytes == 0:
-            raise empty_error(self.path)
-        yield self._chunk(pieces, shift, 1.0)
+        """Cut the text at the last line end in every `chunk_bytes`."""
+        raw = _Raw(self.path, self._content)
+        stream: Any = raw
+        if self._how is not None:
+            buffered: Any = io.BufferedReader(raw, _SMALL_PIECE)
+            stream = _Pieces(decompress(self.path, buffered, self._how))
+        rest, shift, has_ended = b"", 0, False
+        while not has_ended:
+            room, filled, last = self._room(max(chunk_bytes, 2 * len(rest))), len(rest), 0
+            room.data[:filled] = rest
+            while not (last or has_ended):
+                wanted = max(chunk_bytes - filled, filled, 1)
+                room = _grown(room, filled, wanted)
+                n_new = _fill(stream, room.data[filled : filled + wanted])
+                has_ended = n_new < wanted
+                filled += n_new
+                last = filled if has_ended else _last_line_end(room, filled - n_new, filled)
+                if not last and filled > MAX_LINE:
+                    raise self._line_too_long(shift, chunk_bytes)
+            rest = room.data[last:filled].tobytes()
+            if has_ended and shift + filled == 0:
+                raise empty_error(self.path)
+            done = 1.0 if has_ended else raw.at / len(self._content)
+            yield _finish(room, last, shift, done)
+            shift += last
 
-    def _chunk(self, pieces: list[bytes], shift: int, done: float) -> Chunk:
-        """Lines in pages of their own, used again and again: holes in the heap would add up."""
-        size = sum(map(len, pieces)) + 1 + PADDING
+    def _room(self, size: int) -> NDArray[np.uint8]:
+        """Pages for a chunk, used again and again: holes in the heap would add up."""
         room = self._free.pop() if self._free else np.empty(0, np.uint8)
-        if len(room) < size:
-            pages = mmap.mmap(-1, size + size // 4, access=mmap.ACCESS_COPY)
-            room = np.frombuffer(pages, np.uint8)
-        return _fill(room, pieces, shift, done)
+        return room if len(room) >= size + 1 + PADDING else _pages(size)
 
-    def excerpt(self, at: int) -> Source:
+    def excerpt(self, at: int) -> Excerpt:
         """A part of the text with the line that holds a byte, to be quoted."""
         line = 1
         for chunk in self.chunks(CHUNK_BYTES):
@@ -139,61 +164,123 @@ class CompressedSource:
                 break
             line += content.count(b"\n")
             self.release([chunk])
-        return Source(self.path, content, chunk.shift, line)
+        return Excerpt(self.path, content, chunk.shift, line)
+
+    def _line_too_long(self, at: int, chunk_bytes: int) -> FileFormatError:
+        line = 1
+        for chunk in self.chunks(chunk_bytes) if at else ():
+            line += chunk.text[: chunk.last].tobytes().count(b"\n")
+            if chunk.shift + chunk.last >= at:
+                break
+        return FileFormatError(
+            f"{self.path}:{line}: the line is longer than {MAX_LINE:,} bytes; {EXAMPLE}"
+        )
 
     def release(self, chunks: list[Chunk]) -> None:
         """Use the memory of chunks for others, from now on."""
         self._free += [chunk.text.base for chunk in chunks]
-        _release(self._content, 0, len(self._content))
 
 
-Text = Source | CompressedSource
+class Excerpt:
+    """Some lines of a text: from byte `first_byte` on, which begins line `first_line`."""
+
+    def __init__(self, path: str, content: bytes, first_byte: int, first_line: int) -> None:
+        self.path = path
+        self._content = content
+        self._first_byte, self._first_line = first_byte, first_line
+
+    def __getitem__(self, place: slice) -> bytes:
+        first, last, _ = place.indices(self._first_byte + len(self._content))
+        return self._content[first - self._first_byte : last - self._first_byte]
+
+    def line_start(self, at: int) -> int:
+        """The first byte of the line that holds a byte."""
+        return self._first_byte + self._content.rfind(b"\n", 0, at - self._first_byte) + 1
+
+    def line_number(self, at: int) -> int:
+        """The number of the line that holds a byte, from 1."""
+        return self._first_line + self._content.count(b"\n", 0, at - self._first_byte)
 
 
-class _MappedFile(io.RawIOBase):
-    """What is mapped, as a file with a position of its own."""
+class _Raw(io.RawIOBase):
+    """Content as a file with a position of its own."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, path: str, content: FileContent | MemoryContent) -> None:
+        self._path = path
         self._content = content
         self.at = 0
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        piece = self._content[self.at : self.at + len(buffer)]
-        buffer[: len(piece)] = piece
-        self.at += len(piece)
-        return len(piece)
+    def readinto(self, buffer: Any) -> int:
+        try:
+            n_bytes = self._content.read_into(memoryview(buffer), self.at)
+        except OSError as error:
+            raise FileFormatError(f"{self._path}: cannot be read: {error.strerror}") from None
+        self.at += n_bytes
+        return n_bytes
 
 
-def _fill(room: NDArray[np.uint8], pieces: list[bytes], shift: int, done: float) -> Chunk:
+class _Pieces:
+    """Pieces of bytes as a file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = filter(None, pieces)
+        self._rest = memoryview(b"")
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Hand out a piece, or as much of it as there is room for."""
+        if not self._rest:
+            self._rest = memoryview(next(self._pieces, b""))
+        n_bytes = min(len(self._rest), len(buffer))
+        buffer[:n_bytes], self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return n_bytes
+
+
+def _fill(stream: Any, buffer: memoryview) -> int:
+    """Fill a buffer from a stream; returns how many bytes there were."""
+    n_bytes = 0
+    while n_bytes < len(buffer) and (n_new := stream.readinto(buffer[n_bytes:])):
+        n_bytes += n_new
+    return n_bytes
+
+
+def _last_line_end(room: NDArray[np.uint8], first: int, last: int) -> int:
+    """The place behind the last line end of a range; 0 if it has none."""
+    while first < last:
+        start = max(first, last - _SMALL_PIECE)
+        found = room.data[start:last].tobytes().rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        last = start
+    return 0
+
+
+def _pages(size: int) -> NDArray[np.uint8]:
+    """Memory for text of that size, and what stands behind it."""
+    pages = mmap.mmap(-1, size + 1 + PADDING, access=mmap.ACCESS_COPY)
+    return np.frombuffer(pages, np.uint8)
+
+
+def _grown(room: NDArray[np.uint8], filled: int, wanted: int) -> NDArray[np.uint8]:
+    """The same room, or a larger one with its text, that has room for more."""
+    if filled + wanted + 1 + PADDING <= len(room):
+        return room
+    larger = _pages(filled + wanted)
+    larger[:filled] = room[:filled]
+    return larger
+
+
+def _finish(room: NDArray[np.uint8], last: int, shift: int, done: float) -> Chunk:
     """Lines that stand alone: they end with a line end and are padded."""
-    view, last = room.data, 0
-    for piece in pieces:
-        view[last : last + len(piece)] = piece
-        last += len(piece)
+    ends = last > 0 and room[last - 1] == ord("\n")
     room[last : last + 1 + PADDING] = ord("\n")
-    last += not pieces[-1].endswith(b"\n")
-    first = _after_mark(view[:3].tobytes()) if shift == 0 else 0
-    return Chunk(_read_only(room), first, last, shift, done)
-
-
-def _read_only(content: Content | NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Bytes as an array of one type for the kernels, wherever they are."""
-    array = np.frombuffer(content, np.uint8)
-    array.flags.writeable = False
-    return array
-
-
-def _after_mark(start: bytes) -> int:
-    return len(_BYTE_ORDER_MARK) if start.startswith(_BYTE_ORDER_MARK) else 0
-
-
-def _release(content: Content, first: int, last: int) -> None:
-    if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        first -= first % mmap.PAGESIZE
-        content.madvise(mmap.MADV_DONTNEED, first, min(last, len(content)) - first)
+    text = room.view()
+    text.flags.writeable = False
+    is_marked = shift == 0 and room.data[: min(last, 3)].tobytes() == _BYTE_ORDER_MARK
+    first = len(_BYTE_ORDER_MARK) if is_marked else 0
+    return Chunk(text, first, last + (not ends), shift, done)
 
 
 def empty_error(path: str) -> FileFormatError:
@@ -201,32 +288,39 @@ def empty_error(path: str) -> FileFormatError:
     return FileFormatError(f"{path}: the file is empty; {EXAMPLE}")
 
 
-def open_source(path: str | os.PathLike[str]) -> Text:
+def open_source(path: str | os.PathLike[str]) -> Source:
     """Open a text file, plain or compressed with gzip, bzip2, xz or zstandard."""
     name = os.fspath(path)
     try:
-        with Path(name).open("rb") as file:
-            content = _map(file)
+        content = FileContent(_open(name))
+        start = bytearray(8)
+        start = start[: content.read_into(memoryview(start), 0)]
     except FileNotFoundError:
         raise FileFormatError(f"{name}: no such file; expected a LETOR text file") from None
     except IsADirectoryError:
         is_store = Path(name, "meta.json").exists()
         hint = "a store, to be opened with open_store" if is_store else "a folder"
         raise FileFormatError(f"{name}: is {hint}; expected a LETOR text file") from None
-    except OSError as error:
-        raise FileFormatError(f"{name}: cannot be read: {error.strerror or error}") from None
-    if content is None:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileFormatError(f"{name}: cannot be read: {reason}") from None
+    if not len(content):
+        content.close()
         raise empty_error(name)
-    how = find_decompressor(content[:8])
-    return Source(name, content) if how is None else CompressedSource(name, content, how)
+    return Source(name, content, find_decompressor(bytes(start)))
 
 
-def _map(file: io.BufferedReader) -> mmap.mmap | None:
-    """Map a file, by way of a temporary one where it is a pipe; None if it is empty."""
+def _open(name: str) -> Any:
+    """Open a file, by way of a temporary one where it can be read only once."""
+    file = Path(name).open("rb", buffering=0)  # noqa: SIM115  # its source closes it
     status = os.fstat(file.fileno())
     if stat.S_ISREG(status.st_mode) and status.st_size:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(file, copy, _PIECE)
-        copy.flush()
-        return mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ) if copy.tell() else None
+        return file
+    with file:
+        copy = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        try:
+            shutil.copyfileobj(file, copy, _PIECE)
+        except BaseException:
+            copy.close()
+            raise
+        return copy

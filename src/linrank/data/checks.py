@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from .._memory import memory_limit
 from ..errors import DataError
 from ._csr import row_pointers
+from .text import join_strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +19,25 @@ if TYPE_CHECKING:
 Matrix = Any  #: a C-contiguous ndarray or a scipy CSR array, float32 or float64
 
 MAX_FEATURES = 2**31 - 1
+FEATURE_BYTES = 128  #: of memory that a fit takes for a feature: 16 vectors such as the weights
 LEAST_PROPENSITY = 1e-12  #: a document that is never looked at tells nothing
+
+
+def most_features() -> int:
+    """The largest number of features whose weights fit into memory, with what training adds."""
+    return min(MAX_FEATURES, memory_limit() // FEATURE_BYTES)
+
+
+def check_n_features(n_features: int) -> None:
+    """Refuse a number of features for which there is not enough memory, or that is none."""
+    if not 1 <= n_features <= MAX_FEATURES:
+        found = str(n_features)[:40]
+        raise DataError(f"n_features is {found}; expected a number from 1 to {MAX_FEATURES}")
+    if n_features > most_features():
+        raise DataError(
+            f"there are {n_features:,} features, but memory for {most_features():,} only "
+            f"({FEATURE_BYTES} bytes each); number the features that occur from 1 on"
+        )
 
 
 def check_matrix(X: Any) -> Matrix:
@@ -43,8 +63,7 @@ def check_matrix(X: Any) -> Matrix:
         raise DataError(f"X is empty: {X.shape[0]} documents × {X.shape[1]} features")
     if not sparse.issparse(X):
         return np.ascontiguousarray(X)
-    if X.shape[1] > MAX_FEATURES:
-        raise DataError(f"X has {X.shape[1]:,} features; at most {MAX_FEATURES:,} can be handled")
+    check_n_features(X.shape[1])
     if not X.has_canonical_format:
         X = X.copy()  # the caller's matrix stays as it is
         X.sum_duplicates()
@@ -226,9 +245,11 @@ def _as_array(qid: Any) -> NDArray[Any]:
     if not isinstance(qid, list | tuple):
         return np.asarray(qid)
     kinds = {type(name) for name in qid}
-    if kinds <= {int} or kinds <= {str}:
+    if kinds <= {str}:
+        return join_strings(qid)
+    if kinds <= {int}:
         array = np.asarray(qid)
-        if array.dtype.kind in "iuU":
+        if array.dtype.kind in "iu":
             return array
     array = np.empty(len(qid), dtype=object)
     array[:] = qid

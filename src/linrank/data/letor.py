@@ -9,12 +9,12 @@ import numpy as np
 
 from .._files import atomic_write
 from .._threads import resolve_threads
-from ..errors import DataError
+from ..errors import DataError, whole_number
 from ._compression import compressed
 from ._letor_reader import Progress, ReadOptions, read_source
 from ._letor_writer import MAX_DECIMALS, LetorWriter
 from ._source import open_source
-from .checks import MAX_FEATURES
+from .checks import MAX_FEATURES, check_n_features
 from .ranking import RankingData
 
 StrPath = str | os.PathLike[str]
@@ -86,7 +86,8 @@ def read_letor(
     ([[0.5, 1.0], [0.0, 0.25]], ['A', 'B'])
     """
     options = check_options(n_features, index_base, dtype, form, n_threads)
-    return read_source(open_source(path), options, progress=progress)
+    with open_source(path) as source:
+        return read_source(source, options, progress=progress)
 
 
 def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None) -> None:
@@ -127,8 +128,8 @@ def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None
     1 qid:a 1:0.500 2:2.000 # docid = A
     0 qid:a 1:0.250 2:0.333 # docid = B
     """
-    if decimals is not None and not 0 <= decimals <= MAX_DECIMALS:
-        raise DataError(f"decimals is {decimals!r}; expected None or 0 to {MAX_DECIMALS}")
+    if decimals is not None:
+        decimals = whole_number("decimals", decimals, least=0, most=MAX_DECIMALS)
     writer = LetorWriter(data, decimals)
     with atomic_write(path, "wb") as file, compressed(file, path) as stream:
         for text in writer.blocks(resolve_threads()):
@@ -143,16 +144,15 @@ def check_options(
     n_threads: int | None = None,
 ) -> ReadOptions:
     """Check the options of `read_letor`."""
-    if n_features is not None and not (
-        1 <= n_features <= MAX_FEATURES and n_features == int(n_features)
-    ):
-        raise DataError(f"n_features is {n_features!r}; expected a number from 1 to {MAX_FEATURES}")
+    if n_features is not None:
+        n_features = whole_number("n_features", n_features, most=MAX_FEATURES)
+        check_n_features(n_features)
     if index_base not in ("auto", 0, 1):
         raise DataError(f"index_base is {index_base!r}; expected 'auto', 0 or 1")
     if form not in ("auto", "dense", "csr"):
         raise DataError(f"form is {form!r}; expected 'auto', 'dense' or 'csr'")
     return ReadOptions(
-        n_features=None if n_features is None else int(n_features),
+        n_features=n_features,
         index_base=None if index_base == "auto" else int(index_base),
         dtype=check_dtype(dtype),
         form=form,

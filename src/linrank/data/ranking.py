@@ -10,6 +10,7 @@ from scipy import sparse
 
 from .._rows import multiply
 from ..errors import DataError
+from ._csr import assemble_csr
 from .checks import (
     Matrix,
     check_doc_id,
@@ -307,8 +308,17 @@ def query_keys(
 
 def row_keys(X: Matrix, n_threads: int | None = None) -> NDArray[np.float64]:
     """``|x_i·v|`` for every row, with weights v between 1 and 2 that follow no pattern."""
-    v = 1.0 + (np.arange(X.shape[1]) * 0.6180339887498949) % 1.0
+    features = np.arange(X.shape[1]) if not _is_wide(X) else np.unique(X.indices)
+    v = 1.0 + (features * 0.6180339887498949) % 1.0
+    if _is_wide(X):  # v for the features that occur only
+        places = np.searchsorted(features, X.indices).astype(X.indices.dtype)
+        X = assemble_csr(X.indptr, places, X.data, len(v))
     return np.abs(multiply(X, v, n_threads))
+
+
+def _is_wide(X: Matrix) -> bool:
+    """Whether X has more features than entries: few of them occur."""
+    return bool(sparse.issparse(X)) and X.shape[1] > X.nnz
 
 
 def rank_by_content(keys: NDArray[np.float64]) -> NDArray[np.int64]:

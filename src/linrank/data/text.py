@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._maps import check_maps
+
+FEW_LETTERS = 1 << 20  #: an array of fixed width may waste as many in any case
 _DOC_ID = re.compile(r"\bdocid\s*=\s*(\S+)")
+
+
+def join_strings(strings: Sequence[str]) -> NDArray[Any]:
+    """Strings as an array: of fixed width, or of objects where a few are much longer than others.
+
+    Examples
+    --------
+    >>> join_strings(["a", "b"]).dtype, join_strings(["a"] * 1000 + ["b" * 1_000_000]).dtype
+    (dtype('<U1'), dtype('O'))
+    """
+    n_letters = sum(map(len, strings))
+    if len(strings) * max(map(len, strings), default=0) <= 16 * n_letters + FEW_LETTERS:
+        return np.array(strings, dtype=np.str_)
+    array = np.empty(len(strings), dtype=object)
+    array[:] = strings
+    return array
 
 
 class TextColumn:
@@ -54,5 +74,6 @@ class TextColumn:
 
     def doc_ids(self) -> list[str]:
         """The value of ``docid = …`` in each string, or the whole string where there is none."""
+        check_maps(self.buffer)
         found = ((_DOC_ID.search(text), text) for text in self)
         return [match.group(1) if match else text for match, text in found]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import norm
 
+from .._lazy import lazy_property
 from ..losses import Loss
 
 Vector = NDArray[np.float64]
@@ -118,7 +118,7 @@ class Engine(ABC):
     def makes_hessian_by_level(self) -> bool:
         """Whether the Hessian is a diagonal and a few vectors, in the scores."""
 
-    @cached_property
+    @lazy_property
     def at_zero(self) -> tuple[float, float]:
         """The loss and the norm of its gradient at w = 0."""
         loss, gradient = self.value_grad(np.zeros(self.n_features))

@@ -11,7 +11,6 @@ threaded one by one instead.
 from __future__ import annotations
 
 import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._jit import njit
+from .._lazy import lazy_property
 from .._rows import (
     advance,
     aligned_zeros,
@@ -263,7 +263,7 @@ class ThreadEngine(Engine):
         self._run_rows(rmatvec, u)
         return losses
 
-    @cached_property
+    @lazy_property
     def _buffers(self) -> list[tuple[Vector, Vector]]:
         """Scores and their derivatives of one block of queries, for each thread."""
         n = max(self.largest_query, self._block_rows)

@@ -109,7 +109,8 @@ class RankSVM(_BaseRankSVM):
         Ask a pair to be √δ apart instead of 1, or multiply its loss by δ.
     delta : {"label", "label-squared", "gain", "dcg"} or callable
         δ of a pair: y_i − y_j, its square, 2^y_i − 2^y_j, or the DCG lost when the two change
-        places in the ideal ranking; or a function of two arrays of labels.
+        places in the ideal ranking; or a function of two arrays of labels. In the ideal ranking
+        each document holds one place, whatever it weighs.
     normalize : {None, "pairs", "queries"}
         Divide the loss by the number of pairs, or the loss of each query by the number of
         its pairs (numbers are weights where weights are given).
@@ -142,9 +143,10 @@ class RankSVM(_BaseRankSVM):
     Examples
     --------
     >>> from linrank import RankSVM, make_ranking
-    >>> train, test = make_ranking(random_state=0), make_ranking(random_state=0, noise=0.0)
-    >>> ranker = RankSVM(C=0.01).fit(train.X, train.y, qid=train.qid)
-    >>> ranker.score(test.X, test.y, qid=test.qid) > 0.9
+    >>> data = make_ranking(random_state=0)
+    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> ranker = RankSVM(C=0.01).fit(data.X[known], data.y[known], qid=data.qid[known])
+    >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
     >>> ranker.rank([[0.0] * 20, list(ranker.coef_)]).tolist()
     [2, 1]
@@ -205,8 +207,10 @@ class RankSVM(_BaseRankSVM):
         qid : array of shape (n_docs,), optional
             The query of each document: any type, any order. None: one query.
         sample_weight : array of shape (n_docs,), optional
-            Weight of each document. A pair weighs query × upper document × lower document,
-            so weight 0 is removal and weight 2 a second copy.
+            Weight of each document. A pair weighs query × upper document × lower document.
+            In the objective, weight 0 is removal and weight 2 a second copy. The exception is
+            ``delta="dcg"``: there weight 0 is removal, but a document of any other weight holds
+            one place in the ideal ranking, where two copies hold two.
         query_weight : array of shape (n_docs,), optional
             Weight of each document's query: one value within a query.
         propensity : array of shape (n_docs,), optional
@@ -373,9 +377,11 @@ verbose, random_state
     Examples
     --------
     >>> from linrank import RankSVMCV, make_ranking
-    >>> train, valid = make_ranking(random_state=0), make_ranking(random_state=0, noise=0.5)
-    >>> ranker = RankSVMCV(Cs=[0.001, 0.1]).fit(
-    ...     train.X, train.y, qid=train.qid, valid=(valid.X, valid.y, valid.qid))
+    >>> data = make_ranking(random_state=0)
+    >>> known = data.qid <= 75  # the queries to learn from; the 25 others choose C
+    >>> held_out = data.X[~known], data.y[~known], data.qid[~known]
+    >>> ranker = RankSVMCV(Cs=[0.001, 0.1])
+    >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known], valid=held_out)
     >>> ranker.C_ in (0.001, 0.1)
     True
     """

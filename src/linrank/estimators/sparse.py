@@ -203,9 +203,11 @@ normalize, max_iter, n_threads, engine, verbose
     Examples
     --------
     >>> from linrank import SparseRankSVMCV, make_ranking
-    >>> train, valid = make_ranking(random_state=0), make_ranking(random_state=0, noise=0.5)
-    >>> ranker = SparseRankSVMCV(penalty="l1", rule="1se").fit(
-    ...     train.X, train.y, qid=train.qid, valid=(valid.X, valid.y, valid.qid))
+    >>> data = make_ranking(random_state=0)
+    >>> known = data.qid <= 75  # the queries to learn from; the 25 others choose C
+    >>> held_out = data.X[~known], data.y[~known], data.qid[~known]
+    >>> ranker = SparseRankSVMCV(penalty="l1", rule="1se")
+    >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known], valid=held_out)
     >>> 0 < ranker.n_selected_ <= 20
     True
     """

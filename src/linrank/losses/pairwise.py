@@ -139,7 +139,7 @@ def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignor
         sums[0, i], sums[1, i], sums[2, i] = 0.0, 0.0, 0.0
     add_pair_sums(plan, state, q, x, hinges.counts, 1.0, scratch, sums)
     for i in range(n):
-        gradient[i] = abs(sums[0, i]) + abs(sums[1, i])  # as good as how many active pairs
+        gradient[i] = x[i] * (abs(sums[0, i]) + abs(sums[1, i]))  # the weight of active pairs
     centre = centre_of(scores, gradient)
     for i in range(n):
         x[i] *= scores[i] - centre
@@ -188,6 +188,8 @@ def gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-unty
         sums[:] = 0.0
         wanted = Wanted(only, np.array([1.0, -1.0]))
         add_pair_sums(plan, state, q, x, wanted, plan.query_weight[q], scratch, sums)
+        sums[0] *= x[:n]
+        sums[1] *= x[:n]
         centre = centre_of(scores, sums[0])
         for i in range(n):
-            gaps[m] += x[i] * (0.5 * hinges.tau[m] * sums[0, i] + (scores[i] - centre) * sums[1, i])
+            gaps[m] += 0.5 * hinges.tau[m] * sums[0, i] + (scores[i] - centre) * sums[1, i]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._lazy import lazy_property
 from .._threads import resolve_threads, run, split
 
 Floats = NDArray[np.float64]
@@ -164,7 +164,7 @@ class Ranking:
         """The number of queries."""
         return len(self.sizes)
 
-    @cached_property
+    @lazy_property
     def averaged(self) -> Ranking:
         """The same ranking with its groups of equal scores, whatever the policy here."""
         if self.ties == "average":
@@ -172,7 +172,7 @@ class Ranking:
         labels = self.lists.labels
         return Ranking(labels, self._scores, self.query_ptr, "average", self.n_threads)
 
-    @cached_property
+    @lazy_property
     def _by_label(self) -> tuple[Floats, NDArray[np.int64]]:
         labels, _, wrong = self._sort(self.lists.labels, self.lists.labels, 0)
         return labels, wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -154,9 +155,10 @@ def parse_metric(name: str | Metric) -> Metric:
 
 
 def _cutoff(name: str, text: str | None) -> int | None:
-    if text is not None and not (text.isascii() and text.isdecimal() and int(text) >= 1):
+    if text is not None and not re.fullmatch("0*[1-9][0-9]{0,17}", text):
         raise DataError(
-            f"metric {name!r}: the cut-off is {text!r}; expected a whole number of at least 1"
+            f"metric {name[:60]!r}: the cut-off is {text[:40]!r}; expected a whole number of at "
+            "least 1 and at most 18 digits"
         )
     return check_cutoff(None if text is None else int(text))
 
@@ -164,8 +166,8 @@ def _cutoff(name: str, text: str | None) -> int | None:
 def _level(name: str, text: str | None) -> float | None:
     if text is None:
         return None
-    if not re.fullmatch(r"-?\d+(\.\d+)?", text):
-        raise DataError(f"metric {name!r}: rel is {text!r}; expected a number")
+    if not re.fullmatch(r"-?\d+(\.\d+)?", text) or not math.isfinite(float(text)):
+        raise DataError(f"metric {name[:60]!r}: rel is {text[:40]!r}; expected a number")
     return float(text)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._files import atomic_write
+from .._text import printable
 from ..errors import DataError
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -110,7 +111,7 @@ def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str, 
     axes.plot(Cs[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
     axes.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
     axes.set_title(f"{word}: {values[best]:.4f} at C = {_power_of_two(Cs[best])}")
-    axes.set_ylabel(f"mean {metric}")
+    axes.set_ylabel(f"mean {_plain(metric)}")
     axes.margins(y=0.1)
 
 
@@ -146,7 +147,7 @@ def _draw_features(
     axes.plot(n_features[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
     axes.set_title(f"{_features(n_features[best])}, {values[best]:.4f}")
     axes.set_xlabel("features with a weight")
-    axes.set_ylabel(f"mean {metric}")
+    axes.set_ylabel(f"mean {_plain(metric)}")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.margins(y=0.1)
 
@@ -161,9 +162,15 @@ def _power_of_two(C: float) -> str:
 
 
 def _short(name: str, length: int = 24) -> str:
-    """Make room for a name in a legend, and take the meaning of "$" and "_" in matplotlib away."""
-    name = name if len(name) <= length else name[: length - 1] + "…"
-    return name.replace("$", r"\$").replace("_", " _", 1) if name[:1] == "_" else name
+    """Make room for a name in a legend, and take the meaning of "_" in matplotlib away."""
+    name = printable(name)
+    name = _plain(name if len(name) <= length else name[: length - 1] + "…")
+    return name.replace("_", " _", 1) if name[:1] == "_" else name
+
+
+def _plain(text: str) -> str:
+    """Escape control characters, and "$", which begins a formula in matplotlib."""
+    return printable(text).replace("$", r"\$")
 
 
 def _write(figure: Any, path: str | os.PathLike[str]) -> None:

@@ -154,6 +154,14 @@ class Solver:
         self.problem.value_grad(w)  # Hessian products refer to the last evaluated point
         return max(changes)
 
+    def _status_at_rest(self) -> Status:
+        """The status when no step lowers the objective: rounding alone may be the reason.
+
+        The gap between the objective and its lower bound tells.
+        """
+        gap = abs(self.point.value - self.bound)
+        return Status.PRECISION if gap <= self._noise() else Status.STUCK
+
     def _check_scale(self) -> None:
         slope = self.slope_at_zero
         if slope == 0:

@@ -12,6 +12,7 @@ from ..losses import Loss
 from ..penalties import Penalty
 from .base import Iterate, Solver
 from .result import Status
+from .smooth import SmoothSolver
 from .sparse import SparseSolver
 
 GROWTH = 1.5  #: what η is multiplied by after a sweep that lowers the objective
@@ -20,14 +21,14 @@ ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
 
 
 @dataclass
-class CoordinateDescent(SparseSolver):
+class CoordinateDescent(SparseSolver, SmoothSolver):
     """``w_r ← argmin_v g_r v + ½(β_r/η)(v − w_r)² + Ω_r(v)`` for each feature r in turn.
 
     Domination Rank (Stevens, Bengio & Singer 2013, fig. 1.1 and §1.4). Here g_r is the derivative
     of C times the loss, and β_r = C·m·max_j x_jr², summed over the queries, is never below the
     second one (eq. 1.3): with η = 1 no step raises the objective. Ω is ½‖w‖², l1 with any weights
     (lemmas 1 and 2), 0 among them, or the elastic net. It takes a `Problem` or a `SparseProblem`
-    with a domination loss, and stops on the rule of `Solver` or of `SparseSolver`.
+    with a domination loss, and stops on the rule of `SmoothSolver` or of `SparseSolver`.
 
     An iteration is a sweep over all features, O(entries of X), and an evaluation of the objective.
     A weight that moves also costs a look at all better documents of the queries that it touches
@@ -86,6 +87,7 @@ class CoordinateDescent(SparseSolver):
         return getattr(self.problem, "penalty", None)
 
     def _prepare(self) -> None:
+        super()._prepare()
         engine, penalty = self.problem.engine, self._penalty
         self.check(engine.loss, penalty)
         known = getattr(self, "_coordinates", None)
@@ -130,4 +132,4 @@ class CoordinateDescent(SparseSolver):
         return (Solver if self._penalty is None else SparseSolver)._relative_norm(self)
 
     def _is_done(self) -> bool:
-        return self._gradient_is_small() if self._penalty is None else super()._is_done()
+        return self._has_arrived() if self._penalty is None else super()._is_done()

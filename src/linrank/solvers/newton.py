@@ -116,11 +116,11 @@ class Newton(SmoothSolver):
             self._record()
         return False
 
-    def _distance(self, goal: float) -> float:
+    def _distance_to_optimum(self, goal: float) -> float:
         """The decrease that the Newton step at this point promises, if one was computed."""
         if self._gain_at is self.point:
             return self._gain
-        return super()._distance(goal)
+        return super()._distance_to_optimum(goal)
 
     def _decrement(self) -> float:
         """½ g'P⁻¹g: about how far the objective is from its optimum."""

@@ -98,7 +98,8 @@ class ProximalNewton(SparseSolver):
                 while not self._line_search(self._newton_target(features, lift), HALVINGS):
                     lift *= 100.0  # a flat model promises too much: make it steeper
                     if lift > MOST_LIFT:
-                        return Status.PRECISION if self._gradient_is_small() else Status.STUCK
+                        small = self._gradient_is_small()
+                        return Status.PRECISION if small else self._status_at_rest()
                 lift = max(LIFT, 0.1 * lift)
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER

@@ -15,6 +15,7 @@ class Status(enum.Enum):
 
     CONVERGED = "The stopping rule is met."
     CRITICAL = "A critical point is reached; where the penalty is not convex, others may be better."
+    SETTLED = "The objective has settled; how far the optimum is, is not known."
     FAR = (
         "The gradient is as small as the stopping rule asks, but the optimum is far: the objective "
         "can still fall by more than 0.1·tol of its value."
@@ -74,7 +75,9 @@ class Result:
     @property
     def converged(self) -> bool:
         """Whether the weights are as good as the stopping rule, or the arithmetic, allows."""
-        return self.status in (Status.CONVERGED, Status.CRITICAL, Status.PRECISION)
+        return self.status in (
+            Status.CONVERGED, Status.CRITICAL, Status.SETTLED, Status.PRECISION
+        )  # fmt: skip
 
     @property
     def message(self) -> str:

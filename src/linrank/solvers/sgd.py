@@ -36,8 +36,8 @@ class _SGD(Solver):
 
     def _minimise(self) -> Status:
         for _ in range(self.max_iter):
-            if self._has_settled():
-                return Status.CONVERGED
+            if (status := self._status()) is not None:
+                return status
             self._steps.run(self._state, self.problem.C, self._steps.n_steps)
             w = self._weights()
             trial = Iterate(w, *self.problem.value_grad(w))
@@ -45,17 +45,18 @@ class _SGD(Solver):
             if trial.value <= self.point.value:
                 self.point = trial
             self._record()
-        return Status.CONVERGED if self._has_settled() else Status.MAX_ITER
+        return self._status() or Status.MAX_ITER
 
     def _weights(self) -> Vector:
         return self._state.coef if self.average else self._state.w.copy()
 
-    def _has_settled(self) -> bool:
-        """Whether the gradient is small, or the objective stays where it is."""
-        if self.problem.engine.loss.smooth and self._gradient_is_small():
-            return True
+    def _status(self) -> Status | None:
+        """Why to stop: the optimum is near, or the objective stays where it is."""
+        if self.problem.gap_bound(self.point.gradient) <= self.tol * self.point.value:
+            return Status.CONVERGED
         last = self._values[-WINDOW - 1 :]
-        return len(last) > WINDOW and max(last) - min(last) <= self.tol * min(last)
+        settled = len(last) > WINDOW and max(last) - min(last) <= self.tol * min(last)
+        return Status.SETTLED if settled else None
 
 
 @dataclass
@@ -69,8 +70,8 @@ class PairSGD(_SGD):
     An epoch, which counts as an iteration, is as many steps as there are documents, and one
     evaluation of the objective.
 
-    There is no estimate of the distance to the optimum. The solver stops, and says that it
-    converged, when ‖g(w)‖ ≤ ε‖g(0)‖ (for smooth losses) or when the objectives of the last
+    The solver stops with `Status.CONVERGED` when ½‖g(w)‖², a bound on the distance to the optimum,
+    is at most ε·f(w). More often it stops with `Status.SETTLED`, when the objectives of the last
     five epochs, and the one before them, are within ε of each other: they may still be falling, by
     less than that. Expect ε = 1e-3 to end within about 1e-2 of the optimum where a good part of
     the pairs cannot be ranked right, and farther from it where nearly all can. The weights

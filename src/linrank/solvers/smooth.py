@@ -69,13 +69,13 @@ class SmoothSolver(Solver):
         size = float(norm(self.point.gradient))
         if size > self._norm_to_estimate:
             return False
-        distance = self._distance(goal)
+        distance = self._distance_to_optimum(goal)
         if distance <= goal:
             return True
         self._norm_to_estimate = size * max(LEAST_FALL, float(np.sqrt(goal / distance)))
         return False
 
-    def _distance(self, goal: float) -> float:
+    def _distance_to_optimum(self, goal: float) -> float:
         """f(w) − f*, as exactly as a comparison with `goal` needs it."""
         return distance_to_optimum(self.problem, self.point.gradient, goal, self._spent_work())
 
@@ -89,13 +89,13 @@ class SmoothSolver(Solver):
         if self.stop == "optimum":
             return Status.CONVERGED
         allowed = FAR * self.tol * self.point.value
-        return Status.CONVERGED if self._distance(allowed) <= allowed else Status.FAR
+        return Status.CONVERGED if self._distance_to_optimum(allowed) <= allowed else Status.FAR
 
     def _status_at_rest(self) -> Status:
         """The status when no step lowers the objective: rounding alone may be the reason."""
         self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point
         noise, goal = max(self._noise(), HIDDEN * abs(self.point.value)), self._goal()
-        distance = self._distance(max(noise, goal))
+        distance = self._distance_to_optimum(max(noise, goal))
         if self._gradient_is_small() and distance <= goal:
             return Status.CONVERGED
         return Status.PRECISION if distance <= noise else Status.STUCK

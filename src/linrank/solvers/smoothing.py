@@ -47,7 +47,7 @@ class Smoothing(Solver):
                 self._narrow(newton, mu)
             # At the optimum of the smoothed problem there is no step; a smaller μ follows.
             if newton.point.gradient.any() and not newton.advance():
-                return Status.STUCK
+                return self._status_at_rest()
             corner, rest = self._certify(newton)
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER

@@ -7,12 +7,12 @@ Per product v goes to the device and H v comes back, d numbers each.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._lazy import lazy_property
 from ..._rows import matvec
 from ...counting.layout import MAX_PAIRS
 from ...counting.preferences import ALL_PAIRS, Preferences
@@ -166,16 +166,16 @@ class CudaEngine(ThreadEngine):
 
     # Pairs on the device ------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _scores(self) -> Any:
         """The scores of the rows that the fused kernels leave."""
         return zeros(self.data.n_docs)
 
-    @cached_property
+    @lazy_property
     def _curvature(self) -> Any:
         return zeros(self.data.n_docs)
 
-    @cached_property
+    @lazy_property
     def _routes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The queries of the fused kernels, and those of the other ones; none without pairs."""
         n_nodes = np.diff(self._plan.query_nodes)
@@ -185,7 +185,7 @@ class CudaEngine(ThreadEngine):
         short = (n_nodes == 1) & (np.diff(self._plan.query_ptr) <= GROUP)
         return alive[short[alive]], alive[~short[alive]]
 
-    @cached_property
+    @lazy_property
     def _groups(self) -> GroupedPairs | None:
         queries = self._routes[0]
         if not len(queries):
@@ -194,7 +194,7 @@ class CudaEngine(ThreadEngine):
         groups.set_hinges(self._hinges)
         return groups
 
-    @cached_property
+    @lazy_property
     def _pairs(self) -> Any:
         queries, known = self._routes[1], (self._scores, self._curvature)
         if not len(queries):
@@ -211,7 +211,7 @@ class CudaEngine(ThreadEngine):
         pairs.set_hinges(self._hinges)
         return pairs
 
-    @cached_property
+    @lazy_property
     def _n_sums(self) -> int:
         """Blocks of a launch that add up rows of X, at most."""
         groups, pairs = self._groups, self._pairs
@@ -219,7 +219,7 @@ class CudaEngine(ThreadEngine):
         n_tiles = 0 if pairs is None else self._n_tiles(len(pairs.rows))
         return min(BLOCKS, max(1, n_groups, n_tiles))
 
-    @cached_property
+    @lazy_property
     def _sums(self) -> Any:
         """The sums of each block, for each of two streams; of a sparse X, each column has one."""
         n_rows = 0 if self.data.is_sparse else self._n_sums * (1 + self._streaming)

@@ -16,7 +16,8 @@ from .blocks import block_sum
 from .device import INDEX, check_rows, empty, launch_over, to_device, zeros
 from .sizes import THREADS
 
-pair_derivatives = cuda.jit(device=True)(pair_loss.py_func)
+#: With NUMBA_DISABLE_JIT=1, `pair_loss` is the Python function itself.
+pair_derivatives = cuda.jit(device=True)(getattr(pair_loss, "py_func", pair_loss))
 
 
 class ListedPlan(NamedTuple):

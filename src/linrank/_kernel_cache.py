@@ -1,0 +1,214 @@
+"""Compiled kernels on disk, one file for each kernel, signature, Python version and processor.
+
+The name of a file says which kernel it holds. The file begins with a stamp, which changes with
+numba's version and with the content of every source file that the kernel can depend on: its own
+file and all files of the package that this one imports, directly or not. A file with another
+stamp is never loaded, and the next process that compiles the kernel replaces it. So an upgrade or
+an edit leaves no stale kernel in use, and old files do not pile up. A file is written under
+another name and then renamed, and a checksum guards its content, so processes may share a folder.
+
+Numba's own cache knows the kernel's own file only, fails where a file is damaged or cannot be
+written, and numbers its files, so that two processes can take the same number for two kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+import secrets
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import numba
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
+
+from .errors import KernelCacheWarning
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+MAGIC = b"linrank kernel 1\n"
+DIGEST = hashlib.sha256().digest_size
+_RELATIVE_IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+
+
+class KernelCache(NullCache):
+    """The files of one kernel, for numba's dispatcher.
+
+    Parameters
+    ----------
+    function : callable
+        A function at the top level of a file for which `is_cachable` holds.
+    options : tuple of bool
+        What tells two kernels of one function apart.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: tuple[bool, ...]) -> None:
+        file = _source_of(function)
+        place = os.path.relpath(file, PACKAGE).removesuffix(".py").replace(os.sep, ".")
+        self._name = f"{place}.{function.__qualname__}"
+        self._options = options
+        self._stamp = _digest(numba.__version__.encode(), source_digest(file))
+        self._folder: str | None = None
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder in which the kernel was found or stored last."""
+        return self._folder
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel for a signature; None where there is none that can be used."""
+        target_context.refresh()
+        name = self._file_name(sig, target_context)
+        for folder in FOLDERS:
+            try:
+                payload = self._read(os.path.join(folder, name))
+                if payload is not None:
+                    kernel = CompileResult._rebuild(target_context, *pickle.loads(payload))
+                    self._folder = folder
+                    return kernel
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except Exception as error:
+                _warn(
+                    f"{os.path.join(folder, name)}: this compiled kernel cannot be loaded "
+                    f"({_reason(error)}). linrank compiles it again and replaces the file."
+                )
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store a kernel in the first folder that takes it."""
+        global _storing
+        if not _storing or data.library.has_dynamic_globals:
+            return
+        name = self._file_name(sig, data.target_context)
+        fault = ""
+        for folder in FOLDERS:
+            try:
+                self._write(os.path.join(folder, name), dumps(data._reduce()))
+                self._folder = folder
+                return
+            except Exception as error:
+                fault = fault or f"{folder}: {_reason(error)}"
+        _storing = False
+        _warn(
+            f"compiled kernels cannot be stored ({fault}). Each process compiles them again. Set "
+            "NUMBA_CACHE_DIR to a folder that can be written, or LINRANK_JIT_CACHE=0 to work "
+            "without a cache."
+        )
+
+    def _file_name(self, sig: Any, target_context: Any) -> str:
+        known = (sig, self._options, target_context.codegen().magic_tuple())
+        version = sys.implementation.cache_tag
+        return f"{self._name}-{_digest(repr(known).encode()).hex()[:24]}.{version}.nbc"
+
+    def _read(self, path: str) -> bytes | None:
+        """What the file holds; None where it was made from other sources."""
+        with open(path, "rb") as file:
+            content = file.read()
+        body = len(MAGIC) + DIGEST
+        if content[:body] != MAGIC + _digest(content[body:]):
+            raise ValueError("the file is damaged")
+        if content[body : body + DIGEST] != self._stamp:
+            return None
+        return content[body + DIGEST :]
+
+    def _write(self, path: str, payload: bytes) -> None:
+        body = self._stamp + payload
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{secrets.token_hex(8)}.tmp"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(MAGIC + _digest(body) + body)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+def is_cachable(function: Callable[..., Any]) -> bool:
+    """Whether the name of a function says which it is, and its sources are the package's."""
+    file = _source_of(function)
+    named = "<" not in function.__qualname__  # neither a lambda nor made by another function
+    return named and file.startswith(PACKAGE + os.sep) and os.path.isfile(file)
+
+
+@cache
+def source_digest(path: str) -> bytes:
+    """The digest of a source file together with all that it imports from the package."""
+    known: dict[str, bytes] = {}
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        if path not in known:
+            known[path], imported = _read_source(path)
+            waiting.extend(imported)
+    named = sorted((os.path.relpath(path, PACKAGE), digest) for path, digest in known.items())
+    return _digest(repr(named).encode())
+
+
+@cache
+def _read_source(path: str) -> tuple[bytes, list[str]]:
+    """The digest of a source file, and the files that it imports itself.
+
+    A file is read when its kernels are declared, which is right after Python has read it. What
+    happens to it later has no effect on the kernels of this process.
+    """
+    with open(path, "rb") as file:
+        text = file.read()
+    imported = []
+    for dots, module, names in _RELATIVE_IMPORT.findall(text.decode()):
+        base = path
+        for _ in dots:
+            base = os.path.dirname(base)
+        base = os.path.join(base, *module.split("."))
+        if os.path.isfile(base + ".py"):
+            imported.append(base + ".py")
+        else:  # a folder: the names are its own or those of its files
+            files = [os.path.join(base, f"{name}.py") for name in re.findall(r"\w+", names)]
+            imported += filter(os.path.isfile, [os.path.join(base, "__init__.py"), *files])
+    return _digest(text), imported
+
+
+def _source_of(function: Callable[..., Any]) -> str:
+    return os.path.abspath(function.__code__.co_filename)
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def _reason(error: Exception) -> str:
+    strerror = getattr(error, "strerror", None)
+    return strerror or " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _folders() -> list[str]:
+    """Where kernels are looked for and stored: the first folder that has or takes them counts."""
+    own = f"linrank_{_digest(os.fsencode(PACKAGE)).hex()[:16]}"  # other installations have others
+    if numba.config.CACHE_DIR:
+        return [os.path.join(os.path.abspath(numba.config.CACHE_DIR), own)]
+    beside = os.path.join(PACKAGE, "__pycache__", "kernels")
+    user = AppDirs(appname="linrank", appauthor=False).user_cache_dir
+    return [beside, os.path.join(user, own)] if os.path.isabs(user) else [beside]
+
+
+def _warn(sentence: str) -> None:
+    """Warn once in a process: what is wrong with one file is often wrong with all."""
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(sentence, KernelCacheWarning, stacklevel=2)
+
+
+FOLDERS = _folders()
+_storing = True  #: becomes False when no folder takes a kernel
+_warned = False

@@ -1,0 +1,47 @@
+"""Attributes that are computed when they are first read, without a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class lazy_property(Generic[T]):
+    """Compute an attribute when it is first read, and keep its value in the instance.
+
+    `functools.cached_property` does the same. Before Python 3.12 it holds a lock meanwhile, which
+    all instances of the class share. A process that is forked while another thread holds that lock
+    would wait for it for ever. Here two threads that read the attribute at once both compute it.
+
+    Examples
+    --------
+    >>> class Circle:
+    ...     radius = 2
+    ...
+    ...     @lazy_property
+    ...     def diameter(self):
+    ...         print("computed")
+    ...         return 2 * self.radius
+    >>> circle = Circle()
+    >>> circle.diameter, circle.diameter
+    computed
+    (4, 4)
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy_property[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> T: ...
+    def __get__(self, instance: object, owner: type | None = None) -> lazy_property[T] | T:
+        """The value: an attribute of the instance from now on, which comes before this one."""
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
