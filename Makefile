@@ -75,6 +75,11 @@ bench-dask: .venv/test.stamp  ## a Dask cluster of this machine against threads,
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1: /p' Makefile
 
+.PHONY: fuzz
+fuzz: .venv/test.stamp  ## random trials within MINUTES=60; SEED=, ONLY= (a campaign) and CASE= repeat some of them
+	$(CACHE) $(BIN)/python -m fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(CASE),--case $(CASE))
+
 clean:  ## forget what was built, and every compiled kernel
 	rm -rf .venv .venv-cuda demo build dist .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

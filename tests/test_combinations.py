@@ -111,6 +111,20 @@ def test_the_smoothed_hinge_with_rescaled_margins():
     )
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "C"),
+    [([0, 5, 8, 5], [2, 1, 0, 1], 2.0**-7), ([4, 2, 3, 2, 4, 7], [2, 1, 1, 0, 1, 2], 2.0**-6)],
+)
+def test_the_smoothed_hinge_where_its_gradient_is_exactly_zero(x, y, C):
+    """When the corner narrows, the last pairs leave it, and w is the optimum to the last bit."""
+    X, y, qid = np.array(x, float)[:, None], np.array(y), np.zeros(len(y))
+    problem = make_problem(RankingData(X, y, qid), C, loss="hinge")
+    result = make_solver("smoothing", get_loss("hinge"), tol=1e-6).solve(problem)
+    assert result.converged
+    best = reference.hinge_optimum(X, reference.preference_pairs(y, qid), C)[1]
+    assert result.objective == pytest.approx(best, rel=1e-6)
+
+
 def test_the_smoothed_hinge_keeps_the_best_on_ctrl_c():
     X, y, qid = make_problem_arrays("all distinct")
     seen = []

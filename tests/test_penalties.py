@@ -92,7 +92,7 @@ def test_concave_penalties_lie_below_their_tangents(penalty):
 def test_prox_is_the_minimum_of_a_fine_grid(penalty, step):
     """No point of a grid has a smaller ½(v − z)² + step·Ω(v) than the answer."""
     known = penalty.for_features(1)
-    for z in (0.0, 1e-8, 0.05, 0.3, 0.9, 1.0, 1.1, 1.9, 2.0, 2.2, 3.7, 4.0, 7.0):
+    for z in (0.0, 1e-8, 0.02, 0.05, 0.3, 0.9, 1.0, 1.1, 1.9, 2.0, 2.2, 3.7, 4.0, 7.0):
         grid = np.linspace(0.0, z, 20_001)
         best = (0.5 * (grid - z) ** 2 + step * penalty.curve(grid)).min()
         for signed in (z, -z):
@@ -101,6 +101,45 @@ def test_prox_is_the_minimum_of_a_fine_grid(penalty, step):
             assert abs(found) <= z
             value = 0.5 * (found - signed) ** 2 + step * known.value(np.array([found]))
             assert value <= best * (1 + 1e-12) + 1e-15
+
+
+@pytest.mark.parametrize("penalty", [MCP(), SCAD(), SCAD(a=2.1)], ids=name_of)
+@pytest.mark.parametrize("C", [0.2, 5.0])
+def test_lambda_is_a_unit_of_length(penalty, C):
+    """With λ = 1/C, g_λ(λu) = λ·g(u): values, slopes and proximal points follow."""
+    known, scaled = penalty.for_features(30), penalty.at(C).for_features(30)
+    u = np.linspace(0.0, 6.0, 30)
+    np.testing.assert_allclose(scaled.curve(u / C), known.curve(u) / C, rtol=1e-12)
+    np.testing.assert_allclose(scaled.slope(u / C), known.slope(u), rtol=1e-9, atol=1e-12)
+    for step in (0.1, 0.7, 1.5, 3.0):
+        near = scaled.prox(u / C, step / C) * C
+        np.testing.assert_allclose(near, known.prox(u, step), rtol=1e-9, atol=1e-12)
+
+
+def test_defaults_are_those_of_the_papers():
+    assert (MCP().gamma, SCAD().a, Log().epsilon, Lp().p) == (2.0, 3.7, 0.1, 0.5)
+    assert ElasticNet().ratio == 0.5
+
+
+@each
+def test_a_description_makes_the_same_penalty(penalty):
+    described = type(penalty)(**vars(penalty) | {"weights": [0.5, 2.0]}).describe()
+    again = make_penalty(described["name"], described["shape"], described["weights"])
+    assert again.describe() == described
+    assert described["weights"] == [0.5, 2.0]
+    assert penalty.describe()["weights"] is None
+    w = np.array([0.3, -1.2])
+    assert again.for_features(2).value(w) == pytest.approx(
+        0.5 * slow_curve(penalty, 0.3) + 2.0 * slow_curve(penalty, 1.2)
+    )
+
+
+@each
+def test_prices_are_slopes_times_costs(penalty):
+    known = type(penalty)(**vars(penalty) | {"weights": [0.0, 0.5, 3.0]}).for_features(3)
+    w = np.array([0.7, -0.7, 0.7])
+    slope = penalty.slope(np.array([0.7]))[0]
+    np.testing.assert_allclose(known.prices(w), [0.0, 0.5 * slope, 3.0 * slope], rtol=1e-15)
 
 
 @each

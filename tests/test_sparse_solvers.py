@@ -690,6 +690,22 @@ def test_reweighting_with_collinear_features(penalty):
     assert_critical(problem, result.coef, 1e-3)
 
 
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+@pytest.mark.parametrize("seed", range(3))
+def test_reweighting_where_the_penalty_is_flat(seed, tol):
+    """All pairs are told apart by weights beyond the knot γ/C, where each costs γ/2C.
+
+    Features in use are then free, so there is no duality gap, and ‖∇f(0)‖ is of the order of C.
+    """
+    rng = np.random.default_rng(seed)
+    X, y, C = rng.standard_normal((8, D)), rng.integers(0, 3, 8), 1e4
+    problem = make_problem(RankingData(X, y), C, loss="huber", penalty=MCP())
+    result = Reweighted(tol=tol).solve(problem)
+    assert result.converged
+    assert np.abs(result.coef[result.coef != 0]).min() > 2.0 / C
+    assert result.objective == pytest.approx(np.count_nonzero(result.coef) / C, rel=max(2 * tol, 1e-7))
+
+
 def test_reweighting_is_for_concave_penalties():
     with pytest.raises(DataError, match="for concave penalties, but the penalty is ElasticNet"):
         Reweighted().solve(sparse_problem(ElasticNet()))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import header_data_from_array_1_0, open_memmap, write_array_header_1_0
 from numpy.typing import NDArray
 
 from .._files import find_status, locked, sync_folder, temporary_folder, write_error
@@ -149,7 +149,7 @@ def fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> No
         file = folder / f"{name}.npy"
         if name not in mapped or not np.may_share_memory(array, mapped[name]):
             file.unlink(missing_ok=True)  # it is there where the data ended up elsewhere
-            np.save(file, array, allow_pickle=False)
+            _save(file, array)
         _sync(file)
     meta = {
         "format": FORMAT,
@@ -164,6 +164,18 @@ def fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> No
     text = json.dumps(meta, indent=1) + "\n"
     (folder.parent / META).write_text(text, encoding="utf-8")
     _sync(folder.parent / META)
+
+
+def _save(file: Path, array: NDArray[Any]) -> None:
+    """Write a ``.npy`` file.
+
+    `numpy.save` hands the numbers to a stream of the C library, and does not look at whether
+    closing the stream succeeds: on a full disk, up to 4,096 bytes were lost without an error.
+    """
+    array = np.ascontiguousarray(array)
+    with file.open("wb") as opened:
+        write_array_header_1_0(opened, header_data_from_array_1_0(array))
+        opened.write(array.reshape(-1).view(np.uint8).data)
 
 
 def arrays_of(data: RankingData) -> dict[str, NDArray[Any]]:

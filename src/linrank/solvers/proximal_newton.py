@@ -104,6 +104,21 @@ class ProximalNewton(SparseSolver):
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
+    def _is_done(self) -> bool:
+        """The rule of `SparseSolver` and, where there is no duality gap, a small Newton decrement.
+
+        With a free feature there is no gap, and ‖∇f(0)‖, to which the gradient is compared, grows
+        with C: the comparison alone is met far from the optimum. The decrease that the model
+        promised for the last step must then be at most `tol` of the objective as well.
+        """
+        if self.point.value <= 0.0 and self.point.w.any():
+            return True  # neither f nor Ω is ever below 0
+        if not super()._is_done():
+            return False
+        if self._gap() is not None or not self.point.w.any() or self._distance() == 0.0:
+            return True
+        return self._promise <= self.tol * self.point.value
+
     def _approach(self) -> None:
         """From w = 0, come to this C by way of smaller ones, roughly.
 

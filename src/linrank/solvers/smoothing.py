@@ -45,7 +45,8 @@ class Smoothing(Solver):
             if rest <= corner:
                 mu *= SHRINK
                 self._narrow(newton, mu)
-            if not newton.advance():
+            # At the optimum of the smoothed problem there is no step; a smaller μ follows.
+            if newton.point.gradient.any() and not newton.advance():
                 return self._status_at_rest()
             corner, rest = self._certify(newton)
             self._record()

@@ -1,0 +1,185 @@
+"""Run the campaigns: ``make fuzz [MINUTES=M] [SEED=S] [ONLY=NAME] [CASE=K]``.
+
+``python -m fuzz --help`` lists the same options. The exit code is 0 if nothing was found wrong,
+1 otherwise. Each finding is printed with the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from . import ROOT
+from .campaign import Campaign
+from .campaigns import CAMPAIGNS
+
+HOUR = 60.0  #: the minutes that the shares of the campaigns refer to
+LONGEST = 2000  #: characters of a finding that are printed
+
+
+@dataclass
+class Tally:
+    """What a campaign has done and found so far."""
+
+    campaign: Campaign
+    seed: int
+    deadline: float
+    cases: int = 0
+    units: int = 0
+    seconds: float = 0.0
+    findings: int = 0
+    seen: Counter[str] = field(default_factory=Counter)
+    skipped: str | None = None
+    exhausted: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def done(self) -> bool:
+        """Whether the goal is reached or the time is used up."""
+        goal = self.campaign.goal
+        return (goal is not None and self.units >= goal) or time.monotonic() > self.deadline
+
+    def add(self, case: int, units: int, wrong: list[str], seen: dict[str, int]) -> None:
+        """Count a case and print what it found."""
+        with self.lock:
+            self.cases += 1
+            self.units += units
+            self.seen.update(seen)
+            self.findings += bool(wrong)
+            for sentence in wrong:
+                repeat = f"make fuzz ONLY={self.campaign.name} SEED={self.seed} CASE={case}"
+                print(f"WRONG  {sentence[:LONGEST]}\n       repeat: {repeat}\n", flush=True)
+
+    def line(self) -> str:
+        """One line of the summary."""
+        goal, name = self.campaign.goal, self.campaign.name
+        if self.skipped:
+            return f"{name:<12} not run: {self.skipped}"
+        whole = self.exhausted or (goal is not None and self.units >= goal)
+        note = "" if whole else "  (out of time)"
+        seen = ", ".join(f"{what} {n:,}" for what, n in sorted(self.seen.items()))
+        return (
+            f"{name:<12} {self.units:>10,} {self.campaign.unit:<18} {self.cases:>6,} cases "
+            f"{self.seconds:>6.0f} s  {self.findings:>3} wrong{note}"
+            + (f"\n{'':<12} {seen}" if seen else "")
+        )
+
+
+class Worker:
+    """A process of `fuzz.worker`, and the case that it is trying."""
+
+    def __init__(self, tally: Tally, first: int, step: int) -> None:
+        command = [sys.executable, "-m", "fuzz.worker", tally.campaign.name]
+        self.process = subprocess.Popen(
+            [*command, str(tally.seed), str(first), str(step)],
+            cwd=ROOT, stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
+        )  # fmt: skip
+        self.tally, self.trying, self.buffer = tally, first, b""
+
+    def listen(self) -> str | None:
+        """Take in lines until all is done (None) or the process has died or hangs (how)."""
+        patience = time.monotonic() + self.tally.campaign.patience
+        while not self.tally.done:
+            if time.monotonic() > patience:
+                return f"no answer for {self.tally.campaign.patience:.0f} s"
+            if not select.select([self.process.stdout], [], [], 1.0)[0]:
+                continue
+            piece = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not piece:
+                return f"the process died with exit code {self.process.wait()}"
+            *lines, self.buffer = (self.buffer + piece).split(b"\n")
+            patience = time.monotonic() + self.tally.campaign.patience
+            for line in lines:
+                content = json.loads(line)
+                if "end" in content:
+                    self.tally.exhausted = True
+                    return None
+                if "begins" in content:
+                    self.trying = content["begins"]
+                else:
+                    self.tally.add(**content)
+        return None
+
+    def stop(self) -> None:
+        """End the process with all that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def keep_trying(tally: Tally, first: int, step: int) -> None:
+    """Run cases first, first + step, … in a process; begin another one where it dies."""
+    while not tally.done:
+        worker = Worker(tally, first, step)
+        try:
+            ended = worker.listen()
+        finally:
+            worker.stop()
+        if ended is None:
+            return
+        tally.add(worker.trying, 1, [f"case {worker.trying}: {ended}"], {})
+        if not step:
+            return
+        first = worker.trying + step
+
+
+def run_campaign(campaign: Campaign, options: argparse.Namespace) -> Tally:
+    """Run one campaign in `options.jobs` processes."""
+    seconds = 60 * options.minutes * campaign.minutes / HOUR
+    if len(options.only or CAMPAIGNS) == 1:
+        seconds = 60 * options.minutes
+    tally = Tally(campaign, options.seed, time.monotonic() + seconds)
+    tally.skipped = None if campaign.missing is None else campaign.missing()
+    if tally.skipped:
+        return tally
+    print(f"{campaign.name}: at most {seconds / 60:.1f} minutes, seed {options.seed}", flush=True)
+    started, jobs = time.monotonic(), 1 if options.case is not None else options.jobs
+    threads = [
+        threading.Thread(
+            target=keep_trying,
+            args=(tally, k, jobs) if options.case is None else (tally, options.case, 0),
+        )
+        for k in range(jobs)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        tally.deadline = 0.0
+        raise
+    tally.seconds = time.monotonic() - started
+    return tally
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=HOUR, help="time for all of it")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", choices=CAMPAIGNS, metavar="NAME", help="campaigns")
+    parser.add_argument("--case", type=int, help="repeat one case; give one name with --only")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    options = parser.parse_args()
+    if options.case is not None and len(options.only or []) != 1:
+        parser.error("--case needs --only with one name")
+    chosen = [CAMPAIGNS[name] for name in options.only or CAMPAIGNS]
+    tallies = [run_campaign(campaign, options) for campaign in chosen]
+    print(f"\nseed {options.seed}")
+    for tally in tallies:
+        print(tally.line())
+    sys.exit(any(tally.findings for tally in tallies))
+
+
+if __name__ == "__main__":
+    main()

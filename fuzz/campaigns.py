@@ -1,0 +1,17 @@
+"""All campaigns by name."""
+
+from __future__ import annotations
+
+from . import damage, faults, interrupts, kills, lines, problems
+
+CAMPAIGNS = {
+    campaign.name: campaign
+    for campaign in (
+        lines.CAMPAIGN,
+        damage.CAMPAIGN,
+        kills.CAMPAIGN,
+        interrupts.CAMPAIGN,
+        faults.CAMPAIGN,
+        problems.CAMPAIGN,
+    )
+}

@@ -1,0 +1,77 @@
+"""Coverage-guided fuzzing of the reader and of model files with atheris.
+
+``python -m fuzz.guided letor -max_total_time=300`` (or ``model``) takes libFuzzer's options.
+atheris is no dependency of the project; install it beside linrank (``pip install atheris``). The
+kernels run as plain Python, because compiled code cannot be instrumented.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["NUMBA_DISABLE_JIT"] = "1"
+
+import atheris  # type: ignore[import-not-found]
+
+with atheris.instrument_imports(include=["linrank"]):
+    from linrank import FileFormatError, LinearModel
+    from linrank.data._letor_reader import read_source
+    from linrank.data._source import Source
+    from linrank.data.letor import check_options
+
+    from .lines import WIDEST, difference, fast_data, slow_rows
+
+MODEL = Path(tempfile.mkdtemp(prefix="linrank-fuzz-")) / "model.json"
+SEEDS = {
+    "letor": [
+        b"2 qid:1 1:0.5 3:2 # docid = A\n0 qid:1 2:-1e-3\n",
+        b"1 qid:a 1:.5 2:5. 3:+1 #B\r\n",
+    ],
+    "model": [],
+}
+
+
+def try_letor(text: bytes) -> None:
+    """The same documents as the slow parser, or both refuse; small chunks and every form."""
+    rows = slow_rows(text, single=False)
+    if rows and max(index for row in rows for index in row[2]) > WIDEST:
+        return
+    for form, chunk_bytes in (("dense", 1 << 20), ("csr", 7)):
+        options = check_options(form=form, n_threads=1)
+        source = Source("file.txt", bytearray(text or b"\n"))
+        problem = difference(fast_data(read_source, source, options, chunk_bytes=chunk_bytes),
+                             rows, False)  # fmt: skip
+        assert problem is None, f"{problem}: {text!r}"
+
+
+def try_model(text: bytes) -> None:
+    """A model that can be saved and scores, or one sentence."""
+    MODEL.write_bytes(text)
+    try:
+        model = LinearModel.load(MODEL)
+    except FileFormatError:
+        return
+    model.names()
+    model.save(MODEL)
+    assert LinearModel.load(MODEL).coef.tobytes() == model.coef.tobytes()
+
+
+def main() -> None:
+    what, *options = sys.argv[1:]
+    corpus = Path(tempfile.mkdtemp(prefix="linrank-fuzz-"))
+    LinearModel([1.0, -0.5], feature_names=["a", "b"], settings={"C": 1.0}).save(MODEL)
+    for number, seed in enumerate(
+        [*SEEDS[what], *([MODEL.read_bytes()] if what == "model" else [])]
+    ):
+        (corpus / str(number)).write_bytes(seed)
+    atheris.Setup(
+        [sys.argv[0], str(corpus), *options], {"letor": try_letor, "model": try_model}[what]
+    )
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

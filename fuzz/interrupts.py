@@ -1,0 +1,64 @@
+"""Ctrl-C at random moments: a quiet end, no traceback, nothing lost."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from linrank import LinearModel
+
+from .campaign import Campaign, Case
+from .scenarios import SECONDS, Scenario
+from .scenarios import prepare as prepare_scenarios
+
+QUIET = (0, 1, 130)  #: exit codes: done, done but not converged, interrupted
+
+
+def prepare(folder: Path) -> list[Scenario]:
+    """The commands of the command line, and how long each takes in a new process."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # new processes inherit it, also in the background
+    commands = [scenario for scenario in prepare_scenarios(folder) if scenario.arguments]
+    for number, scenario in enumerate(commands):
+        there, started = scenario.copy(folder / f"timed {number}"), time.monotonic()
+        subprocess.run(scenario.command(), cwd=there, check=True, stdout=subprocess.DEVNULL)
+        scenario.seconds = time.monotonic() - started
+    return commands
+
+
+def run(case: Case) -> None:
+    """Interrupt one command of the command line."""
+    scenario = case.state[case.rng.integers(len(case.state))]
+    folder = scenario.copy(case.folder / "data")
+    delay = float(case.rng.uniform(0.0, scenario.seconds))
+    process = subprocess.Popen(
+        scenario.command(), cwd=folder, text=True, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=SECONDS)[1]
+    case.units += 1
+    about = f"{scenario.name} interrupted after {delay:.3f} s"
+    if process.returncode == -signal.SIGINT and not said:
+        case.saw("before Python listens")  # the system ends the process, as it does any other
+    else:
+        case.saw(f"exit {process.returncode}")
+        if process.returncode not in QUIET or "Traceback" in said or said.count("\n") > 1:
+            case.wrong(f"{about}: exit code {process.returncode}: {said[-1500:]}")
+    content = scenario.content(folder)
+    if content not in ("old", "new") and not _best_so_far(scenario, folder):
+        case.wrong(f"{about}: {content}")
+    if scenario.leftovers(folder) or scenario.lost(folder):
+        case.wrong(f"{about}: left {scenario.leftovers(folder)}, lost {scenario.lost(folder)}")
+
+
+def _best_so_far(scenario: Scenario, folder: Path) -> bool:
+    """Whether an interrupted training has saved what it had, as it promises."""
+    if scenario.name != "train":
+        return False
+    return LinearModel.load(folder / scenario.target).training.get("status") == "interrupted"
+
+
+CAMPAIGN = Campaign("interrupts", "SIGINTs", 100, 4.0, run, prepare)
