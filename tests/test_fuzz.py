@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import reference
 from fuzz.lines import difference, fast_data, slow_rows
 from fuzz.optimum import TABLES, SlowProblem, solve
+
+import reference
 from linrank import RankingData, read_letor
 from problems import make_problem_arrays
 
