@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -284,6 +285,26 @@ def test_forest_is_that_of_scikit_learn_for_any_number_of_threads(arrays):
     for n_threads in (2, 3):
         other = RandomForestRanker(random_state=3, n_threads=n_threads).fit(X, y, qid)
         np.testing.assert_array_equal(other.predict(X), expected.predict(X))
+
+
+def test_threads_of_a_forest_leave_the_warning_filters_of_the_process_alone(arrays, monkeypatch):
+    """A thread that replaces them while another one restores them would spoil them for good."""
+    X, y, qid = arrays
+    given, before = warnings.filters, list(warnings.filters)
+    ranker = RandomForestRanker(n_estimators=5, random_state=0, n_threads=2)
+    fit = RandomForestRegressor.fit
+
+    def spoil(*args, **kwargs):
+        fit(*args, **kwargs)
+        warnings.filters[:] = []
+        return args[0]
+
+    monkeypatch.setattr(RandomForestRegressor, "fit", spoil)
+    ranker.fit(X, y, qid)
+    assert warnings.filters is given
+    assert warnings.filters == before
+    monkeypatch.setattr(warnings, "resetwarnings", pytest.fail)
+    ranker.predict(X)
 
 
 def test_boosting_is_that_of_scikit_learn_without_early_stopping():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.utils import check_array
 
 from .._rows import row_ranges
 from .._threads import resolve_threads, run
-from ..data.checks import Matrix
+from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData
 from ..estimators.base import Vector
 from .base import TreeRanker
@@ -81,10 +83,23 @@ class RandomForestRanker(TreeRanker):
         )
 
     def _learn(self, data: RankingData, n_threads: int) -> RandomForestRegressor:
-        # Its own threads would add the trees in the order in which they finish: see _scores.
-        return super()._learn(data, n_threads).set_params(n_jobs=1)
+        # The threads of scikit-learn's forest change the warning filters of the process, and can
+        # restore them in the wrong order. The caller's filters are therefore put aside.
+        with warnings.catch_warnings():
+            return super()._learn(data, n_threads).set_params(n_jobs=1)
 
     def _scores(self, X: Matrix) -> Vector:
-        score, n_threads = super()._scores, resolve_threads(self.n_threads)
-        ranges = row_ranges(X, n_threads)
-        return np.concatenate(run(lambda a, b: score(X[a:b]), ranges, n_threads))
+        # scikit-learn's forest adds the trees in the order in which its threads finish. With one
+        # thread it still changes the warning filters, so it cannot be called in several threads.
+        check_finite(X, None)
+        rows = check_array(
+            self._matrix(X), dtype=np.float32, accept_sparse="csr", accept_large_sparse=False
+        )
+        trees = self.estimator_.estimators_
+
+        def mean(first: int, last: int) -> Vector:
+            part = rows[first:last]
+            return sum(tree.predict(part, check_input=False) for tree in trees) / len(trees)
+
+        n_threads = resolve_threads(self.n_threads)
+        return np.concatenate(run(mean, row_ranges(X, n_threads), n_threads))

@@ -180,12 +180,8 @@ def _save(file: Path, array: NDArray[Any]) -> None:
 
 def arrays_of(data: RankingData) -> dict[str, NDArray[Any]]:
     """The arrays that make up the data, by name."""
-    arrays: dict[str, NDArray[Any]] = {
-        "y": data.y,
-        "query_ptr": data.query_ptr,
-        "query_keys": data.query_keys,
-    }
-    arrays |= _plain_ids(data.query_ids)
+    arrays: dict[str, NDArray[Any]] = _plain_ids(data.query_ids)
+    arrays |= {"y": data.y, "query_ptr": data.query_ptr, "query_keys": data.query_keys}
     if data.is_sparse:
         X = data.X
         arrays |= {"X_indptr": X.indptr, "X_indices": X.indices, "X_data": X.data}
