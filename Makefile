@@ -77,7 +77,7 @@ help:  ## list the targets
 
 .PHONY: fuzz
 fuzz: .venv/test.stamp  ## random trials within MINUTES=60; SEED=, ONLY= (a campaign) and CASE= repeat some of them
-	$(CACHE) $(BIN)/python -m fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
+	$(BIN)/python -m fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(ONLY),--only $(ONLY)) $(if $(CASE),--case $(CASE))
 
 clean:  ## forget what was built, and every compiled kernel

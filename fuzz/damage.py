@@ -150,17 +150,16 @@ def damage_array(rng: np.random.Generator, file: Path) -> str:
             ).astype(array.dtype)
     np.save(file, new, allow_pickle=False)
     if rng.random() < 0.7:
-        describe(file, array, new)
+        describe(file, new)
     return f"{file.name}: {kind} {array.dtype}{array.shape} -> {new.dtype}{new.shape}"
 
 
-def describe(file: Path, old: Floats, new: Floats) -> None:
+def describe(file: Path, new: Floats) -> None:
     """Let meta.json say of an array what it is now."""
-    meta = file.with_name("meta.json")
-    before, after = (f"{a.dtype.str} {' × '.join(map(str, a.shape))}" for a in (old, new))
-    name = f'"{file.stem}": '
-    text = meta.read_text(encoding="utf-8")
-    meta.write_text(text.replace(f'{name}"{before}"', f'{name}"{after}"'), encoding="utf-8")
+    meta = next(folder / "meta.json" for folder in file.parents if (folder / "meta.json").exists())
+    content = json.loads(meta.read_text(encoding="utf-8"))
+    content["arrays"][file.stem] = f"{new.dtype.str} {' × '.join(map(str, new.shape))}"
+    meta.write_text(json.dumps(content), encoding="utf-8")
 
 
 def damage_store(rng: np.random.Generator, store: Path) -> str:

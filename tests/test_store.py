@@ -429,6 +429,30 @@ def test_killed_at_any_step(tmp_path):
         assert found == [before[there]] * n_before + ["new"] * (len(found) - n_before)
 
 
+def test_a_full_disk_leaves_the_old_store(tmp_path):
+    """Also where an array is so short that the error comes when its file is closed."""
+    old = make_ranking(2, 3, 4, random_state=0)
+    save_store(old, tmp_path / "store")
+    program = """
+import resource, sys
+from linrank import LinrankError, make_ranking, save_store
+data = make_ranking(20, 5, 4, random_state=1)
+resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
+try:
+    save_store(data, sys.argv[1])
+except LinrankError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "store"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "LINRANK_JIT_CACHE": "0"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert re.fullmatch(r"\S+store: cannot be written: [^\n]+\n", done.stdout), done.stderr
+    assert open_store(tmp_path / "store").y.tolist() == old.y.tolist()
+    assert os.listdir(tmp_path) == ["store"]
+
+
 # Files that change
 
 
