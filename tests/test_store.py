@@ -453,6 +453,31 @@ except LinrankError as error:
     assert os.listdir(tmp_path) == ["store"]
 
 
+WRITERS = """
+import sys
+from linrank import make_ranking, open_store, save_store
+
+n_queries, path = int(sys.argv[1]), sys.argv[2]
+data = make_ranking(n_queries, 3, 4, random_state=0)
+for _ in range(30):
+    save_store(data, path)
+    assert open_store(path).n_queries in (5, 6)
+"""
+
+
+def test_two_processes_replace_one_store(tmp_path):
+    path = tmp_path / "data" / "store"
+    path.parent.mkdir()
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITERS, str(n), path], stderr=subprocess.PIPE)
+        for n in (5, 6)
+    ]
+    assert [writer.communicate()[1] for writer in writers] == [b"", b""]
+    assert open_store(path).n_queries in (5, 6)
+    assert os.listdir(path.parent) == ["store"]
+    assert len(os.listdir(path)) == 2
+
+
 # Files that change
 
 

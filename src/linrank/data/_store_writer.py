@@ -88,8 +88,14 @@ def _check_replaceable(path: str | os.PathLike[str], target: Path, old: os.stat_
 
 
 def _is_ours(place: Path) -> bool:
-    if FOLDER.fullmatch(place.name) and place.is_dir() and not place.is_symlink():
-        return all(name in _FILES for name in os.listdir(place))
+    """Whether a place is part of a store, or gone since another process replaced the store."""
+    if FOLDER.fullmatch(place.name) and not place.is_symlink():
+        try:
+            return all(name in _FILES for name in os.listdir(place))
+        except NotADirectoryError:
+            return False
+        except FileNotFoundError:
+            return True
     return place.name in _FILES | {META} and not place.is_dir()
 
 
