@@ -57,9 +57,18 @@ def error_of(*arguments) -> str:
     return result.stderr[len("error: ") :].strip()
 
 
-def start(*arguments, **options) -> subprocess.Popen:
+class Command(subprocess.Popen):
+    """A process that ends with a ``with`` block in which a test fails."""
+
+    def __exit__(self, kind, *error):
+        if kind is not None:
+            self.kill()
+        return super().__exit__(kind, *error)
+
+
+def start(*arguments, **options) -> Command:
     """Start a command in a process of its own."""
-    return subprocess.Popen(
+    return Command(
         [sys.executable, "-c", PROGRAM, *map(str, arguments)], text=True, **options
     )
 

@@ -116,7 +116,8 @@ def test_C_with_a_validation_file_is_only_measured(letor, here):
 def test_json_of_train(letor, here):
     found = run_json("train", letor / "train.txt")
     assert set(found) == {
-        "train", "valid", "C", "held_out", "grid", "features", "solver", "interrupted", "model"
+        "train", "valid", "C", "held_out", "grid", "edge", "features", "solver", "interrupted",
+        "model",
     }  # fmt: skip
     assert set(found["solver"]) == {
         "status", "converged", "message", "objective", "gradient_norm", "duality_gap",

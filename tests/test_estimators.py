@@ -29,7 +29,7 @@ from linrank import (
     pairwise_accuracy,
 )
 from linrank.criterion import Criterion, query_folds
-from linrank.path import make_problem
+from linrank.path import make_problem, regularization_path
 from problems import as_form, make_problem_arrays
 
 
@@ -412,3 +412,12 @@ def test_one_standard_error_from_the_smallest_error():
     for rule, chosen in (("1se", 1), ("best", 3)):
         criterion = Criterion("all-pairs-error", rule=rule)
         assert criterion.choose(values, 0.02, n_features) == chosen
+
+
+@pytest.mark.parametrize("C", [10**400, float("1e400"), float("nan"), 0, -1, "1", None])
+def test_C_must_be_a_number_that_can_be_worked_with(C):
+    X, y = np.eye(4), [3, 2, 1, 0]
+    with pytest.raises(DataError, match=r"C is .*; expected a finite number above 0"):
+        RankSVM(C=C).fit(X, y)
+    with pytest.raises(DataError, match=r"C is .*; expected a finite number above 0"):
+        regularization_path(make_problem(RankingData(X, y)), [C])

@@ -1,5 +1,6 @@
 """Tasks in threads: who runs them, in which order results come, and what errors do."""
 
+import math
 import os
 import signal
 import threading
@@ -14,9 +15,9 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
 from commandline import PATIENCE
-from linrank import _threads, make_ranking
+from linrank import DataError, _threads, make_ranking
 from linrank._rows import aligned_zeros
-from linrank._threads import blas_threads, run
+from linrank._threads import blas_threads, resolve_threads, run
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from linrank.metrics._ranking import Ranking
@@ -120,6 +121,22 @@ def test_without_helpers_the_caller_does_it_all(monkeypatch):
 
     monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
     assert run(pow, [(2, 3), (3, 2)], 2) == [8, 9]
+
+
+HUGE = pytest.param(10**5000, id="huge")  # Python does not write so many digits
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, True, "2", "x", math.nan, math.inf, 10**20, HUGE, [1]])
+def test_numbers_of_threads_that_make_no_sense(n):
+    with pytest.raises(DataError, match=r"n_threads is .*; expected a whole number from 1 to 4096"):
+        resolve_threads(n)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "²", "1" + "0" * 20, "9" * 5000])
+def test_the_environment_is_checked_too(text, monkeypatch):
+    monkeypatch.setenv("LINRANK_THREADS", text)
+    with pytest.raises(DataError, match=r"LINRANK_THREADS is .*; expected a whole number from 1"):
+        resolve_threads()
 
 
 # Forks while other threads are at work -----------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 
@@ -59,6 +61,23 @@ def choice(name: str, value: Any, known: Iterable[Any], more: str = "") -> None:
         raise DataError(f"{name} is {value!r}; known choices are {listed}")
 
 
+def positive_number(name: str, value: Any) -> float:
+    """Refuse what is not a finite number above 0, and return it as a float.
+
+    Examples
+    --------
+    >>> positive_number("C", 2)
+    2.0
+    """
+    try:
+        fits = isinstance(value, Real) and 0 < float(value) < math.inf
+    except OverflowError:  # an int that no float can hold
+        fits = False
+    if not fits:
+        raise DataError(f"{name} is {_shown(value)}; expected a finite number above 0")
+    return float(value)
+
+
 def whole_number(name: str, value: Any, *, least: int = 1, most: int) -> int:
     """Refuse what is not a whole number within bounds, and return it as an int.
 
@@ -73,6 +92,12 @@ def whole_number(name: str, value: Any, *, least: int = 1, most: int) -> int:
     except (TypeError, ValueError, OverflowError):  # text, NaN and infinity
         fits = False
     if not fits:
-        found = repr(value) if not isinstance(value, int) or -(10**40) < value < 10**40 else "huge"
-        raise DataError(f"{name} is {found[:60]}; expected a whole number from {least} to {most}")
+        found = _shown(value)
+        raise DataError(f"{name} is {found}; expected a whole number from {least} to {most}")
     return number
+
+
+def _shown(value: Any) -> str:
+    """A value as it is shown; Python refuses to write whole numbers of thousands of digits."""
+    is_huge = isinstance(value, int) and not -(10**40) < value < 10**40
+    return "a number of more than 40 digits" if is_huge else repr(value)[:60]

@@ -151,7 +151,10 @@ class LinearModel(Model):
         settings: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
-        self.coef: NDArray[np.float64] = np.array(coef, dtype=np.float64)
+        try:
+            self.coef: NDArray[np.float64] = np.array(coef, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataError(f"coef cannot be read as numbers: {error}") from None
         if self.coef.ndim != 1 or not np.isfinite(self.coef).all():
             raise DataError("coef must be a vector of finite numbers")
         super().__init__(len(self.coef), feature_names, index_base, settings, training)

@@ -14,7 +14,7 @@ from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData
 from .engines.base import Engine
 from .engines.choose import make_engine
-from .errors import DataError
+from .errors import DataError, positive_number
 from .losses import get_loss
 from .metrics import evaluate, parse_metric
 from .penalties import L1, Penalty, make_penalty
@@ -215,7 +215,7 @@ def regularization_path(
     """
     if Cs is None:
         Cs = list(sparse_grid(problem)) if isinstance(problem, SparseProblem) else C_GRID
-    grid = np.unique(np.asarray(Cs, dtype=np.float64))
+    grid = np.unique(np.array([positive_number("C", C) for C in Cs]))
     if not len(grid):
         raise DataError("Cs is empty; give at least one C")
     results: list[Result] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import DataError
+from .errors import positive_number
 
 if TYPE_CHECKING:
     from .engines.base import Engine
@@ -28,8 +28,7 @@ class Objective:
     """
 
     def __init__(self, engine: Engine, C: float) -> None:
-        if not isinstance(C, float | int | np.number) or not np.isfinite(C) or C <= 0:
-            raise DataError(f"C is {C!r}; expected a finite number above 0")
+        positive_number("C", C)
         self.engine = engine
         self.C = float(C)
 

@@ -136,37 +136,28 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
         lows, low_keys, n_merged = _lower_list(plan, state, node, scratch, n_merged)
         factor = query_weight * plan.factor[node]
         for t in range(len(hinges.tau)):
-            tau = hinges.tau[t] + plan.shift[node]
+            tau, a, c = hinges.tau[t] + plan.shift[node], hinges.a[t], hinges.c[t]
             _active_sums(tops, top_keys, lows, low_keys, tau, upper, lower, W[0], V[0])
             for p in range(len(tops)):
                 W[1, p] = upper[tops[p]] * W[0, p]
             centre = centre_of(top_keys, W[1])
-            _take_parts(-1.0, 0.0, tops, top_keys, centre, upper, weighted[0])
-            _take_parts(1.0, tau, lows, low_keys, centre, lower, weighted[1])
+            for p in range(len(tops)):
+                weighted[0, tops[p]] = upper[tops[p]] * (centre - top_keys[p])
+            for p in range(len(lows)):
+                weighted[1, lows[p]] = lower[lows[p]] * (low_keys[p] - centre + tau)
             _active_sums(tops, top_keys, lows, low_keys, tau, weighted[0], weighted[1], W[1], V[1])
-            side = hinges.a[t], hinges.c[t], factor, gradient, state.curvature[first:]
-            loss += _add_side(-1.0, 0.0, tops, top_keys, centre, upper, W, *side)
-            loss += _add_side(1.0, tau, lows, low_keys, centre, lower, V, *side)
-    return loss
-
-
-@njit(inner=True)
-def _take_parts(sign, shift, docs, keys, centre, weight, out):  # type: ignore[no-untyped-def]
-    """Weighted parts of the gaps of one side's documents: p_i or r_j of `linearize_two_level`."""
-    for k in range(len(docs)):
-        out[docs[k]] = weight[docs[k]] * (sign * (keys[k] - centre) + shift)
-
-
-@njit(inner=True)
-def _add_side(sign, shift, docs, keys, centre, weight, sums, a, c, factor, gradient, curvature):  # type: ignore[no-untyped-def]
-    """Add the gradient and the curvature of one side's documents, and return their loss."""
-    loss = 0.0
-    for k in range(len(docs)):
-        i, own = docs[k], factor * weight[docs[k]]
-        part = sign * (keys[k] - centre) + shift
-        loss += part * own * ((a + c * part) * sums[0, k] + c * sums[1, k])
-        gradient[i] += sign * own * ((a + 2 * c * part) * sums[0, k] + 2 * c * sums[1, k])
-        curvature[i] += 2 * c * own * sums[0, k]
+            for p in range(len(tops)):
+                i, own = tops[p], factor * upper[tops[p]]
+                part = centre - top_keys[p]
+                loss += part * own * ((a + c * part) * W[0, p] + c * W[1, p])
+                gradient[i] -= own * ((a + 2 * c * part) * W[0, p] + 2 * c * W[1, p])
+                state.curvature[first + i] += 2 * c * own * W[0, p]
+            for p in range(len(lows)):
+                j, own = lows[p], factor * lower[lows[p]]
+                part = low_keys[p] - centre + tau
+                loss += part * own * ((a + c * part) * V[0, p] + c * V[1, p])
+                gradient[j] += own * ((a + 2 * c * part) * V[0, p] + 2 * c * V[1, p])
+                state.curvature[first + j] += 2 * c * own * V[0, p]
     return loss
 
 

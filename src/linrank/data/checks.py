@@ -57,7 +57,7 @@ def check_matrix(X: Any) -> Matrix:
     if X.dtype != np.float32 and X.dtype != np.float64:
         try:
             X = X.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"X cannot be read as numbers: {error}") from None
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise DataError(f"X is empty: {X.shape[0]} documents × {X.shape[1]} features")
@@ -104,7 +104,7 @@ def check_labels(y: Any, n_docs: int) -> NDArray[np.float64]:
     """Bring the labels into a float64 vector of the right length, all finite."""
     try:
         y = np.ascontiguousarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"y cannot be read as numbers: {error}") from None
     if y.ndim != 1 or len(y) != n_docs:
         raise DataError(f"y has shape {y.shape} but X has {n_docs} rows: give one label per row")
@@ -128,7 +128,7 @@ def check_rows(values: Any, n: int, name: str, whose: str = "X has") -> NDArray[
         return None
     try:
         values = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} cannot be read as numbers: {error}") from None
     if values.shape != (n,):
         raise DataError(f"{name} has shape {values.shape} but {whose} {n} rows: one per row")

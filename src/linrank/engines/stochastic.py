@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from ..counting.sampling import PairSampler
 from ..data.ranking import RankingData
-from ..errors import DataError, choice
+from ..errors import DataError, choice, positive_number
 from ..losses.base import Hinges, Loss
 from .steps import TOTAL, Rule, T, Weights, Work, add_squares, walk_pairs, walk_queries
 from .threads import ThreadEngine
@@ -242,8 +242,7 @@ def stream_pass(
     >>> state.n_steps  # as many as there are documents in queries with pairs
     1960
     """
-    if not isinstance(C, float | int | np.number) or not np.isfinite(C) or C <= 0:
-        raise DataError(f"C is {C!r}; expected a finite number above 0")
+    positive_number("C", C)
     state = SGDState(data.n_features, seed) if state is None else state
     if data.n_features != len(state.w):
         raise DataError(
