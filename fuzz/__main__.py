@@ -25,6 +25,7 @@ from .campaigns import CAMPAIGNS
 
 HOUR = 60.0  #: the minutes that the shares of the campaigns refer to
 LONGEST = 2000  #: characters of a finding that are printed
+MOST = 50  #: cases with findings after which a campaign ends
 
 
 @dataclass
@@ -45,9 +46,9 @@ class Tally:
 
     @property
     def done(self) -> bool:
-        """Whether the goal is reached or the time is used up."""
-        goal = self.campaign.goal
-        return (goal is not None and self.units >= goal) or time.monotonic() > self.deadline
+        """Whether the goal is reached, the time is used up, or enough is found."""
+        goal, ended = self.campaign.goal, time.monotonic() > self.deadline
+        return ended or self.findings >= MOST or (goal is not None and self.units >= goal)
 
     def add(self, case: int, units: int, wrong: list[str], seen: dict[str, int]) -> None:
         """Count a case and print what it found."""
@@ -66,7 +67,7 @@ class Tally:
         if self.skipped:
             return f"{name:<12} not run: {self.skipped}"
         whole = self.exhausted or (goal is not None and self.units >= goal)
-        note = "" if whole else "  (out of time)"
+        note = "" if whole else "  (ended early)"
         seen = ", ".join(f"{what} {n:,}" for what, n in sorted(self.seen.items()))
         return (
             f"{name:<12} {self.units:>10,} {self.campaign.unit:<18} {self.cases:>6,} cases "

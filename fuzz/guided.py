@@ -19,7 +19,7 @@ import atheris  # type: ignore[import-not-found]
 with atheris.instrument_imports(include=["linrank"]):
     from linrank import FileFormatError, LinearModel
     from linrank.data._letor_reader import read_source
-    from linrank.data._source import Source
+    from linrank.data._source import MemoryContent, Source
     from linrank.data.letor import check_options
 
     from .lines import WIDEST, difference, fast_data, slow_rows
@@ -41,7 +41,7 @@ def try_letor(text: bytes) -> None:
         return
     for form, chunk_bytes in (("dense", 1 << 20), ("csr", 7)):
         options = check_options(form=form, n_threads=1)
-        source = Source("file.txt", bytearray(text or b"\n"))
+        source = Source("file.txt", MemoryContent(text or b"\n"))
         problem = difference(fast_data(read_source, source, options, chunk_bytes=chunk_bytes),
                              rows, False)  # fmt: skip
         assert problem is None, f"{problem}: {text!r}"

@@ -15,7 +15,7 @@ import zstandard
 import reference
 from linrank import FileFormatError, RankingData, read_letor
 from linrank.data._letor_reader import read_source
-from linrank.data._source import Source
+from linrank.data._source import MemoryContent, Source
 from linrank.data.letor import check_options
 from linrank.data.store import convert
 
@@ -189,7 +189,7 @@ def run(case: Case) -> None:
             form=form, n_threads=n_threads, dtype=np.float32 if single else np.float64
         )
         chunk_bytes = draw.choice([draw.randint(1, 90), 1 << 20])
-        source = Source("file.txt", bytearray(text))
+        source = Source("file.txt", MemoryContent(text))
         data = fast_data(read_source, source, options, chunk_bytes=chunk_bytes)
         problem = difference(data, rows, single)
         if problem:

@@ -242,6 +242,8 @@ def judge_critical(case: Case, drawn: Drawn, result: Result, problem: Any) -> No
     base = problem.value_grad(result.coef)[0]
     if abs(base - result.objective) > EXACT * abs(base):
         case.wrong(f"objective {result.objective!r} where it is {base!r}: {drawn}")
+    if drawn.solver == "fista":
+        return  # without a duality gap it claims a small gradient only, relative to that at w = 0
     for f in np.flatnonzero(result.coef):
         step = 1e-4 * np.abs(result.coef[f])
         for sign in (-1.0, 1.0):
