@@ -32,7 +32,6 @@ from linrank.criterion import Criterion, query_folds
 from linrank.path import make_problem, regularization_path
 from problems import as_form, make_problem_arrays
 
-
 #: The best C may be the first or the last of a short grid.
 at_any_end = pytest.mark.filterwarnings("ignore::linrank.GridEdgeWarning")
 
