@@ -68,9 +68,7 @@ class Command(subprocess.Popen):
 
 def start(*arguments, **options) -> Command:
     """Start a command in a process of its own."""
-    return Command(
-        [sys.executable, "-c", PROGRAM, *map(str, arguments)], text=True, **options
-    )
+    return Command([sys.executable, "-c", PROGRAM, *map(str, arguments)], text=True, **options)
 
 
 def read_until(terminal: int, pattern: str) -> str:
