@@ -185,8 +185,10 @@ def damage_store(rng: np.random.Generator, store: Path) -> str:
 
 def text_scores(path: Path, clean: Clean) -> Floats | None:
     """The scores of a plain text, or None if it must be refused."""
-    rows = slow_rows(path.read_bytes(), single=False)
-    if rows is None or any(not 1 <= index <= len(clean.coef) for row in rows for index in row[2]):
+    # One more line: with a model, the number of features is known, and a text may have none.
+    tried = (slow_rows(path.read_bytes() + b"\n0 %s1:0" % qid, False) for qid in (b"qid:x ", b""))
+    rows = next((rows[:-1] for rows in tried if rows), None)
+    if not rows or any(not 1 <= index <= len(clean.coef) for row in rows for index in row[2]):
         return None
     return np.array([sum(clean.coef[f - 1] * v for f, v in row[2].items()) for row in rows])
 

@@ -232,7 +232,7 @@ def test_store_is_replaced_only_on_success(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(np, "save", fail)
+        patched.setattr("linrank.data._store_writer._save", fail)
         with pytest.raises(DataError, match="store: cannot be written: No space left on device"):
             save_store(new, tmp_path / "store")
     assert parts(open_store(tmp_path / "store")) == parts(old)
