@@ -457,7 +457,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     with guarded():
         ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
-        time.sleep(600)
+        time.sleep(60)
 except typer.Exit as end:
     sys.exit(end.exit_code)
 """
