@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from numba import config
 from scipy.linalg import norm
 
 from linrank import DataError, RankingData, make_ranking
@@ -26,6 +27,7 @@ def separable_data():
     return RankingData(X, np.arange(12) % 3)
 
 
+@pytest.mark.skipif(config.DISABLE_JIT, reason="its paths take a minute as plain Python")
 @pytest.mark.parametrize("name", SMOOTH)
 def test_a_warm_start_does_not_end_a_path_early(name):
     """From one C to the next the gradient is small at once, and the optimum is elsewhere."""
