@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from linrank.engines.threads import ThreadEngine
 from linrank.path import make_problem, regularization_path
 from linrank.penalties import L1, Log
 from linrank.solvers import Status, make_solver
+from linrank.solvers.base import Iterate
+from linrank.solvers.smooth import distance_to_optimum
 from problems import make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -95,3 +98,108 @@ def test_every_evaluation_and_product_is_counted(loss, penalty, monkeypatch):
     result = make_solver("auto", problem.engine.loss, penalty, tol=1e-6).solve(problem)
     assert (result.n_evaluations, result.n_products) == (calls["value_grad"], calls["hessp"])
     assert calls["value_grad"] > 1
+
+
+# The rule itself ---------------------------------------------------------------------------
+
+
+def solver_at(value, gradient, distance, **options):
+    """A solver at a point with this objective and gradient, f(w) − f* given; ‖g(0)‖ is 1."""
+    solver = make_solver("tron", **options)
+    solver.point = Iterate(np.ones(1), value, np.array([gradient]))
+    solver.slope_at_zero = 1.0
+    solver._prepare()
+    solver.asked = []
+    solver._distance_to_optimum = lambda goal: solver.asked.append(goal) or distance
+    return solver
+
+
+@pytest.mark.parametrize(
+    ("gradient", "distance", "arrived"),
+    [(2.0**-4, 0.01, True), (0.07, 0.01, False), (2.0**-4, 0.0101, False), (0.07, 0.0101, False)],
+)
+def test_both_conditions_end_a_fit(gradient, distance, arrived):
+    """‖g(w)‖ ≤ ε‖g(0)‖ and f(w) − f* ≤ 0.01·ε·f(w), each met with equality or just not met."""
+    solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
+    assert solver._has_arrived() is arrived
+    assert solver._status_on_arrival() is Status.CONVERGED
+    alone = solver_at(16.0, gradient, distance, tol=2.0**-4, stop="gradient")
+    assert alone._has_arrived() is (gradient <= 2.0**-4)
+    assert alone.asked == []
+
+
+@pytest.mark.parametrize(
+    ("distance", "status"), [(0.1, Status.CONVERGED), (0.101, Status.FAR), (1.0, Status.FAR)]
+)
+def test_the_distance_beyond_which_the_rule_of_the_papers_is_far(distance, status):
+    """0.1·ε·f(w)."""
+    solver = solver_at(16.0, 0.0, distance, tol=2.0**-4, stop="gradient")
+    assert solver._status_on_arrival() is status
+
+
+@pytest.mark.parametrize(("factor", "later", "next_at"), [(16.0, 0.51, 0.5), (1.21, 0.95, 0.9)])
+def test_an_estimate_waits_until_the_gradient_has_fallen(factor, later, next_at):
+    """By √(goal/distance), at most by half."""
+    solver = solver_at(1.0, 1.0, factor)
+    assert not solver._is_near_optimum(1.0)
+    solver.point.gradient[:] = later
+    assert not solver._is_near_optimum(1.0)
+    assert len(solver.asked) == 1
+    solver.point.gradient[:] = next_at
+    assert not solver._is_near_optimum(1.0)
+    assert len(solver.asked) == 2
+    solver._prepare()  # another fit asks at once
+    solver.point.gradient[:] = 1.0
+    assert not solver._is_near_optimum(1.0)
+    assert len(solver.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("gradient", "distance", "noise", "status"),
+    [
+        (0.0, 0.01, 0.0, Status.CONVERGED),
+        (0.0, 0.0101, 0.0, Status.STUCK),
+        (1.0, 0.01, 0.0, Status.STUCK),
+        (1.0, 0.01, 0.01, Status.PRECISION),
+        (1.0, 0.01, 0.0099, Status.STUCK),
+        (0.0, 0.02, 0.02, Status.PRECISION),
+        (1.0, 16e-12, 0.0, Status.PRECISION),
+        (1.0, 17e-12, 0.0, Status.STUCK),
+    ],
+)
+def test_the_status_where_no_step_helps(gradient, distance, noise, status):
+    """Near the optimum, within rounding (at least 1e-12 of f), or neither."""
+    solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
+    evaluated = []
+    solver.problem = SimpleNamespace(value_grad=evaluated.append)
+    solver._noise = lambda: noise
+    assert solver._status_at_rest() is status
+    assert solver.asked == [max(noise, 0.01)]
+    assert evaluated == [solver.point.w]
+
+
+def near_an_optimum():
+    """A problem, the optimum, and the objective and gradient a little beside it."""
+    problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)
+    best = make_solver("newton", tol=1e-10).solve(problem)
+    value, gradient = problem.value_grad(best.coef + 1e-6)
+    return problem, value - best.objective, gradient
+
+
+def test_the_distance_to_the_optimum_by_a_matrix():
+    problem, distance, gradient = near_an_optimum()
+    bound = problem.gap_bound(gradient)
+    assert bound > 2 * distance
+    assert distance_to_optimum(problem, gradient, bound, 0) == bound
+    assert distance_to_optimum(problem, gradient, 0.99 * bound, 0) == pytest.approx(distance, 0.01)
+
+
+def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
+    """A diagonal may only say that the optimum is far; a Newton step has to prove that it is near."""
+    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 0)
+    problem, distance, gradient = near_an_optimum()
+    by_diagonal = 0.5 * gradient @ (gradient / problem.hessian(problem.engine.hessian_diagonal()))
+    assert distance_to_optimum(problem, gradient, 0.99 * by_diagonal, 99) == by_diagonal
+    goal = max(by_diagonal, 1e-3 * problem.gap_bound(gradient))
+    found = distance_to_optimum(problem, gradient, goal, 99)
+    assert 0.99 * distance <= found <= 1.01 * (distance + goal)
