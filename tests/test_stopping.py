@@ -172,19 +172,17 @@ def test_an_estimate_waits_until_the_gradient_has_fallen(factor, later, next_at)
 def test_the_status_where_no_step_helps(gradient, distance, noise, status):
     """Near the optimum, within rounding (at least 1e-12 of f), or neither."""
     solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
-    evaluated = []
-    solver.problem = SimpleNamespace(value_grad=evaluated.append)
+    solver.problem = SimpleNamespace(value_grad=lambda w: None)
     solver._noise = lambda: noise
     assert solver._status_at_rest() is status
     assert solver.asked == [max(noise, 0.01)]
-    assert evaluated == [solver.point.w]
 
 
 def near_an_optimum():
     """A problem, the optimum, and the objective and gradient a little beside it."""
     problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)
     best = make_solver("newton", tol=1e-10).solve(problem)
-    value, gradient = problem.value_grad(best.coef + 1e-6)
+    value, gradient = problem.value_grad(best.coef + 1e-4)
     return problem, value - best.objective, gradient
 
 
@@ -197,7 +195,7 @@ def test_the_distance_to_the_optimum_by_a_matrix():
 
 
 def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
-    """A diagonal may only say that the optimum is far; a Newton step has to prove that it is near."""
+    """A diagonal may say that the optimum is far. That it is near, a Newton step has to prove."""
     monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 0)
     problem, distance, gradient = near_an_optimum()
     by_diagonal = 0.5 * gradient @ (gradient / problem.hessian(problem.engine.hessian_diagonal()))
@@ -315,10 +313,10 @@ def test_the_limits_of_the_options():
     assert (Solver().tol, Solver().max_iter) == (1e-3, 1000)
     assert Solver(np.float32(0.5), np.int64(1)).max_iter == 1
     for tol in (0, 0.0, 1, 1.0, np.nan, "1e-3"):
-        with pytest.raises(DataError, match="tol is .*; expected a number between 0 and 1"):
+        with pytest.raises(DataError, match=r"tol is .*; expected a number between 0 and 1"):
             Solver(tol)
     for max_iter in (0, 1.5, "9"):
-        with pytest.raises(DataError, match="max_iter is .*; expected a whole number of at leas"):
+        with pytest.raises(DataError, match=r"max_iter is .*; expected a whole number"):
             Solver(max_iter=max_iter)
 
 
