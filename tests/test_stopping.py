@@ -255,14 +255,14 @@ def test_rounding_is_measured_one_unit_beside_the_weights():
 
     def evaluate(w):
         seen.append(w)
-        return 3.0 * (w[0] - 1.0) / np.finfo(float).eps, None
+        return 10.0 + 3.0 * (w[0] - 1.0) / np.finfo(float).eps, None
 
-    solver = any_solver(0.0, evaluate)
+    solver = any_solver(10.0, evaluate)
     assert solver._noise() == 3.0
     assert len(seen) == 4
     assert seen[-1] is solver.point.w
     assert solver._status_at_rest() is Status.STUCK
-    for bound, status in ((-3.0, "PRECISION"), (3.0, "PRECISION"), (-3.001, "STUCK")):
+    for bound, status in ((7.0, "PRECISION"), (13.0, "PRECISION"), (6.9, "STUCK")):
         solver.bound = bound
         assert solver._status_at_rest() is Status[status]
 
