@@ -455,6 +455,7 @@ def test_evaluate_with_query_ptr(rng):
     by_ptr = evaluate(y, scores, metrics="ndcg@10,map", query_ptr=ptr)
     assert by_id.mean == by_ptr.mean
     assert by_ptr.query_ids.tolist() == list(range(len(ptr) - 1))
+    assert evaluate([1, 0], [2, 1], metrics="map", query_ptr=[0, 2]).mean == {"map": 1.0}
 
 
 def test_evaluation_prints_as_a_table():

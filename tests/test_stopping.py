@@ -191,7 +191,9 @@ def test_the_distance_to_the_optimum_by_a_matrix():
     bound = problem.gap_bound(gradient)
     assert bound > 2 * distance
     assert distance_to_optimum(problem, gradient, bound, 0) == bound
+    before = problem.engine.work.products
     assert distance_to_optimum(problem, gradient, 0.99 * bound, 0) == pytest.approx(distance, 0.01)
+    assert problem.engine.work.products == before
 
 
 def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
@@ -201,8 +203,10 @@ def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
     by_diagonal = 0.5 * gradient @ (gradient / problem.hessian(problem.engine.hessian_diagonal()))
     far = distance_to_optimum(problem, gradient, 0.99 * by_diagonal, 99)
     assert far == pytest.approx(by_diagonal, rel=1e-12)
-    goal = max(by_diagonal, 1e-3 * problem.gap_bound(gradient))
+    before = problem.engine.work.products
+    goal = max(1.01 * by_diagonal, 1e-3 * problem.gap_bound(gradient))
     found = distance_to_optimum(problem, gradient, goal, 99)
+    assert problem.engine.work.products > before
     assert 0.99 * distance <= found <= 1.01 * (distance + goal)
 
 
