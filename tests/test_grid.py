@@ -153,7 +153,7 @@ def test_the_ranges_of_C_are_those_of_the_formulas():
         ])  # fmt: skip
         grid = default_grid(make_problem(data.replace(X=X)))
         slope = -2 * pairs.sum(axis=0)
-        assert grid.lowest == pytest.approx(1e-3 * len(pairs) / (slope @ slope))
+        assert grid.lowest == pytest.approx(1e-3 * len(pairs) / (slope @ slope), rel=1e-9, abs=0.0)
         balance = 1 / (2 * pairs**2).sum(axis=0).max(initial=0.0, where=np.arange(5) == weakest)
         assert grid.Cs[0] * (1 - 1e-9) <= balance <= 2 * grid.Cs[0]
         assert grid.highest == 2.0**20 * grid.Cs[-1]

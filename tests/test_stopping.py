@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from types import SimpleNamespace
 
@@ -230,9 +231,13 @@ def test_a_newton_step_certifies_the_distance():
 def test_the_work_of_a_fit_is_that_since_its_start():
     problem = make_problem(RankingData(*make_problem_arrays("five levels")))
     for C in (1.0, 2.0):
-        solver = make_solver("tron")
+        solver, started = make_solver("tron"), time.perf_counter()
         result = solver.solve(problem.with_C(C))
-        assert result.n_products > 0
+        first, *_, last = result.history
+        assert 0.0 <= first.seconds <= last.seconds <= result.seconds
+        assert result.seconds <= time.perf_counter() - started
+        assert result.n_iter == len(result.history) - 1 == last.iteration
+        assert 0 == first.products < last.products == result.n_products
         assert solver._spent_work() == result.n_evaluations + result.n_products
 
 
@@ -250,7 +255,7 @@ def any_solver(value=0.0, evaluate=None, **options):
 @pytest.mark.parametrize("value", [5.0, -5.0])
 def test_rounding_is_at_least_1e_14_of_the_objective(value):
     solver = any_solver(value, lambda w: (value, None))
-    assert solver._noise() == pytest.approx(5e-14)
+    assert solver._noise() == pytest.approx(5e-14, rel=1e-9, abs=0.0)
 
 
 def test_rounding_is_measured_one_unit_beside_the_weights():
