@@ -458,6 +458,13 @@ def test_evaluate_with_query_ptr(rng):
     assert evaluate([1, 0], [2, 1], metrics="map", query_ptr=[0, 2]).mean == {"map": 1.0}
 
 
+def test_evaluate_counts_the_queries_that_are_skipped():
+    y, scores, qid = [1, 0, 1, 0, 0, 0], [2, 1, 2, 1, 2, 1], [1, 1, 2, 2, 3, 3]
+    found = evaluate(y, scores, qid, "map, pairwise-accuracy")
+    assert found.n_skipped == {"map": 1, "pairwise-accuracy": 1}
+    assert evaluate(y, scores, qid, "map", flavour="letor4").n_skipped == {"map": 0}
+
+
 def test_evaluation_prints_as_a_table():
     text = str(evaluate([1, 0, 0], [1.0, 0.0, 2.0], [1, 1, 2], ["ndcg@10", "pairwise-accuracy"]))
     assert text.splitlines()[1].split() == ["ndcg@10", "1.0000", "1", "1"]

@@ -468,6 +468,8 @@ def test_the_gradient_norm_is_the_distance_to_a_critical_point():
     solver = solver_at([1.0, 0.0], [2.0, -5.0], 1.0, L1())  # 2 + 1 for w > 0, 5 − 1 at 0
     assert solver._distance() == pytest.approx(5.0)
     assert solver._relative_norm() == pytest.approx(2.5)
+    solver.slope_at_zero = 0.5
+    assert solver._relative_norm() == pytest.approx(10.0)
     solver.slope_at_zero = 0.0
     assert solver._relative_norm() == pytest.approx(5.0 / np.sqrt(2.0))
     free = solver_at([1.0, 0.0], [3.0, -4.0], 1.0, L1(weights=np.zeros(2)))
@@ -482,7 +484,7 @@ def test_sparse_solvers_stop_by_the_gap():
     assert solver._is_done()
     assert solver.bound == pytest.approx(2.0)
     for bound, done in ((1.5, True), (1.4, False)):
-        solver = solver_at([1.0, 0.0], [-1.0, 0.0], 2.0, L1(), tol=0.25)
+        solver = solver_at([1.0, 0.0], [-1.5, 0.0], 2.0, L1(), tol=0.25)
         solver._dual_value = lambda bound=bound: bound
         assert solver._is_done() is done
     solver.bound, solver._dual_value = 1.5, lambda: 0.0  # the best bound so far counts
