@@ -492,6 +492,12 @@ def test_sparse_solvers_stop_by_the_gap():
     assert solver.bound == 1.5
 
 
+def test_the_ray_of_the_dual_ends_at_the_gradient():
+    """s ≤ 1, however small the gradient is: beyond 1, s·(f − w'∇f) is no lower bound."""
+    solver = solver_at([1.0, 0.0], [-0.25, 0.0], 2.0, L1())
+    assert solver._dual_value() == pytest.approx(1.25)
+
+
 def test_no_feature_is_no_ranker_however_small_the_gap():
     for gradient, done in ((1.0, True), (-1.001, False)):
         solver = solver_at([0.0, 0.0], [gradient, 0.0], 1.0, L1(), tol=0.5)
