@@ -492,6 +492,14 @@ def test_sparse_solvers_stop_by_the_gap():
     assert solver.bound == 1.5
 
 
+def test_the_highest_dual_value_of_a_parabola_alone():
+    """s − s²/4 is largest at s = 2."""
+    penalty = L1().for_features(2)
+    assert highest_dual(1.0, 0.25, np.zeros(2), penalty, np.inf) == pytest.approx(1.0)
+    assert highest_dual(1.0, 0.25, np.zeros(2), penalty, 1.0) == pytest.approx(0.75)
+    assert highest_dual(-1.0, 0.25, np.zeros(2), penalty, np.inf) == 0.0
+
+
 def test_the_ray_of_the_dual_ends_at_the_gradient():
     """s ≤ 1, however small the gradient is: beyond 1, s·(f − w'∇f) is no lower bound."""
     solver = solver_at([1.0, 0.0], [-0.25, 0.0], 2.0, L1())

@@ -267,8 +267,11 @@ def test_rounding_is_measured_one_unit_beside_the_weights():
         return 10.0 + 3.0 * (w[0] - 1.0) / np.finfo(float).eps, None
 
     solver = any_solver(10.0, evaluate)
+    solver.point.w = np.ones(64)
     assert solver._noise() == 3.0
     assert len(seen) == 4
+    eps = np.finfo(float).eps
+    assert set(np.concatenate(seen[:3]).tolist()) == {1.0 - eps, 1.0 + eps}
     assert seen[-1] is solver.point.w
     assert solver._status_at_rest() is Status.STUCK
     for bound, status in ((7.0, "PRECISION"), (13.0, "PRECISION"), (6.9, "STUCK")):
