@@ -445,6 +445,15 @@ def test_the_standard_error_is_of_the_queries_that_can_be_measured():
     assert standard_error(np.array([3.0])) == 0.0
 
 
+def test_the_criterion_of_trec_breaks_ties_by_document():
+    """The relevant document stands first in the first query, last in the second."""
+    y, doc_ids = np.array([1.0, 0.0, 1.0, 0.0]), ["b", "a", "c", "d"]
+    data = RankingData(np.zeros((4, 1)), y, [0, 0, 1, 1], doc_ids=doc_ids)
+    criterion = Criterion("mrr", flavour="trec")
+    assert criterion.mean(data, np.zeros(4)) == pytest.approx(0.75)
+    assert criterion.standard_error(data, np.zeros(4)) == pytest.approx(0.25)
+
+
 def test_the_mean_of_folds_is_over_those_that_are_defined():
     values = np.array([[1.0, 4.0], [np.nan, 3.0], [np.nan, np.nan]])
     np.testing.assert_array_equal(mean_of_folds(values), [2.5, 3.0, np.nan])
