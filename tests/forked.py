@@ -1,6 +1,7 @@
 """Short Python programs, each in a process of its own that has numba imported already.
 
 Importing numba takes longer than what such a program tests, so one process does it and is forked.
+It writes no bytecode (-B), because Python would miss two edits of a file within one second.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ class Forked:
 def forked() -> Iterator[Forked]:
     """A process to be forked, for a ``with`` block."""
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-B", "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         yield Forked(process)
         process.stdin.close()

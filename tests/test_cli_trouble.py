@@ -450,6 +450,25 @@ def test_ctrl_c_is_quiet_at_any_moment(letor, here, event, count, arguments):
     assert (done.stdout == "") == (event != "exit")
 
 
+IN_A_CALLBACK = """
+import ctypes, signal, sys, time, typer
+from linrank.cli._guard import guarded
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    with guarded():
+        ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
+        time.sleep(60)
+except typer.Exit as end:
+    sys.exit(end.exit_code)
+"""
+
+
+def test_ctrl_c_in_a_callback_from_c_is_not_lost():
+    """Nothing can be raised there; LLVM calls back while it compiles."""
+    done = subprocess.run([sys.executable, "-c", IN_A_CALLBACK], text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it(here):
     ignoring = INTERRUPTED_AT.replace("signal.default_int_handler", "signal.SIG_IGN")
     done = subprocess.run([sys.executable, "-c", ignoring, "import", "9", "--version"],

@@ -138,7 +138,6 @@ def test_sparse_path_and_smallest_C():
     assert ranker.zero_weights_ == 1.0
 
 
-@pytest.mark.filterwarnings("ignore::linrank.GridEdgeWarning")
 def test_cv_chooses_by_an_error(arrays):
     X, y, qid = arrays
     Cs = [1e-3, 1e-1, 1.0]

@@ -32,9 +32,6 @@ from linrank.criterion import Criterion, mean_of_folds, query_folds, standard_er
 from linrank.path import make_problem, regularization_path
 from problems import as_form, make_problem_arrays
 
-#: The best C may be the first or the last of a short grid.
-at_any_end = pytest.mark.filterwarnings("ignore::linrank.GridEdgeWarning")
-
 
 @parametrize_with_checks([RankSVM(), RankSVMCV(Cs=[0.01, 1.0], cv=3)])
 def test_scikit_learn_checks(estimator, check):
@@ -86,7 +83,6 @@ def test_order_does_not_matter_at_the_default_tolerance_either():
     np.testing.assert_allclose(other, expected, rtol=1e-7)
 
 
-@at_any_end
 @pytest.mark.parametrize("kind", ["pairs of documents", "two levels", "all distinct"])
 def test_the_chosen_C_does_not_depend_on_order_or_names(kind):
     X, y, qid = make_problem_arrays(kind, n=100)
@@ -397,7 +393,6 @@ def test_partial_fit_refuses_what_it_cannot_do():
         ranker.partial_fit(batch.X[:, 1:], batch.y, qid=batch.qid)
 
 
-@at_any_end
 @pytest.mark.parametrize("estimator", [RankSVMCV, partial(SparseRankSVMCV, rule="1se")])
 @pytest.mark.parametrize("folds", [True, False])
 def test_the_smallest_error_is_the_best(estimator, folds):

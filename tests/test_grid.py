@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from linrank import C_GRID, GridEdgeWarning, RankingData, RankSVMCV, make_ranking
+from linrank import C_GRID, DataError, GridEdgeWarning, RankingData, RankSVMCV, make_ranking
 from linrank.criterion import Criterion
 from linrank.grid import Grid, as_grid, default_grid, search
 from linrank.path import make_problem
@@ -58,6 +58,19 @@ def test_an_edge_of_a_given_grid_is_reported(C, edge):
     measure, seen = peak_at(C)
     assert search(as_grid([10.0, 0.1, 1.0]), Criterion(), measure).edge == edge
     assert seen == [[0.1, 1.0, 10.0]]
+
+
+def test_an_edge_of_two_values_is_reported_but_not_that_of_equal_ones():
+    measure, _ = peak_at(1e-3)
+    assert search(as_grid([0.1, 1.0]), Criterion(), measure).edge == "smallest"
+    flat = search(as_grid([0.1, 1.0, 10.0]), Criterion(), lambda Cs: (np.ones((3, 2)), False))
+    assert flat.edge is None
+
+
+@pytest.mark.parametrize("Cs", ["abc", [1.0, np.nan], [0.0, 1.0], [[1.0, 2.0]], 1.0, [1.0, "x"]])
+def test_a_grid_must_be_a_list_of_numbers(Cs):
+    with pytest.raises(DataError, match=r"Cs is .*; expected a list of finite numbers above 0"):
+        as_grid(Cs)
 
 
 def test_the_limit_of_an_extension_is_an_edge():
@@ -203,6 +216,23 @@ def test_folds_find_a_C_below_the_grid():
     training = Trainer().train_by_folds(train, 3)
     assert C_GRID[0] > training.C
     assert training.fold_values.shape == (len(training.Cs), 3)
+
+
+def test_ctrl_c_in_an_extension_keeps_what_the_folds_have_shown():
+    train, _ = large_features()
+    seen = []
+
+    def interrupt(C, step, fold):
+        seen.append((C, fold))
+        if C_GRID[0] > C and fold:
+            raise KeyboardInterrupt
+
+    training = Trainer(callback=interrupt).train_by_folds(train, 3)
+    assert training.interrupted
+    assert training.folds_done is None
+    assert training.fold_values.shape == (26, 3)
+    assert C_GRID[0] == training.C
+    assert seen[-1][1] == 0  # it was trained on all of the data
 
 
 def test_estimators_warn_at_an_edge():

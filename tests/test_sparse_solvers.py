@@ -341,14 +341,15 @@ def test_an_evaluation_is_not_repeated_for_another_C_or_penalty():
     problem, w = sparse_problem(L1()), np.arange(D) - 2.0
     value, gradient = problem.value_grad(w)
     other = problem.with_C(3.0 * problem.C).with_penalty(Log())
+    evaluated = problem.engine.work.evaluations
     again = other.value_grad(w)
-    assert problem.engine.work.evaluations == 1
+    assert problem.engine.work.evaluations == evaluated
     np.testing.assert_allclose(again[1], 3.0 * gradient, rtol=1e-12)
     loss = (value - L1().for_features(D).value(w)) / problem.C
     assert again[0] == pytest.approx(other.C * loss + Log().for_features(D).value(w), rel=1e-12)
     problem.engine.value_grad(np.ones(D))  # behind its back
     assert other.value_grad(w)[0] == again[0]
-    assert problem.engine.work.evaluations == 3
+    assert problem.engine.work.evaluations == evaluated + 2
 
 
 def count_calls(monkeypatch, name):

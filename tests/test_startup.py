@@ -162,7 +162,6 @@ def small(tmp_path, monkeypatch):
     (package / "_kernels.py").write_text(KERNELS)
     (package / "_other.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # edits of one second are noticed
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     return package
 

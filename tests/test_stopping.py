@@ -56,6 +56,36 @@ def test_who_claims_the_optimum_is_there(name):
     assert not result.converged or result.objective <= best.objective * (1 + 1e-3)
 
 
+@pytest.mark.parametrize(("n", "d", "seed", "tol"), [(30, 5, 118, 1e-3), (30, 40, 61, 1e-2)])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_pairs_that_leave_their_margin_do_not_hide_the_optimum(n, d, seed, tol, name):
+    """They add curvature that vanishes along the Newton step: its decrease is no bound."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.1)
+    y, qid = rng.integers(0, 3, n), np.sort(rng.integers(0, 3, n))
+    problem = make_problem(RankingData(X, y, qid), 10.0 ** rng.uniform(1, 7))
+    best = make_solver("newton", tol=1e-10).solve(problem)
+    result = make_solver(name, tol=tol).solve(problem)
+    assert best.converged
+    assert not result.converged or result.objective <= best.objective * (1 + tol)
+
+
+@pytest.mark.parametrize("name", [*SMOOTH, "coordinate-descent"])
+def test_a_hessian_that_rounding_spoils_claims_nothing(name):
+    """A feature far from zero cancels in the Hessian of the domination loss."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y, qid = (X[:, 1] > 0).astype(float), np.repeat([0, 1, 2], 20)
+    X[:, 0] = 1e3 * (0.3 * X[:, 0] + y)
+    near, far = (
+        make_problem(RankingData(X + np.array([0.0, offset]), y, qid), loss="domination")
+        for offset in (0.0, 1e9)
+    )
+    best = make_solver("newton", near.engine.loss, tol=1e-9).solve(near)
+    result = make_solver(name, far.engine.loss, tol=1e-2, max_iter=300).solve(far)
+    assert not result.converged or result.objective <= 1.01 * best.objective
+
+
 def test_the_rule_of_the_papers_says_when_the_optimum_is_far():
     """Lee & Lin 2014, eq. 38: ‖g(w)‖ ≤ ε‖g(0)‖ alone."""
     far = make_solver("tron-paper").solve(make_problem(separable_data(), 1e6))

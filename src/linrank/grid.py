@@ -80,7 +80,13 @@ def as_grid(Cs: Sequence[float] | Vector | Grid) -> Grid:
     """A grid of the given values, in increasing order; it is not extended."""
     if isinstance(Cs, Grid):
         return Cs
-    values = np.unique(np.asarray(Cs, dtype=np.float64))
+    try:
+        values = np.unique(np.asarray(Cs, dtype=np.float64))
+        sound = np.ndim(Cs) == 1 and bool((np.isfinite(values) & (values > 0)).all())
+    except (TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise DataError(f"Cs is {Cs!r}; expected a list of finite numbers above 0")
     if not len(values):
         raise DataError("Cs is empty; give at least one C")
     return Grid(values)
@@ -168,10 +174,11 @@ def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
         if criterion.improves(mean_of_folds(found), means[best]):
             kept = slice(0, len(Cs))
     reported = not interrupted and kept == slice(0, len(Cs))
-    return Search(Cs[kept], values[kept], _edge(Cs, best) if reported else None)
+    edge = _edge(mean_of_folds(values), best) if reported else None
+    return Search(Cs[kept], values[kept], edge)
 
 
-def _edge(Cs: Vector, best: int) -> Edge | None:
-    if len(Cs) < 3:  # every value is at an end
+def _edge(means: Vector, best: int) -> Edge | None:
+    if not (means != means[best]).any():  # no C is better than another
         return None
-    return "smallest" if best == 0 else "largest" if best == len(Cs) - 1 else None
+    return "smallest" if best == 0 else "largest" if best == len(means) - 1 else None

@@ -217,10 +217,11 @@ class Trainer:
         parts = list(query_folds(data, folds) if isinstance(folds, int) else folds)
         first: Training | None = None
         n_done = 0
+        cut_short = False
 
         def measure(Cs: Vector) -> tuple[Vector, bool]:
             nonlocal first, n_done
-            columns, n_done = np.empty((len(parts), len(Cs))), 0
+            columns = np.empty((len(parts), len(Cs)))
             for fold, (rows, others) in enumerate(parts, 1):
                 problem = self.problem(data.take(rows))
                 path, values, interrupted = self._path(problem, data.take(others), Cs, fold)
@@ -228,14 +229,26 @@ class Trainer:
                     first = self._best(problem, path, values)
                 if interrupted:
                     raise KeyboardInterrupt
-                columns[fold - 1], n_done = values, fold
+                columns[fold - 1], n_done = values, max(n_done, fold)
                 del problem  # X may lie on a graphics card, with no room for that of two folds
             return columns.T, False
 
+        def measure_more(Cs: Vector) -> tuple[Vector, bool]:
+            nonlocal cut_short
+            if n_done < len(parts):
+                return measure(Cs)
+            try:
+                return measure(Cs)
+            except KeyboardInterrupt:  # the grid itself is measured: an extension is left out
+                cut_short = True
+                return np.empty((0, len(parts))), True
+
         try:
             grid = default_grid(self.problem(data)) if Cs is None else as_grid(Cs)
-            found = search(grid, self.criterion, measure)
-            return replace(self._refit(data, found.Cs, found.values), edge=found.edge)
+            found = search(grid, self.criterion, measure_more)
+            training = self._refit(data, found.Cs, found.values)
+            interrupted = training.interrupted or cut_short
+            return replace(training, edge=found.edge, interrupted=interrupted)
         except KeyboardInterrupt:
             if first is None:
                 raise

@@ -8,6 +8,7 @@ the user would see a traceback. This file is the first that the program imports.
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False  # `typing` takes some milliseconds, too
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ else:
     import _signal
 
 INTERRUPTED = 130  #: exit code
+RETRY_AFTER = 0.05  #: seconds after which an interrupt that could not be raised comes again
 
 
 def _exit(signum: int, frame: Any) -> None:
@@ -32,9 +34,14 @@ def exit_on_interrupt() -> None:
 
 
 class interrupts_raise:
-    """Within a ``with`` block, Ctrl-C raises `KeyboardInterrupt` again."""
+    """Within a ``with`` block, Ctrl-C raises `KeyboardInterrupt` again.
+
+    In a callback from C, such as LLVM's while it compiles, and in a destructor nothing can be
+    raised. The interrupt is then sent once more, a little later.
+    """
 
     def __enter__(self) -> None:
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._not_raised
         self._exits = _signal.getsignal(_signal.SIGINT) is _exit
         if self._exits:
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
@@ -45,5 +52,16 @@ class interrupts_raise:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        sys.unraisablehook = self._hook
         if self._exits:
             _signal.signal(_signal.SIGINT, _exit)
+
+    def _not_raised(self, found: sys.UnraisableHookArgs) -> None:
+        if found.exc_type is not KeyboardInterrupt:
+            self._hook(found)
+            return
+        import threading
+
+        again = threading.Timer(RETRY_AFTER, os.kill, (os.getpid(), _signal.SIGINT))
+        again.daemon = True
+        again.start()

@@ -108,7 +108,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
             elif eta > 1.0:
                 eta = max(1.0, eta / BACK)
             else:
-                return Status.PRECISION if self._gradient_is_small() else Status.STUCK
+                return self._status_at_rest()
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
@@ -130,6 +130,11 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
 
     def _relative_norm(self) -> float:
         return (Solver if self._penalty is None else SparseSolver)._relative_norm(self)
+
+    def _status_at_rest(self) -> Status:
+        if self._penalty is None:
+            return super()._status_at_rest()
+        return Status.PRECISION if self._gradient_is_small() else Status.STUCK
 
     def _is_done(self) -> bool:
         return self._has_arrived() if self._penalty is None else super()._is_done()

@@ -11,7 +11,7 @@ from .base import ROUNDING, Iterate, Vector
 from .conjugate_gradients import conjugate_gradients
 from .preconditioner import Estimate, Preconditioner, estimate_hessian, invert
 from .result import Status
-from .smooth import MOST_PRODUCTS, SmoothSolver, certifying_step
+from .smooth import MOST_PRODUCTS, Distance, SmoothSolver, certifying_step, most_left
 
 ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
 PATIENT = 30  #: steps after which a fit comes from smaller C; few need twenty
@@ -97,7 +97,13 @@ class Newton(SmoothSolver):
         if self._decrement() > goal:
             return False
         assert self._estimate is not None
-        return self._estimate.of_loss.ndim == 2 or self._step_is_short(goal)
+        if self._estimate.is_spoilt:
+            return False
+        if self._estimate.of_loss.ndim == 1:
+            return self._step_is_short(goal)
+        step = -self._preconditioner(self.point.gradient)
+        left = most_left(self._estimate)
+        return self._model_holds(Distance(self._decrement(), step, self._preconditioner, left))
 
     def _step_is_short(self, goal: float) -> bool:
         """Whether a Newton step proves that f(w) − f* is at most `goal`; otherwise take it."""
@@ -110,16 +116,19 @@ class Newton(SmoothSolver):
             self.problem, gradient, self._preconditioner, largest, goal, self._spent
         )
         self._spent += n_products
-        if distance <= goal:
+        found = Distance(distance, step, self._preconditioner)
+        if distance <= goal and self._model_holds(found):
             return True
         if self._line_search(step):
             self._record()
         return False
 
-    def _distance_to_optimum(self, goal: float) -> float:
+    def _distance_to_optimum(self, goal: float) -> Distance:
         """The decrease that the Newton step at this point promises, if one was computed."""
         if self._gain_at is self.point:
-            return self._gain
+            precondition = self._preconditioner  # may make an estimate
+            assert self._estimate is not None
+            return Distance(self._gain, self._last_step, precondition, most_left(self._estimate))
         return super()._distance_to_optimum(goal)
 
     def _decrement(self) -> float:
@@ -167,6 +176,7 @@ class Newton(SmoothSolver):
         )
         self._judge(n_products, -np.log(forcing))
         self._gain, self._gain_at = -0.5 * float(self.point.gradient @ step), self.point
+        self._last_step = step
         return step
 
     def _judge(self, n_products: int, gain: float) -> None:

@@ -24,6 +24,7 @@ DOCUMENT_SAVINGS = 100.0  #: Hessian products that a sample of documents saves
 CHEAPEST = 1.5  #: cost of a diagonal estimate, in Hessian products, and the least of any estimate
 FACTORED = 1 / 24  #: cost of a Cholesky factorisation per d³, in entries of X read by a product
 FREE = 2e6  #: entries of X that a product reads within a few ms; less work is not counted
+SPOILT = 1e-10  #: negative part of the largest diagonal entry that rounding may leave
 LEAST_ROWS = 4  #: fewest sampled rows per feature once a diagonal was not enough
 
 
@@ -32,12 +33,20 @@ class Estimate(NamedTuple):
 
     ``of_loss`` is a matrix, or a vector that is its diagonal; ``cost`` is what it took to make,
     in Hessian products, and ``enough`` after how many of these in all to make a better one.
+    ``exact`` says that it is the Hessian itself, not a sample.
     """
 
     of_loss: Vector
     engine: object
     cost: float
     enough: float = np.inf
+    exact: bool = False
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether rounding has made a diagonal entry negative: features cancel in it."""
+        diagonal = self.of_loss.diagonal() if self.of_loss.ndim == 2 else self.of_loss
+        return bool(diagonal.min() < -SPOILT * diagonal.max())
 
 
 def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
@@ -48,25 +57,26 @@ def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
     fit needs no more, and a matrix says the more the closer to the optimum it is made.
     """
     engine = problem.engine
-    make, cost = _plan_matrix(engine)
+    make, cost, exact = _plan_matrix(engine)
     if spent <= cost:
         return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, cost)
-    return Estimate(make(), engine, max(CHEAPEST, cost))
+    return Estimate(make(), engine, max(CHEAPEST, cost), exact=exact)
 
 
-def _plan_matrix(engine: Engine) -> tuple[Callable[[], Vector], float]:
-    """How to make the best matrix, and what that and its factor cost, in Hessian products."""
+def _plan_matrix(engine: Engine) -> tuple[Callable[[], Vector], float, bool]:
+    """How to make the best matrix, what that costs in Hessian products, and whether it is exact."""
     d, row_work = engine.n_features, engine.row_work
     estimate: Callable[[int], Vector] = engine.hessian
     if d > DENSE_LIMIT:
-        return engine.hessian, np.inf
+        return engine.hessian, np.inf, True
     n_rows = _sample_rows(engine, row_work, SAVINGS)
     if n_rows < engine.largest_query / 2:
         estimate, row_work = engine.hessian_of_documents, engine.document_work
         n_rows = _sample_rows(engine, row_work, DOCUMENT_SAVINGS)
     n_rows = int(min(max(n_rows, LEAST_ROWS * d), engine.data.n_docs))
     cost = (n_rows * row_work + FACTORED * d**3 - FREE) / engine.product_work
-    return lambda: estimate(n_rows), cost
+    exact = n_rows >= engine.data.n_docs and estimate == engine.hessian
+    return lambda: estimate(n_rows), cost, exact
 
 
 def _sample_rows(engine: Engine, row_work: float, savings: float) -> float:

@@ -74,7 +74,10 @@ class Result:
 
     @property
     def converged(self) -> bool:
-        """Whether the weights are as good as the stopping rule, or the arithmetic, allows."""
+        """Whether the weights are as good as the stopping rule, or the arithmetic, allows.
+
+        `Status.SETTLED` counts: stochastic solvers know no distance to the optimum.
+        """
         return self.status in (
             Status.CONVERGED, Status.CRITICAL, Status.SETTLED, Status.PRECISION
         )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import norm
@@ -11,13 +12,15 @@ from ..errors import choice
 from ..problem import Problem
 from .base import Solver, Vector
 from .conjugate_gradients import conjugate_gradients
-from .preconditioner import Preconditioner, estimate_hessian, invert
+from .preconditioner import Estimate, Preconditioner, estimate_hessian, invert
 from .result import Status
 
 STOPS = ("optimum", "gradient")  #: names of the stopping rules
 GAP = 0.01  #: largest estimated f(w) − f* of rule "optimum", as a part of ε·f(w)
 FAR = 0.1  #: f(w) − f*, as a part of ε·f(w), above which rule "gradient" counts as not converged
 MOST_PRODUCTS = 250  #: Hessian products that one Newton step may take
+LEFT_BY_MATRIX = 1e-6  #: part of g'P⁻¹g that a Newton step may leave near the optimum
+LEFT_BY_SAMPLE = 0.3  #: the same with a sampled Hessian P
 HIDDEN = 1e-12  #: relative differences of f that line searches cannot rely on
 LEAST_FALL = 0.5  #: the distance is estimated again when ‖g‖ has fallen by this factor, or sooner
 
@@ -69,15 +72,36 @@ class SmoothSolver(Solver):
         size = float(norm(self.point.gradient))
         if size > self._norm_to_estimate:
             return False
-        distance = self._distance_to_optimum(goal)
-        if distance <= goal:
+        found = self._distance_to_optimum(goal)
+        if found.distance <= goal and self._model_holds(found):
             return True
-        self._norm_to_estimate = size * max(LEAST_FALL, float(np.sqrt(goal / distance)))
+        fall = float(np.sqrt(min(1.0, goal / found.distance))) if found.distance > 0 else 1.0
+        self._norm_to_estimate = size * max(LEAST_FALL, fall)
         return False
 
-    def _distance_to_optimum(self, goal: float) -> float:
+    def _distance_to_optimum(self, goal: float) -> Distance:
         """f(w) − f*, as exactly as a comparison with `goal` needs it."""
         return distance_to_optimum(self.problem, self.point.gradient, goal, self._spent_work())
+
+    def _model_holds(self, found: Distance) -> bool:
+        """Whether the gradient falls along the Newton step as the quadratic model says.
+
+        The model counts the curvature of all active pairs. Pairs that the step brings to their
+        margin become inactive on the way: then a part of the gradient stays, and the optimum is
+        farther away than the estimate. The same shows where rounding has spoilt the Hessian. At
+        the end of the step, the bound ½‖g‖² can decide, or else how much of g'P⁻¹g is left. A
+        distance that is a bound itself, or that rounding hides, needs no model.
+        """
+        if found.step is None or found.distance <= HIDDEN * abs(self.point.value):
+            return True
+        before, there = self.point.gradient, self.point.w + found.step
+        value, after = self.problem.value_grad(there)
+        self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point
+        fall = max(0.0, self.point.value - value)
+        if fall + self.problem.gap_bound(after) <= self.tol * self.point.value:
+            return True
+        left = float(after @ found.precondition(after)) / float(before @ found.precondition(before))
+        return left <= found.most_left
 
     def _spent_work(self) -> int:
         """Evaluations and Hessian products of this fit so far."""
@@ -88,20 +112,32 @@ class SmoothSolver(Solver):
         """The status when the stopping rule is met."""
         if self.stop == "optimum":
             return Status.CONVERGED
-        allowed = FAR * self.tol * self.point.value
-        return Status.CONVERGED if self._distance_to_optimum(allowed) <= allowed else Status.FAR
+        near = self._is_near_optimum(FAR * self.tol * self.point.value)
+        return Status.CONVERGED if near else Status.FAR
 
     def _status_at_rest(self) -> Status:
         """The status when no step lowers the objective: rounding alone may be the reason."""
         self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point
         noise, goal = max(self._noise(), HIDDEN * abs(self.point.value)), self._goal()
-        distance = self._distance_to_optimum(max(noise, goal))
-        if self._gradient_is_small() and distance <= goal:
+        found = self._distance_to_optimum(max(noise, goal))
+        if self._gradient_is_small() and found.distance <= goal and self._model_holds(found):
             return Status.CONVERGED
-        return Status.PRECISION if distance <= noise else Status.STUCK
+        return Status.PRECISION if found.distance <= noise else Status.STUCK
 
 
-def distance_to_optimum(problem: Problem, gradient: Vector, goal: float, spent: float) -> float:
+class Distance(NamedTuple):
+    """An estimate of f(w) − f*, with the Newton step and the preconditioner that it comes from.
+
+    A bound has no step. ``most_left`` is the part of g'P⁻¹g that may be left behind the step.
+    """
+
+    distance: float
+    step: Vector | None = None
+    precondition: Preconditioner = np.asarray
+    most_left: float = 0.0
+
+
+def distance_to_optimum(problem: Problem, gradient: Vector, goal: float, spent: float) -> Distance:
     """Estimate f(w) − f* at the last evaluated w, as exactly as a comparison with `goal` needs it.
 
     The estimates, in the order in which they are tried:
@@ -123,13 +159,27 @@ def distance_to_optimum(problem: Problem, gradient: Vector, goal: float, spent: 
     """
     bound = problem.gap_bound(gradient)
     if bound <= goal:
-        return bound
-    P = problem.hessian(estimate_hessian(problem, spent).of_loss)
+        return Distance(bound)
+    estimate = estimate_hessian(problem, spent)
+    if estimate.is_spoilt:
+        return Distance(bound)
+    P = problem.hessian(estimate.of_loss)
     precondition = invert(P)
-    decrement = 0.5 * float(gradient @ precondition(gradient))
+    step = -precondition(gradient)
+    decrement = -0.5 * float(gradient @ step)
     if P.ndim == 2 or not 0 < decrement <= goal:
-        return decrement
-    return certifying_step(problem, gradient, precondition, float(P.max()), goal, spent)[1]
+        return Distance(decrement, step, precondition, most_left(estimate))
+    step, distance, _ = certifying_step(
+        problem, gradient, precondition, float(P.max()), goal, spent
+    )
+    return Distance(distance, step, precondition)
+
+
+def most_left(estimate: Estimate) -> float:
+    """The part of g'P⁻¹g that a Newton step with this estimate may leave near the optimum."""
+    if estimate.of_loss.ndim == 1:
+        return 0.0
+    return LEFT_BY_MATRIX if estimate.exact else LEFT_BY_SAMPLE
 
 
 def certifying_step(
