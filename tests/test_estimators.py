@@ -28,7 +28,7 @@ from linrank import (
     ndcg,
     pairwise_accuracy,
 )
-from linrank.criterion import Criterion, query_folds
+from linrank.criterion import Criterion, mean_of_folds, query_folds, standard_error
 from linrank.path import make_problem, regularization_path
 from problems import as_form, make_problem_arrays
 
@@ -412,6 +412,63 @@ def test_one_standard_error_from_the_smallest_error():
     for rule, chosen in (("1se", 1), ("best", 3)):
         criterion = Criterion("all-pairs-error", rule=rule)
         assert criterion.choose(values, 0.02, n_features) == chosen
+
+
+def test_one_standard_error_includes_its_end_and_counts_features():
+    values = np.array([0.75, 0.5, 1.0, 1.0])
+    criterion = Criterion(rule="1se")
+    assert criterion.choose(values, 0.25, np.array([1, 1, 3, 2])) == 0
+    assert criterion.choose(values, 0.24, np.array([1, 1, 3, 2])) == 3
+    assert criterion.choose(values, 0.25, np.array([0, 0, 2, 2])) == 2  # no features, no ranker
+    assert criterion.choose(values, 0.25, np.zeros(4, int)) == 0
+    assert Criterion().choose(values, 9.0, np.array([1, 1, 3, 2])) == 2
+
+
+def test_a_value_that_is_equal_is_no_improvement():
+    for metric, better, worse in (("ndcg", 0.6, 0.4), ("all-pairs-error", 0.4, 0.6)):
+        criterion = Criterion(metric)
+        assert criterion.improves(np.array([np.nan, worse, better]), 0.5)
+        assert not criterion.improves(np.array([np.nan, worse, 0.5]), 0.5)
+
+
+def test_the_standard_error_is_of_the_queries_that_can_be_measured():
+    """Reciprocal ranks 1 and ½; the third query has no relevant document."""
+    y, scores = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]), np.array([2.0, 1.0] * 3)
+    data = RankingData(np.zeros((6, 1)), y, np.repeat([0, 1, 2], 2))
+    assert Criterion("mrr").standard_error(data, scores) == pytest.approx(0.25)
+    assert standard_error(np.array([1.0, 2.0, 6.0])) == pytest.approx(np.sqrt(7.0 / 3.0))
+    assert standard_error(np.array([3.0])) == 0.0
+
+
+def test_the_criterion_of_trec_breaks_ties_by_document():
+    """The relevant document stands first in the first query, last in the second."""
+    y, doc_ids = np.array([1.0, 0.0, 1.0, 0.0]), ["b", "a", "c", "d"]
+    data = RankingData(np.zeros((4, 1)), y, [0, 0, 1, 1], doc_ids=doc_ids)
+    criterion = Criterion("mrr", flavour="trec")
+    assert criterion.mean(data, np.zeros(4)) == pytest.approx(0.75)
+    assert criterion.standard_error(data, np.zeros(4)) == pytest.approx(0.25)
+
+
+def test_the_mean_of_folds_is_over_those_that_are_defined():
+    values = np.array([[1.0, 4.0], [np.nan, 3.0], [np.nan, np.nan]])
+    np.testing.assert_array_equal(mean_of_folds(values), [2.5, 3.0, np.nan])
+
+
+def test_the_number_of_folds_has_limits():
+    y = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+    several = RankingData(np.arange(6.0)[:, None], y, np.repeat([0, 1, 2], 2))
+    one = RankingData(np.arange(6.0)[:, None], y)
+    for data, most in ((several, 3), (one, 6)):
+        for n_folds in (2, most):
+            folds = list(query_folds(data, n_folds))
+            assert len(folds) == n_folds
+            held_out = np.sort(np.concatenate([test for _, test in folds]))
+            np.testing.assert_array_equal(held_out, np.arange(6))
+        for n_folds in (1, most + 1):
+            with pytest.raises(DataError, match=f"{n_folds} folds cannot be made of them"):
+                query_folds(data, n_folds)
+    for _, test in query_folds(one, 3):
+        assert sorted(y[test]) == [0.0, 1.0]  # documents are dealt out by label
 
 
 @pytest.mark.parametrize("C", [10**400, float("1e400"), float("nan"), 0, -1, "1", None])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from linrank import C_GRID, DataError, GridEdgeWarning, RankSVMCV, make_ranking
+from linrank import C_GRID, DataError, GridEdgeWarning, RankingData, RankSVMCV, make_ranking
 from linrank.criterion import Criterion
 from linrank.grid import Grid, as_grid, default_grid, search
 from linrank.path import make_problem
@@ -78,6 +80,41 @@ def test_the_limit_of_an_extension_is_an_edge():
     assert found.Cs[0] == 2.0**-5
 
 
+def test_the_limit_above_is_an_edge_too():
+    measure, seen = peak_at(1e9)
+    found = search(Grid(np.array([1.0, 2.0, 4.0]), highest=100.0), Criterion(), measure)
+    assert found.edge == "largest"
+    assert found.Cs[-1] == 2.0**7
+    assert len(seen) == 2
+    grid = Grid(np.array([1.0, 2.0, 4.0]), lowest=1.0, highest=4.0)
+    assert grid.beyond(grid.Cs, 0) is None
+    assert grid.beyond(grid.Cs, 2) is None
+
+
+def test_an_extension_has_a_fifth_of_the_values():
+    grid = Grid(2.0 ** np.arange(50), 0.5, np.inf)
+    np.testing.assert_array_equal(grid.beyond(grid.Cs, 0), 2.0 ** np.arange(-10, 0))
+    np.testing.assert_array_equal(grid.beyond(grid.Cs, 49), 2.0 ** np.arange(50, 60))
+    assert grid.beyond(grid.Cs, 1) is None
+
+
+def test_an_interrupt_of_an_extension_keeps_what_was_measured():
+    """Where it found a better value; the end of a search that was cut short is no edge."""
+
+    def measure(Cs):
+        return -np.log2(Cs)[-3:, None], len(Cs) == 5
+
+    found = search(Grid(2.0 ** np.arange(3), 0.0), Criterion(), lambda Cs: measure(Cs))
+    assert len(found.Cs) == len(found.values) == 6
+    assert found.edge is None
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_every_one_of_two_values_is_at_an_end(n):
+    measure, _ = peak_at(1e9)
+    assert search(as_grid([1.0, 2.0][:n]), Criterion(), measure).edge is None
+
+
 def test_of_errors_the_smallest_is_the_best():
     def error(Cs):
         return np.abs(np.log2(Cs) + 17)[:, None], False
@@ -118,11 +155,35 @@ def test_the_grid_starts_lower_with_large_features(loss):
     assert len(grid.Cs) == len(C_GRID)
 
 
+def test_the_ranges_of_C_are_those_of_the_formulas():
+    """C‖∇L(0)‖² = L(0)/1000, and the C at which C·H_jj = 1 for the weakest feature j."""
+    data = make_ranking(12, n_features=5, random_state=0)
+    for weakest in (0, 2, 4):
+        X = data.X * np.where(np.arange(5) == weakest, 1e4, 1e6)
+        pairs = np.concatenate([
+            (X[a:b][:, None] - X[a:b])[data.y[a:b][:, None] > data.y[a:b]]
+            for a, b in pairwise(data.query_ptr)
+        ])  # fmt: skip
+        grid = default_grid(make_problem(data.replace(X=X)))
+        slope = -2 * pairs.sum(axis=0)
+        assert grid.lowest == pytest.approx(1e-3 * len(pairs) / (slope @ slope), rel=1e-9, abs=0.0)
+        balance = 1 / (2 * pairs**2).sum(axis=0).max(initial=0.0, where=np.arange(5) == weakest)
+        assert grid.Cs[0] * (1 - 1e-9) <= balance <= 2 * grid.Cs[0]
+        assert grid.highest == 2.0**20 * grid.Cs[-1]
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_where_no_feature_tells_documents_apart_the_grid_stays(loss):
+    grid = default_grid(make_problem(RankingData(np.ones((4, 2)), [0, 1, 2, 3]), loss=loss))
+    assert grid.Cs.tolist() == list(C_GRID)
+
+
 def test_the_grid_of_sparse_rankers_starts_at_the_first_feature():
     problem = make_problem(make_ranking(random_state=0), penalty=L1())
     grid = default_grid(problem)
     assert grid.beyond(grid.Cs, 0) is None
     assert grid.Cs[0] == pytest.approx(problem.smallest_C, rel=1e-5)
+    assert grid.highest == 2.0**20 * grid.Cs[-1]
     further = grid.beyond(grid.Cs, len(grid.Cs) - 1)
     np.testing.assert_allclose(further / np.r_[grid.Cs[-1], further[:-1]], grid.Cs[1] / grid.Cs[0])
 

@@ -455,6 +455,14 @@ def test_evaluate_with_query_ptr(rng):
     by_ptr = evaluate(y, scores, metrics="ndcg@10,map", query_ptr=ptr)
     assert by_id.mean == by_ptr.mean
     assert by_ptr.query_ids.tolist() == list(range(len(ptr) - 1))
+    assert evaluate([1, 0], [2, 1], metrics="map", query_ptr=[0, 2]).mean == {"map": 1.0}
+
+
+def test_evaluate_counts_the_queries_that_are_skipped():
+    y, scores, qid = [1, 0, 1, 0, 0, 0], [2, 1, 2, 1, 2, 1], [1, 1, 2, 2, 3, 3]
+    found = evaluate(y, scores, qid, "map, pairwise-accuracy")
+    assert found.n_skipped == {"map": 1, "pairwise-accuracy": 1}
+    assert evaluate(y, scores, qid, "map", flavour="letor4").n_skipped == {"map": 0}
 
 
 def test_evaluation_prints_as_a_table():
@@ -501,6 +509,9 @@ def test_one_document(name):
         ("ap(rel=2)", "map(rel=2)", None, 2.0),
         ("P(rel=2)@5", "p(rel=2)@5", 5, 2.0),
         (" precision ( rel = 1.5 ) @ 5 ", "p(rel=1.5)@5", 5, 1.5),
+        ("map(rel=-1)", "map(rel=-1)", None, -1.0),
+        ("ndcg@010", "ndcg@10", 10, None),
+        ("ndcg@" + "9" * 18, "ndcg@" + "9" * 18, 10**18 - 1, None),
         ("rr", "mrr", None, None),
         ("ERR@20", "err@20", 20, None),
         ("Pairwise_Accuracy", "pairwise-accuracy", None, None),
@@ -530,6 +541,8 @@ def test_parse_metric(text, name, k, rel):
         ("domination-error@5", "domination-error has no cut-off"),
         ("ndcg(rel=2)", "ndcg has no relevance level"),
         ("map(rel=two)", "rel is 'two'; expected a number"),
+        ("map(rel=1" + "0" * 400 + ")", "expected a number"),
+        ("ndcg@1" + "0" * 18, "at most 18 digits"),
     ],
 )  # fmt: skip
 def test_unknown_metric_gets_a_sentence(text, sentence):
@@ -578,6 +591,7 @@ def test_direction_is_that_of_better_rankings(name):
         ([1, 0], [1.0, 2.0], None, {"gain": "exp"}, "known are exp2, linear, a function"),
         ([1, 0], [1.0, 2.0], None, {"gain": {1: 1}}, "gain has no entry for the label 0"),
         ([1, 0], [1.0, 2.0], None, {"gain": lambda y: -1}, "gains must be finite and at least 0"),
+        ([1, 0], [1.0, 2.0], None, {"gain": {0: 0, 1: math.inf}}, "gain of the label 1 is inf"),
         ([1, 0], [1.0, 2.0], None, {"discount": "log"}, "known are log2, letor"),
         ([1, 0], [1.0, 2.0], None, {"no_relevant": 2}, 'expected 0, 1, "skip" or nan'),
         ([1, 0], [1.0, 2.0], None, {"no_relevant": "no"}, 'expected 0, 1, "skip" or nan'),
@@ -606,6 +620,11 @@ def test_bad_input_gets_a_sentence(y, scores, qid, options, sentence):
         (lambda: evaluate([0, 1], [1, 2], query_ptr=[0, 1]), "rise from 0 to 2"),
         (lambda: evaluate([0, 1], [1, 2], query_ptr=[0, 2, 2]), "rise from 0 to 2"),
         (lambda: evaluate([0, 1], [1, 2], query_ptr=[0.0, 2.0]), "whole numbers"),
+        (lambda: evaluate([0, 1], [1, 2], query_ptr=[1, 2]), "rise from 0 to 2"),
+        (lambda: evaluate([0, 1], [1, 2], query_ptr=[0]), "rise from 0 to 2"),
+        (lambda: evaluate([0, 1], [1, 2], query_ptr=[[0, 2]]), "rise from 0 to 2"),
+        (lambda: err([0, 3], [1, 2], max_label=math.inf), "max_label is inf"),
+        (lambda: precision([0, 1], [1, 2], rel=True), "rel is True"),
         (lambda: evaluate([0, 1], [1, 2], n_threads=0), "n_threads is 0"),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from linrank.losses.pairwise import LOSSES
 from linrank.path import make_problem, regularization_path
 from linrank.penalties import L1, MCP, SCAD, ElasticNet, Log, Lp
 from linrank.solvers import FISTA, ProximalNewton, Reweighted, Status
+from linrank.solvers.base import Iterate
 from linrank.solvers.fista import dominating_engine, largest_bend, trace_of_hessian
 from linrank.solvers.sparse import highest_dual
 from problems import as_form
@@ -450,6 +452,92 @@ def test_the_dual_value_of_the_squared_hinge_is_that_of_the_pairs():
     values = [s * alpha.sum() - s * s * (alpha @ alpha) / (4 * problem.C)
               for s in np.linspace(0.0, most, 10_001)]  # fmt: skip
     assert solver._dual_value() == pytest.approx(max(values), rel=1e-7)
+
+
+def solver_at(w, gradient, value, penalty, **options):
+    """A solver at a point of two features; ‖∇f(0)‖ is 2, and there is no lower bound yet."""
+    solver = ProximalNewton(**options)
+    solver.point = Iterate(np.array(w), value, np.array(gradient))
+    engine = SimpleNamespace(loss=get_loss("huber"))
+    solver.problem = SimpleNamespace(penalty=penalty.for_features(2), engine=engine)
+    solver.slope_at_zero, solver.bound, solver._promise = 2.0, -np.inf, np.inf
+    return solver
+
+
+def test_the_gradient_norm_is_the_distance_to_a_critical_point():
+    """In units of ‖∇f(0)‖ or, where that is 0, of the norm of the penalty's weights."""
+    solver = solver_at([1.0, 0.0], [2.0, -5.0], 1.0, L1())  # 2 + 1 for w > 0, 5 − 1 at 0
+    assert solver._distance() == pytest.approx(5.0)
+    assert solver._relative_norm() == pytest.approx(2.5)
+    solver.slope_at_zero = 0.5
+    assert solver._relative_norm() == pytest.approx(10.0)
+    solver.slope_at_zero = 0.0
+    assert solver._relative_norm() == pytest.approx(5.0 / np.sqrt(2.0))
+    free = solver_at([1.0, 0.0], [3.0, -4.0], 1.0, L1(weights=np.zeros(2)))
+    free.slope_at_zero = 0.0
+    assert free._relative_norm() == 0.0
+
+
+def test_sparse_solvers_stop_by_the_gap():
+    """At w = (1, 0) with ∇f = (−1, 0) and f = 1: the dual value is f − w'∇f = 2 of 2."""
+    solver = solver_at([1.0, 0.0], [-1.0, 0.0], 2.0, L1())
+    assert solver._dual_value() == pytest.approx(2.0)
+    assert solver._is_done()
+    assert solver.bound == pytest.approx(2.0)
+    for bound, done in ((1.5, True), (1.4, False)):
+        solver = solver_at([1.0, 0.0], [-1.5, 0.0], 2.0, L1(), tol=0.25)
+        solver._dual_value = lambda bound=bound: bound
+        assert solver._is_done() is done
+    solver.bound, solver._dual_value = 1.5, lambda: 0.0  # the best bound so far counts
+    assert solver._is_done()
+    assert solver.bound == 1.5
+
+
+def test_the_highest_dual_value_of_a_parabola_alone():
+    """s − s²/4 is largest at s = 2."""
+    penalty = L1().for_features(2)
+    assert highest_dual(1.0, 0.25, np.zeros(2), penalty, np.inf) == pytest.approx(1.0)
+    assert highest_dual(1.0, 0.25, np.zeros(2), penalty, 1.0) == pytest.approx(0.75)
+    assert highest_dual(-1.0, 0.25, np.zeros(2), penalty, np.inf) == 0.0
+
+
+def test_the_ray_of_the_dual_ends_at_the_gradient():
+    """s ≤ 1, however small the gradient is: beyond 1, s·(f − w'∇f) is no lower bound."""
+    solver = solver_at([1.0, 0.0], [-0.25, 0.0], 2.0, L1())
+    assert solver._dual_value() == pytest.approx(1.25)
+
+
+def test_no_feature_is_no_ranker_however_small_the_gap():
+    for gradient, done in ((1.0, True), (-1.001, False)):
+        solver = solver_at([0.0, 0.0], [gradient, 0.0], 1.0, L1(), tol=0.5)
+        solver.bound = 1.0
+        assert solver._is_done() is done
+
+
+def test_rounding_may_end_a_sparse_fit_at_a_gap_of_1e_6():
+    for tol, gap, small in ((1e-9, 1e-6, True), (1e-9, 2e-6, False), (0.25, 0.25, True)):
+        solver = solver_at([1.0, 0.0], [0.0, 0.0], 1.0, L1(), tol=tol)
+        solver._gap = lambda gap=gap: gap
+        assert solver._gradient_is_small() is small
+
+
+@pytest.mark.parametrize(
+    ("gradient", "value", "promise", "done"),
+    [
+        (-1.5, 4.0, 1.0, True),  # 0.5 from a critical point, of 2: a quarter, and so the promise
+        (-1.501, 4.0, 0.0, False),
+        (-1.5, 4.0, 1.001, False),
+        (-1.0, 4.0, 9.0, True),  # a critical point
+        (-9.0, 0.0, 9.0, True),  # nothing is below 0
+        (-1.5, 1e-3, 9.0, False),
+    ],
+)
+def test_without_a_gap_the_last_step_must_have_promised_little(gradient, value, promise, done):
+    solver = solver_at(
+        [1.0, 0.0], [gradient, 0.0], value, L1(weights=np.array([1.0, 0.0])), tol=0.25
+    )
+    solver._promise = promise
+    assert solver._is_done() is done
 
 
 # FISTA alone -------------------------------------------------------------------------------

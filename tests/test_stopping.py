@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,10 @@ from linrank.engines.threads import ThreadEngine
 from linrank.path import make_problem, regularization_path
 from linrank.penalties import L1, Log
 from linrank.solvers import Status, make_solver
+from linrank.solvers.base import Iterate, Solver
+from linrank.solvers.preconditioner import invert
+from linrank.solvers.result import Result
+from linrank.solvers.smooth import certifying_step, distance_to_optimum
 from problems import make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -127,3 +133,249 @@ def test_every_evaluation_and_product_is_counted(loss, penalty, monkeypatch):
     result = make_solver("auto", problem.engine.loss, penalty, tol=1e-6).solve(problem)
     assert (result.n_evaluations, result.n_products) == (calls["value_grad"], calls["hessp"])
     assert calls["value_grad"] > 1
+
+
+# The rule itself ---------------------------------------------------------------------------
+
+
+def solver_at(value, gradient, distance, **options):
+    """A solver at a point with this objective and gradient, f(w) − f* given; ‖g(0)‖ is 1."""
+    solver = make_solver("tron", **options)
+    solver.point = Iterate(np.ones(1), value, np.array([gradient]))
+    solver.slope_at_zero = 1.0
+    solver._prepare()
+    solver.asked = []
+    solver._distance_to_optimum = lambda goal: solver.asked.append(goal) or distance
+    return solver
+
+
+@pytest.mark.parametrize(
+    ("gradient", "distance", "arrived"),
+    [(2.0**-4, 0.01, True), (0.07, 0.01, False), (2.0**-4, 0.0101, False), (0.07, 0.0101, False)],
+)
+def test_both_conditions_end_a_fit(gradient, distance, arrived):
+    """‖g(w)‖ ≤ ε‖g(0)‖ and f(w) − f* ≤ 0.01·ε·f(w), each met with equality or just not met."""
+    solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
+    assert solver._has_arrived() is arrived
+    assert solver._status_on_arrival() is Status.CONVERGED
+    alone = solver_at(16.0, gradient, distance, tol=2.0**-4, stop="gradient")
+    assert alone._has_arrived() is (gradient <= 2.0**-4)
+    assert alone.asked == []
+
+
+@pytest.mark.parametrize(
+    ("distance", "status"), [(0.1, Status.CONVERGED), (0.101, Status.FAR), (1.0, Status.FAR)]
+)
+def test_the_distance_beyond_which_the_rule_of_the_papers_is_far(distance, status):
+    """0.1·ε·f(w)."""
+    solver = solver_at(16.0, 0.0, distance, tol=2.0**-4, stop="gradient")
+    assert solver._status_on_arrival() is status
+
+
+@pytest.mark.parametrize(("factor", "later", "next_at"), [(16.0, 0.51, 0.5), (1.21, 0.95, 0.9)])
+def test_an_estimate_waits_until_the_gradient_has_fallen(factor, later, next_at):
+    """By √(goal/distance), at most by half."""
+    solver = solver_at(1.0, 1.0, factor)
+    assert not solver._is_near_optimum(1.0)
+    solver.point.gradient[:] = later
+    assert not solver._is_near_optimum(1.0)
+    assert len(solver.asked) == 1
+    solver.point.gradient[:] = next_at
+    assert not solver._is_near_optimum(1.0)
+    assert len(solver.asked) == 2
+    solver._prepare()  # another fit asks at once
+    solver.point.gradient[:] = 1.0
+    assert not solver._is_near_optimum(1.0)
+    assert len(solver.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("gradient", "distance", "noise", "status"),
+    [
+        (0.0, 0.01, 0.0, Status.CONVERGED),
+        (0.0, 0.0101, 0.0, Status.STUCK),
+        (1.0, 0.01, 0.0, Status.STUCK),
+        (1.0, 0.01, 0.01, Status.PRECISION),
+        (1.0, 0.01, 0.0099, Status.STUCK),
+        (0.0, 0.02, 0.02, Status.PRECISION),
+        (1.0, 16e-12, 0.0, Status.PRECISION),
+        (1.0, 17e-12, 0.0, Status.STUCK),
+    ],
+)
+def test_the_status_where_no_step_helps(gradient, distance, noise, status):
+    """Near the optimum, within rounding (at least 1e-12 of f), or neither."""
+    solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
+    solver.problem = SimpleNamespace(value_grad=lambda w: None)
+    solver._noise = lambda: noise
+    assert solver._status_at_rest() is status
+    assert solver.asked == [max(noise, 0.01)]
+
+
+def near_an_optimum():
+    """A problem, the optimum, and the objective and gradient a little beside it."""
+    problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)
+    best = make_solver("newton", tol=1e-10).solve(problem)
+    value, gradient = problem.value_grad(best.coef + 1e-4)
+    return problem, value - best.objective, gradient
+
+
+def test_the_distance_to_the_optimum_by_a_matrix():
+    problem, distance, gradient = near_an_optimum()
+    bound = problem.gap_bound(gradient)
+    assert bound > 2 * distance
+    assert distance_to_optimum(problem, gradient, bound, 0) == bound
+    before = problem.engine.work.products
+    assert distance_to_optimum(problem, gradient, 0.99 * bound, 0) == pytest.approx(distance, 0.01)
+    assert problem.engine.work.products == before
+
+
+def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
+    """A diagonal may say that the optimum is far. That it is near, a Newton step has to prove."""
+    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 0)
+    problem, distance, gradient = near_an_optimum()
+    by_diagonal = 0.5 * gradient @ (gradient / problem.hessian(problem.engine.hessian_diagonal()))
+    far = distance_to_optimum(problem, gradient, 0.99 * by_diagonal, 99)
+    assert far == pytest.approx(by_diagonal, rel=1e-12)
+    before = problem.engine.work.products
+    goal = max(1.01 * by_diagonal, 1e-3 * problem.gap_bound(gradient))
+    found = distance_to_optimum(problem, gradient, goal, 99)
+    assert problem.engine.work.products > before
+    assert 0.99 * distance <= found <= 1.01 * (distance + goal)
+
+
+def test_a_newton_step_certifies_the_distance():
+    """−½ g's + ½‖r‖² with r = −g − Hs, where ½‖r‖² is at most half the goal."""
+    problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)
+    w = np.zeros(problem.n_features)
+    _, gradient = problem.value_grad(w)
+    P = problem.hessian(problem.engine.hessian_diagonal())
+    arguments = problem, gradient, invert(P), P.max()
+    for goal in (1.0, 1e-6):
+        step, distance, n_products = certifying_step(*arguments, goal, 99)
+        left = problem.gap_bound(-gradient - problem.hessp(step))
+        assert left <= 0.5001 * goal
+        assert distance == pytest.approx(left - 0.5 * gradient @ step)
+        assert n_products < 99
+    for spent, products in ((0, 1), (1, 1), (2, 2)):
+        assert certifying_step(*arguments, 1e-30, spent)[2] == products
+
+
+def test_the_work_of_a_fit_is_that_since_its_start():
+    problem = make_problem(RankingData(*make_problem_arrays("five levels")))
+    for C in (1.0, 2.0):
+        solver, started = make_solver("tron"), time.perf_counter()
+        result = solver.solve(problem.with_C(C))
+        first, *_, last = result.history
+        assert 0.0 <= first.seconds <= last.seconds <= result.seconds
+        assert result.seconds <= time.perf_counter() - started
+        assert result.n_iter == len(result.history) - 1 == last.iteration
+        assert 0 == first.products < last.products == result.n_products
+        assert solver._spent_work() == result.n_evaluations + result.n_products
+
+
+# What all solvers share --------------------------------------------------------------------
+
+
+def any_solver(value=0.0, evaluate=None, **options):
+    solver = Solver(**options)
+    solver.point = Iterate(np.ones(1), value, np.zeros(1))
+    solver.bound = -np.inf
+    solver.problem = SimpleNamespace(value_grad=evaluate, C=1.0)
+    return solver
+
+
+@pytest.mark.parametrize("value", [5.0, -5.0])
+def test_rounding_is_at_least_1e_14_of_the_objective(value):
+    solver = any_solver(value, lambda w: (value, None))
+    assert solver._noise() == pytest.approx(5e-14, rel=1e-9, abs=0.0)
+
+
+def test_rounding_is_measured_one_unit_beside_the_weights():
+    """The objective changes by 3 when the weight does by one unit in its last place."""
+    seen = []
+
+    def evaluate(w):
+        seen.append(w)
+        return 10.0 + 3.0 * (w[0] - 1.0) / np.finfo(float).eps, None
+
+    solver = any_solver(10.0, evaluate)
+    solver.point.w = np.ones(64)
+    assert solver._noise() == 3.0
+    assert len(seen) == 4
+    eps = np.finfo(float).eps
+    assert set(np.concatenate(seen[:3]).tolist()) == {1.0 - eps, 1.0 + eps}
+    assert seen[-1] is solver.point.w
+    assert solver._status_at_rest() is Status.STUCK
+    for bound, status in ((7.0, "PRECISION"), (13.0, "PRECISION"), (6.9, "STUCK")):
+        solver.bound = bound
+        assert solver._status_at_rest() is Status[status]
+
+
+def test_the_gap_is_a_part_of_the_objective():
+    solver = any_solver(-4.0)
+    assert solver._gap() is None
+    solver.bound = -5.0
+    assert solver._gap() == 0.25
+    solver.bound = -3.0
+    assert solver._gap() == 0.25
+    solver = any_solver(0.0)
+    solver.bound = 0.0
+    assert solver._gap() == 0.0
+
+
+@pytest.mark.parametrize("slope", [0.0, 2e-150, 1.0, 9e69])
+def test_gradients_that_double_precision_can_work_with(slope):
+    solver = any_solver()
+    solver.slope_at_zero = slope
+    solver._check_scale()
+
+
+@pytest.mark.parametrize("slope", [1e-150, 1e70, np.inf, np.nan])
+def test_gradients_beyond_double_precision_get_a_sentence(slope):
+    solver = any_solver()
+    solver.slope_at_zero = slope
+    with pytest.raises(DataError, match="the gradient at w = 0 has norm"):
+        solver._check_scale()
+
+
+def test_an_interrupt_before_the_first_evaluation_ends_in_a_result(monkeypatch):
+    problem = make_problem(RankingData(*make_problem_arrays("five levels")))
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(problem, "start", interrupt)
+    result = make_solver("newton").solve(problem)
+    assert result.status is Status.INTERRUPTED
+    assert (result.n_iter, result.n_products, result.n_evaluations) == (0, 0, 0)
+    assert (result.objective, result.gradient_norm, result.gap) == (np.inf, 0.0, None)
+    assert result.history == []
+    assert not result.coef.any()
+
+
+def test_the_limits_of_the_options():
+    assert (Solver().tol, Solver().max_iter) == (1e-3, 1000)
+    assert Solver(np.float32(0.5), np.int64(1)).max_iter == 1
+    for tol in (0, 0.0, 1, 1.0, np.nan, "1e-3"):
+        with pytest.raises(DataError, match=r"tol is .*; expected a number between 0 and 1"):
+            Solver(tol)
+    for max_iter in (0, 1.5, "9"):
+        with pytest.raises(DataError, match=r"max_iter is .*; expected a whole number"):
+            Solver(max_iter=max_iter)
+
+
+def test_the_message_of_a_result():
+    result = Result(np.array([0.0, 2.0, -1.0]), Status.FAR, 3.5, 0.25, 4, 5, 6, 0.125, [])
+    start, end = "4 iterations, 5 Hessian products, objective 3.5, ", "gradient at 2.5e-01 of its"
+    assert result.message == f"{Status.FAR.value} {start}{end} start, 0.12 s."
+    assert result.n_selected == 2
+    result.gap = 0.5
+    assert f"{start}relative duality gap 5.0e-01, {end}" in result.message
+
+
+def test_the_statuses_that_count_as_converged():
+    def converged(status):
+        return Result(np.zeros(1), status, 0.0, 0.0, 0, 0, 0, 0.0, []).converged
+
+    good = {Status.CONVERGED, Status.CRITICAL, Status.SETTLED, Status.PRECISION}
+    assert {status for status in Status if converged(status)} == good
