@@ -19,7 +19,7 @@ from linrank.solvers import Status, make_solver
 from linrank.solvers.base import Iterate, Solver
 from linrank.solvers.preconditioner import invert
 from linrank.solvers.result import Result
-from linrank.solvers.smooth import certifying_step, distance_to_optimum
+from linrank.solvers.smooth import Distance, certifying_step, distance_to_optimum
 from problems import make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -145,7 +145,7 @@ def solver_at(value, gradient, distance, **options):
     solver.slope_at_zero = 1.0
     solver._prepare()
     solver.asked = []
-    solver._distance_to_optimum = lambda goal: solver.asked.append(goal) or distance
+    solver._distance_to_optimum = lambda goal: solver.asked.append(goal) or Distance(distance)
     return solver
 
 
@@ -211,6 +211,28 @@ def test_the_status_where_no_step_helps(gradient, distance, noise, status):
     assert solver.asked == [max(noise, 0.01)]
 
 
+@pytest.mark.parametrize(
+    ("after", "value", "most_left", "holds"),
+    [
+        (0.0, 15.5, 0.0, True),  # ½·0² + ½ = ε·f
+        (0.1, 15.5, 0.0, False),
+        (1.0, 16.5, 0.0, True),  # a value that rises proves nothing, and hides nothing
+        (2.0, 16.0, 0.25, True),
+        (2.1, 16.0, 0.25, False),
+    ],
+)
+def test_the_gradient_behind_a_newton_step_confirms_the_distance(after, value, most_left, holds):
+    """By f(w) − f(w + s) + ½‖g(w + s)‖² ≤ ε·f(w), or by the part of g'P⁻¹g that is left."""
+    solver = solver_at(16.0, 4.0, 0.0, tol=2.0**-5)
+    solver.problem = SimpleNamespace(
+        value_grad=lambda w: (value, np.array([after])), gap_bound=lambda g: 0.5 * float(g @ g)
+    )
+    found = Distance(1e-3, np.ones(1), np.asarray, most_left)
+    assert solver._model_holds(found) is holds
+    assert solver._model_holds(Distance(1e-3))
+    assert solver._model_holds(found._replace(distance=1e-12))
+
+
 def near_an_optimum():
     """A problem, the optimum, and the objective and gradient a little beside it."""
     problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)
@@ -223,9 +245,11 @@ def test_the_distance_to_the_optimum_by_a_matrix():
     problem, distance, gradient = near_an_optimum()
     bound = problem.gap_bound(gradient)
     assert bound > 2 * distance
-    assert distance_to_optimum(problem, gradient, bound, 0) == bound
+    assert distance_to_optimum(problem, gradient, bound, 0) == Distance(bound)
     before = problem.engine.work.products
-    assert distance_to_optimum(problem, gradient, 0.99 * bound, 0) == pytest.approx(distance, 0.01)
+    found = distance_to_optimum(problem, gradient, 0.99 * bound, 0)
+    assert found.distance == pytest.approx(distance, 0.01)
+    assert found.most_left == 1e-6
     assert problem.engine.work.products == before
 
 
@@ -234,11 +258,11 @@ def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
     monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 0)
     problem, distance, gradient = near_an_optimum()
     by_diagonal = 0.5 * gradient @ (gradient / problem.hessian(problem.engine.hessian_diagonal()))
-    far = distance_to_optimum(problem, gradient, 0.99 * by_diagonal, 99)
+    far = distance_to_optimum(problem, gradient, 0.99 * by_diagonal, 99).distance
     assert far == pytest.approx(by_diagonal, rel=1e-12)
     before = problem.engine.work.products
     goal = max(1.01 * by_diagonal, 1e-3 * problem.gap_bound(gradient))
-    found = distance_to_optimum(problem, gradient, goal, 99)
+    found = distance_to_optimum(problem, gradient, goal, 99).distance
     assert problem.engine.work.products > before
     assert 0.99 * distance <= found <= 1.01 * (distance + goal)
 

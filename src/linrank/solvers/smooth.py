@@ -117,7 +117,6 @@ class SmoothSolver(Solver):
 
     def _status_at_rest(self) -> Status:
         """The status when no step lowers the objective: rounding alone may be the reason."""
-        self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point
         noise, goal = max(self._noise(), HIDDEN * abs(self.point.value)), self._goal()
         found = self._distance_to_optimum(max(noise, goal))
         if self._gradient_is_small() and found.distance <= goal and self._model_holds(found):
