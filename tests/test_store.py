@@ -295,6 +295,65 @@ def test_a_store_with_foreign_files_is_left_alone(where, kind, tmp_path):
     assert parts(open_store(tmp_path / "store")) == parts(data)
 
 
+@pytest.mark.parametrize("beside", ["nothing", "version 1", "version 2", "replaced", "leftover"])
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_arrays_of_others_are_left_alone(beside, kind, tmp_path):
+    """Only meta.json tells whether an array belongs to a store: its name does not."""
+    data, path = make_ranking(2, 3, 4, random_state=0), tmp_path / "store"
+    if beside == "nothing":
+        path.mkdir()
+    else:
+        save_store(data, path)
+    if beside in ("version 1", "replaced"):
+        to_version_1(path)
+    if beside == "replaced":
+        save_store(data, path)
+        assert "y.npy" in json.loads((path / "meta.json").read_text())["replaced"]
+    if beside == "leftover":
+        (path / "meta.json").unlink()
+    mine = path / ("weight.npy" if beside == "version 1" else "y.npy")
+    np.save(tmp_path / "mine.npy", [1.0, 2.0])
+    if kind == "file":
+        shutil.copy(tmp_path / "mine.npy", mine)
+    else:
+        mine.symlink_to(tmp_path / "mine.npy")
+    before = sorted(map(str, tmp_path.rglob("*")))
+    (tmp_path / "good.txt").write_text("1 qid:1 1:1\n")
+    with pytest.raises(DataError, match=rf"the folder holds '{mine.name}', which is not part of"):
+        convert(tmp_path / "good.txt", path)
+    (tmp_path / "good.txt").unlink()
+    assert sorted(map(str, tmp_path.rglob("*"))) == before
+    assert np.load(mine).tolist() == [1.0, 2.0]
+
+
+def test_links_in_a_store_are_left_alone(tmp_path):
+    data, path = make_ranking(2, 3, 4, random_state=0), tmp_path / "store"
+    save_store(data, path)
+    for name, shown in (("meta.json", "meta.json"), ("X.npy", "arrays-")):
+        place = file_of(path, name)
+        shutil.move(place, tmp_path / name)
+        place.symlink_to(tmp_path / name)
+        with pytest.raises(DataError, match=rf"the folder holds '{shown}"):
+            save_store(data, path)
+        assert place.is_symlink()
+        place.unlink()
+        shutil.move(tmp_path / name, place)
+    save_store(data, path)
+
+
+def test_nothing_is_removed_for_bad_text(tmp_path):
+    data, path = make_ranking(2, 3, 4, random_state=0), tmp_path / "store"
+    save_store(data, path)
+    shutil.copytree(file_of(path, "X.npy").parent, path / "arrays-0123456789abcdef")
+    before = sorted(map(str, path.rglob("*")))
+    (tmp_path / "bad.txt").write_text("garbage line\n")
+    with pytest.raises(FileFormatError, match=r"bad\.txt:1"):
+        convert(tmp_path / "bad.txt", path)
+    assert sorted(map(str, path.rglob("*"))) == before
+    save_store(data, path)
+    assert len(os.listdir(path)) == 2
+
+
 def test_a_store_of_version_1_opens_and_can_be_replaced(tmp_path):
     old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
     save_store(old.replace(query_ids=np.array(["a", "b"])), tmp_path / "store")
@@ -320,6 +379,27 @@ def test_a_private_store_stays_private(tmp_path):
         assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
         _store_writer.fill(folder, data, {})
     assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("permissions", [0o600, 0o640, 0o664])
+def test_files_of_a_store_keep_their_permissions(permissions, tmp_path):
+    data = make_ranking(2, 3, 4, random_state=0)
+    save_store(data, tmp_path / "store")
+    for version in (2, 1):
+        if version == 1:
+            to_version_1(tmp_path / "store")
+        (tmp_path / "store").chmod(0o770)
+        for file in files_of(tmp_path / "store"):
+            file.chmod(permissions)
+        if os.getuid() == 0:
+            os.chown(tmp_path / "store" / "meta.json", 12345, 54321)
+        save_store(data, tmp_path / "store")
+        for file in files_of(tmp_path / "store"):
+            status = file.stat()
+            assert stat.S_IMODE(status.st_mode) == permissions
+            assert os.getuid() or (status.st_uid, status.st_gid) == (12345, 54321)
+        folder = file_of(tmp_path / "store", "X.npy").parent
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o770
 
 
 def test_a_link_to_a_store_stays_a_link(tmp_path):

@@ -120,6 +120,18 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def bring_to_disk(place: Path, replaced: Path) -> None:
+    """Give a new file or folder the permissions of the one that it replaces, and sync it."""
+    if place.is_dir() and fcntl is None:
+        return  # Windows does not open folders
+    descriptor = os.open(place, os.O_RDONLY if place.is_dir() else os.O_RDWR)
+    try:
+        _take_permissions(descriptor, replaced)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def temporary_folder(parent: Path, mode: int = 0o777) -> Iterator[Path]:
     """A new folder in `parent`, which is removed at the end unless it was renamed."""

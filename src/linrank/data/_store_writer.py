@@ -15,7 +15,14 @@ import numpy as np
 from numpy.lib.format import header_data_from_array_1_0, open_memmap, write_array_header_1_0
 from numpy.typing import NDArray
 
-from .._files import find_status, locked, sync_folder, temporary_folder, write_error
+from .._files import (
+    bring_to_disk,
+    find_status,
+    locked,
+    sync_folder,
+    temporary_folder,
+    write_error,
+)
 from .._maps import check_maps
 from .._version import __version__
 from ..errors import DataError
@@ -24,6 +31,7 @@ from .ranking import RankingData
 from .text import TextColumn
 
 _FILES = {f"{name}.npy" for name in ARRAYS}
+_REPLACED = "replaced"  # the entry of ``meta.json`` that lists arrays of version 1 to be removed
 
 
 @contextmanager
@@ -34,12 +42,13 @@ def new_store(path: str | os.PathLike[str]) -> Iterator[Path]:
         old = find_status(path)
         if old is not None:
             _check_replaceable(path, target, old)
-            _remove_unused(target)
         with temporary_folder(target.parent, 0o777 if old is None else 0o700) as root:
             folder = root / f"arrays-{secrets.token_hex(8)}"
-            folder.mkdir(0o777 if old is None else stat.S_IMODE(old.st_mode))
+            folder.mkdir(0o777 if old is None else 0o700)
             yield folder
-            sync_folder(folder)
+            for file in [*folder.iterdir(), root / META]:
+                bring_to_disk(file, target / META)
+            bring_to_disk(folder, target)
             if old is not None or not _rename(root, target):
                 _check_replaceable(path, target, target.stat())
                 _replace(target, folder)
@@ -62,6 +71,7 @@ def _rename(root: Path, target: Path) -> bool:
 def _replace(target: Path, folder: Path) -> None:
     """Move a folder of arrays into a store, and let its ``meta.json`` name it from now on."""
     with locked(target):
+        _list_replaced(target, folder.parent / META)
         folder.rename(target / folder.name)
         try:
             (folder.parent / META).replace(target / META)
@@ -77,8 +87,9 @@ def _check_replaceable(path: str | os.PathLike[str], target: Path, old: os.stat_
     if not stat.S_ISDIR(old.st_mode):
         raise DataError(f"{os.fspath(path)}: is a file; it is left as it is. Choose another name")
     names = sorted(os.listdir(target))
-    foreign = [name for name in names if not _is_ours(target / name)]
-    if META in names and not _has_format(target / META):
+    meta = _read_meta(target / META)
+    foreign = [name for name in names if name != META and not _is_ours(target / name, meta)]
+    if META in names and meta is None:
         foreign.insert(0, META)
     if foreign:
         raise DataError(
@@ -87,24 +98,55 @@ def _check_replaceable(path: str | os.PathLike[str], target: Path, old: os.stat_
         )
 
 
-def _is_ours(place: Path) -> bool:
-    """Whether a place is part of a store, or gone since another process replaced the store."""
-    if FOLDER.fullmatch(place.name) and not place.is_symlink():
-        try:
-            return all(name in _FILES for name in os.listdir(place))
-        except NotADirectoryError:
-            return False
-        except FileNotFoundError:
-            return True
-    return place.name in _FILES | {META} and not place.is_dir()
-
-
-def _has_format(meta: Path) -> bool:
+def _read_meta(file: Path) -> dict[str, Any] | None:
+    """The content of a ``meta.json`` that linrank has written; None where it is anything else."""
     try:
-        content = json.loads(meta.read_bytes()) if meta.is_file() else None
+        is_file = stat.S_ISREG(file.lstat().st_mode)
+        content = json.loads(file.read_bytes()) if is_file else None
     except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) and content.get("format") == FORMAT else None
+
+
+def _is_ours(place: Path, meta: dict[str, Any] | None) -> bool:
+    """Whether a place is part of a store, or gone since another process replaced the store."""
+    try:
+        if FOLDER.fullmatch(place.name) and stat.S_ISDIR(place.lstat().st_mode):
+            with os.scandir(place) as entries:
+                return all(e.name in _FILES and e.is_file(follow_symlinks=False) for e in entries)
+        return _is_loose(place, place.lstat(), meta or {})
+    except FileNotFoundError:
+        return True
+
+
+def _is_loose(file: Path, status: os.stat_result, meta: dict[str, Any]) -> bool:
+    """Whether a file is an array of a store of version 1, which had them beside ``meta.json``.
+
+    A store that has replaced one of version 1 lists the arrays to be removed. Their size and time
+    of change tell them from files that a user has put there.
+    """
+    if file.name not in _FILES or not stat.S_ISREG(status.st_mode):
         return False
-    return isinstance(content, dict) and content.get("format") == FORMAT
+    if meta.get("version") == 1:
+        arrays = meta.get("arrays")
+        return isinstance(arrays, dict) and file.stem in arrays
+    replaced = meta.get(_REPLACED)
+    return isinstance(replaced, dict) and replaced.get(file.name) == _stamp(status)
+
+
+def _stamp(status: os.stat_result) -> list[int]:
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _list_replaced(target: Path, new: Path) -> None:
+    """Let a new ``meta.json`` list the arrays of version 1 that it makes superfluous."""
+    old = _read_meta(target / META) or {}
+    found = {name: (target / name).lstat() for name in os.listdir(target) if name in _FILES}
+    ours = {name: status for name, status in found.items() if _is_loose(target / name, status, old)}
+    if ours:
+        replaced = {name: _stamp(status) for name, status in ours.items()}
+        _write_meta(new, json.loads(new.read_bytes()) | {_REPLACED: replaced})
+        bring_to_disk(new, target / META)
 
 
 def _remove_unused(target: Path) -> None:
@@ -113,18 +155,16 @@ def _remove_unused(target: Path) -> None:
     Those who replace the store meanwhile hold the lock until their arrays are named.
     """
     with locked(target, wait=False) as is_locked:
-        if not is_locked:
+        meta = _read_meta(target / META)
+        if not is_locked or meta is None or meta.get("version") == 1:
             return
-        meta = {}
-        with suppress(OSError, ValueError, RecursionError):
-            meta = json.loads((target / META).read_bytes())
-        if META in os.listdir(target) and (not isinstance(meta, dict) or "version" not in meta):
-            return  # what is in use cannot be told
         for name in os.listdir(target):
-            if FOLDER.fullmatch(name) and name != meta.get("folder"):
-                _remove_folder(target / name)
-            elif name in _FILES and meta.get("version") != 1:
-                (target / name).unlink()
+            place = target / name
+            with suppress(OSError):  # what cannot be removed is left to the next writer
+                if FOLDER.fullmatch(name) and name != meta.get("folder"):
+                    _remove_folder(place)
+                elif _is_loose(place, place.lstat(), meta):
+                    place.unlink()
 
 
 def _remove_folder(folder: Path) -> None:
@@ -156,7 +196,6 @@ def fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> No
         if name not in mapped or not np.may_share_memory(array, mapped[name]):
             file.unlink(missing_ok=True)  # it is there where the data ended up elsewhere
             _save(file, array)
-        _sync(file)
     meta = {
         "format": FORMAT,
         "version": VERSION,
@@ -167,9 +206,11 @@ def fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> No
         "feature_names": data.feature_names,
         "arrays": {name: describe(array.dtype, array.shape) for name, array in arrays.items()},
     }
-    text = json.dumps(meta, indent=1) + "\n"
-    (folder.parent / META).write_text(text, encoding="utf-8")
-    _sync(folder.parent / META)
+    _write_meta(folder.parent / META, meta)
+
+
+def _write_meta(file: Path, meta: dict[str, Any]) -> None:
+    file.write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
 
 def _save(file: Path, array: NDArray[Any]) -> None:
@@ -213,9 +254,3 @@ def _plain_ids(ids: NDArray[Any]) -> dict[str, NDArray[Any]]:
     except UnicodeEncodeError as error:
         raise DataError(f"query_ids cannot be saved: {error.object[:40]!r} is not text") from None
     return {"query_ids": column.buffer, "query_ids_ptr": column.ptr}
-
-
-def _sync(file: Path) -> None:
-    """Bring a file to disk."""
-    with file.open("r+b") as opened:
-        os.fsync(opened.fileno())
