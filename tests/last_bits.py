@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-DRAWS = ("dirichlet", "normal", "random", "standard_cauchy", "standard_normal", "uniform")
+#: Methods that return or reorder what they are given, and one that makes generators.
+NO_DRAWS = ("choice", "permutation", "permuted", "shuffle", "spawn")
 
 
 class Generator(np.random.Generator):
@@ -20,20 +21,28 @@ def flip_last_bit(drawn: float | np.ndarray) -> float | np.ndarray:
     """The neighbours of floating-point numbers, on the side that their last bit decides."""
     drawn = np.asarray(drawn)
     bits = drawn.view(f"u{drawn.itemsize}")
-    return (bits ^ (drawn != 0).astype(bits.dtype)).view(drawn.dtype)[()]
+    flip = np.isfinite(drawn) & (drawn != 0)
+    return (bits ^ flip.astype(bits.dtype)).view(drawn.dtype)[()]
 
 
 def _flipped(name: str):
-    draw = getattr(np.random.Generator, name)
-
     def method(self, *args, **kwargs):
-        return flip_last_bit(draw(self, *args, **kwargs))
+        plain = np.random.Generator(self.bit_generator)  # some methods draw by others
+        drawn = getattr(plain, name)(*args, **kwargs)
+        if np.asarray(drawn).dtype.kind != "f":
+            return drawn
+        if isinstance(drawn, np.ndarray):  # in place, because it may be the argument `out`
+            drawn[...] = flip_last_bit(drawn)
+            return drawn
+        return flip_last_bit(drawn)
 
     return method
 
 
-for _name in DRAWS:
-    setattr(Generator, _name, _flipped(_name))
+for _name in dir(np.random.Generator):
+    _is_method = callable(getattr(np.random.Generator, _name))
+    if _is_method and not _name.startswith("_") and _name not in NO_DRAWS:
+        setattr(Generator, _name, _flipped(_name))
 
 
 def default_rng(seed=None) -> np.random.Generator:

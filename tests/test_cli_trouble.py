@@ -491,6 +491,34 @@ def test_warnings_are_one_line(capsys):
     assert capsys.readouterr() == ("", "warning: the disk is full\n")
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [("inspect t.txt", 0), ("train t.txt --out m.json", 0), ("inspect none.txt", 2), ("-x", 2)],
+)
+def test_closed_standard_streams(here, closed, arguments, code):
+    Path("t.txt").write_text("1 qid:1 1:1\n0 qid:1 1:2\n")
+    command = f"exec {sys.executable} -m linrank {arguments} {closed}"
+    done = subprocess.run(["sh", "-c", command], text=True, capture_output=True)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert Path("t.txt").read_text() == "1 qid:1 1:1\n0 qid:1 1:2\n"
+    if "m.json" in arguments:
+        assert LinearModel.load("m.json").coef[0] < 0
+
+
+def test_no_file_takes_the_number_of_a_closed_stream():
+    program = """
+import os
+from linrank import __main__ as program
+program._replace_closed_streams()
+assert os.open(os.devnull, os.O_RDONLY) > 2
+assert all(os.get_inheritable(number) for number in range(3))
+"""
+    command = f'exec {sys.executable} -c "$0" <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", command, program]).returncode == 0
+
+
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(hard, here):
     LinearModel(np.ones(50)).save("m.json")

@@ -158,6 +158,80 @@ def test_a_pickle_instead_of_a_message_is_refused(client, tmp_path, how):
     assert not harm.path.exists()
 
 
+LENGTHS = [2**62, 2**63, 2**64 - 1]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_length_beyond_all_memory_ends_the_connection(client, length, caplog):
+    async def send(wire):
+        await wire.comm.stream.write(length.to_bytes(8, "little"))
+        return await wire.read()
+
+    with link_to_worker(client) as wire, pytest.raises(OSError, match="closed"):
+        client.sync(send, wire)
+    assert f"{length:,} bytes does not fit into the memory" in caplog.text
+    assert "Traceback" not in caplog.text
+    with link_to_worker(client):  # the worker goes on
+        pass
+
+
+class FakeStream:
+    """Bytes that arrive, and then the end of the connection."""
+
+    def __init__(self, content):
+        self.content, self.largest = content, 0
+
+    async def read_bytes(self, n):
+        piece, self.content = self.content[:n], self.content[n:]
+        return piece
+
+    async def read_into(self, buffer):
+        self.largest = max(self.largest, len(buffer))
+        if len(self.content) < len(buffer):
+            raise ConnectionError("the stream is closed")
+        buffer[:] = await self.read_bytes(len(buffer))
+
+
+class FakeComm:
+    peer_address = "tcp://fake"
+
+    def __init__(self, content):
+        self.stream, self.aborted = FakeStream(content), False
+
+    def closed(self):
+        return self.aborted
+
+    def abort(self):
+        self.aborted = True
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_an_answer_beyond_all_memory_ends_the_connection(length):
+    comm = FakeComm(length.to_bytes(8, "little"))
+    with pytest.raises(DataError, match=f"a message of {length:,} bytes does not fit"):
+        asyncio.run(Wire(comm).read())
+    assert comm.aborted
+
+
+def test_an_answer_that_is_no_message_ends_the_connection():
+    comm = FakeComm((1).to_bytes(8, "little") + b"\xc1")
+    with pytest.raises(DataError, match="not plain data"):
+        asyncio.run(Wire(comm).read())
+    assert comm.aborted
+
+
+def test_memory_is_allocated_as_a_message_arrives(monkeypatch):
+    monkeypatch.setattr("linrank.dask.wire.PIECE", 1000)
+    body = encode({"w": np.arange(1000.0)})
+    comm = FakeComm(len(body).to_bytes(8, "little") + body)
+    wire = Wire(comm)
+    np.testing.assert_array_equal(asyncio.run(wire.read())["w"], np.arange(1000.0))
+    assert (wire.received, comm.stream.largest) == (8 + len(body), 1000)
+    comm.stream.content = len(body).to_bytes(8, "little") + body[:-1]
+    with pytest.raises(ConnectionError, match="the stream is closed"):
+        asyncio.run(wire.read())
+
+
 @pytest.mark.parametrize("do", ["settle", "make", "change_loss", "hessian", "evaluate", "hessp"])
 def test_a_pickle_within_a_message_is_not_loaded(client, tmp_path, do):
     harm = Harm(tmp_path / "harm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -226,10 +227,11 @@ def test_a_program_solves_the_same_problem(program, tmp_path, executable, monkey
     monkeypatch.setattr("benchmarks.programs.SETTINGS", (0.1, 1e-5))
     data = many_queries()
     job = make_job(data, tmp_path, cap=600.0)  # kernels may have to be compiled first
+    started = time.perf_counter()
     _, loose, run = program.runs(job)
+    assert 0 < loose["seconds"] + run["seconds"] <= time.perf_counter() - started
     assert loose["coef"].any()  # 0.1 of the loss at w = 0 is not reached at w = 0
     assert abs(distance(data, program.loss, run["coef"])) < 1e-4
-    assert run["seconds"] > 0.01
     assert run["memory"] > 1e6
     first = text_of(job.store).read_text().splitlines()[0]
     assert first.split()[1] == "qid:1"

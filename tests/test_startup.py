@@ -7,8 +7,10 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,7 @@ def test_kernels_are_compiled_once_and_found_again(tmp_path):
 
 SEVERAL = """
 import sys
+import time
 from linrank import RankSVM, make_ranking
 data = make_ranking(n_queries=15, random_state=0)
 for word in sys.argv[1:]:
@@ -140,6 +143,7 @@ def increase(x):
 
 CALL = """
 import sys
+import time
 from linrank._kernels import first, second
 for kind in sys.argv[1:]:
     x = {"int": int, "float": float, "bool": bool}[kind](1)
@@ -304,6 +308,7 @@ def test_a_cache_that_cannot_be_written_is_read_in_silence(call):
 def test_a_cache_that_is_removed_meanwhile_is_made_again(call, tmp_path):
     removing = f"""
 import shutil
+import signal
 from linrank._kernels import first
 first(1.0)
 shutil.rmtree({str(tmp_path / "cache")!r})
@@ -332,6 +337,26 @@ def test_without_numbas_variable_kernels_are_beside_the_sources_or_with_the_user
 def test_the_cache_can_be_turned_off(call, tmp_path):
     assert call("int", LINRANK_JIT_CACHE="0") == (["2 20"], 2, "")
     assert not (tmp_path / "cache").exists()
+
+
+KILLED = """
+import os, signal
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@compiled
+def test_what_killed_processes_left_is_removed_an_hour_later(small, call, tmp_path):
+    killed = subprocess.run([sys.executable, "-c", KILLED + CALL, "int"], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = files(tmp_path / "cache")
+    assert call("int") == (["2 20"], 2, "")
+    assert left.exists()  # another process might still write it
+    now = time.time()
+    os.utime(left, (now, now - 7200))
+    assert call("int", "float") == (["2 20", "2.0 20.0"], 2, "")
+    assert not left.exists()
+    assert len(files(tmp_path / "cache")) == 4
 
 
 @compiled

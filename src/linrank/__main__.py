@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from .cli._interrupt import exit_on_interrupt
 
 
 def main() -> None:
     """Run the command line; Ctrl-C is one line and exit code 130 before, during and after it."""
     exit_on_interrupt()
+    _replace_closed_streams()
     from .cli.app import main as run  # takes most of the time until a command begins
 
     try:
         run()
     finally:
         exit_on_interrupt()
+
+
+def _replace_closed_streams() -> None:
+    """Open the null device for each standard stream that is closed, as under some daemons.
+
+    Otherwise `sys.stdout` is None, and the next file that is opened gets the stream's number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 if __name__ == "__main__":

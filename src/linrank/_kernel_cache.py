@@ -6,6 +6,7 @@ file and all files of the package that this one imports, directly or not. A file
 stamp is never loaded, and the next process that compiles the kernel replaces it. So an upgrade or
 an edit leaves no stale kernel in use, and old files do not pile up. A file is written under
 another name and then renamed, and a checksum guards its content, so processes may share a folder.
+What a process that was killed while it wrote has left is removed by a later one.
 
 Numba's own cache knows the kernel's own file only, fails where a file is damaged or cannot be
 written, and numbers its files, so that two processes can take the same number for two kernels.
@@ -19,6 +20,7 @@ import pickle
 import re
 import secrets
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +38,8 @@ from .errors import KernelCacheWarning
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 MAGIC = b"linrank kernel 1\n"
 DIGEST = hashlib.sha256().digest_size
+ABANDONED = 3600.0  #: seconds after which nobody writes a temporary file any more
+_TEMPORARY = re.compile(r".*\.nbc\.[0-9a-f]{16}\.tmp")
 _RELATIVE_IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
@@ -123,6 +127,7 @@ class KernelCache(NullCache):
     def _write(self, path: str, payload: bytes) -> None:
         body = self._stamp + payload
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        _remove_leftovers(os.path.dirname(path))
         temporary = f"{path}.{secrets.token_hex(8)}.tmp"
         try:
             with open(temporary, "wb") as file:
@@ -132,6 +137,16 @@ class KernelCache(NullCache):
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def _remove_leftovers(folder: str) -> None:
+    """Remove what processes that were killed while they stored a kernel have left."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if _TEMPORARY.fullmatch(entry.name):
+                with suppress(OSError):  # another process may be faster
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED:
+                        os.unlink(entry.path)
 
 
 def is_cachable(function: Callable[..., Any]) -> bool:

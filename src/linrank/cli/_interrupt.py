@@ -23,8 +23,10 @@ RETRY_AFTER = 0.05  #: seconds after which an interrupt that could not be raised
 
 
 def _exit(signum: int, frame: Any) -> None:
-    os.write(2, b"interrupted\n")
-    os._exit(INTERRUPTED)
+    try:
+        os.write(2, b"interrupted\n")
+    finally:  # also if stderr is closed
+        os._exit(INTERRUPTED)
 
 
 def exit_on_interrupt() -> None:

@@ -14,12 +14,14 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from .._memory import memory_limit
 from ..errors import DataError
 
 Message = dict[str, Any]
 
 ARRAY = 1  #: code of the extension type
 LENGTH = 8  #: bytes in front of a message
+PIECE = 1 << 24  #: bytes of a message for which memory is allocated before they arrive
 KINDS = "biufUmM"  #: of arrays that travel: numbers, text and times, but no objects
 
 
@@ -39,6 +41,7 @@ class Wire:
     def __init__(self, comm: Any) -> None:
         self.comm = comm
         self.sent = self.received = 0
+        self._longest = memory_limit()
 
     async def write(self, message: Message) -> None:
         """Send a message; OSError where the connection is broken."""
@@ -50,16 +53,44 @@ class Wire:
         self.sent += LENGTH + len(body)
 
     async def read(self) -> Message:
-        """Wait for a message; OSError where the connection breaks, DataError where it is none."""
-        if (stream := self._stream()) is None:
-            body = await self.comm.read(deserializers=())
-        else:
-            length = await stream.read_bytes(LENGTH)
-            body = bytearray(int.from_bytes(length, "little"))
-            await stream.read_into(body)
-        message = decode(body)
+        """Wait for a message.
+
+        Raises
+        ------
+        OSError
+            If the connection breaks.
+        DataError
+            If what arrives is no message, or is too long. The connection is then closed, because
+            nobody knows where the next message begins.
+        """
+        try:
+            if (stream := self._stream()) is None:
+                body = await self.comm.read(deserializers=())
+            else:
+                body = await self._read_body(stream)
+            message = decode(body)
+        except DataError:
+            self.comm.abort()
+            raise
         self.received += LENGTH + len(body)
         return message
+
+    async def _read_body(self, stream: Any) -> bytearray:
+        """Read a length and as many bytes; the memory in use grows with what has arrived."""
+        length, body = int.from_bytes(await stream.read_bytes(LENGTH), "little"), bytearray()
+        try:
+            if length > self._longest:
+                raise MemoryError
+            while len(body) < length:
+                piece = bytearray(min(PIECE, length - len(body)))
+                await stream.read_into(piece)
+                body += piece
+        except MemoryError:
+            raise DataError(
+                f"a message of {length:,} bytes does not fit into the memory of this process, "
+                f"which is {self._longest:,} bytes"
+            ) from None
+        return body
 
     def _stream(self) -> Any:
         """The stream of a connection over TCP or TLS; None for other kinds of connections."""
