@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from linrank import DataError
+from linrank import DataError, _files, make_ranking, save_store
 from linrank._files import atomic_write
 
 
@@ -210,3 +211,82 @@ def test_what_a_killed_process_leaves_is_removed_later(tmp_path):
             pass
     assert path.read_text() == "mine"
     assert sorted(os.listdir(tmp_path)) == [".linrank-mine.tmp", "a", "b"]
+
+
+def test_only_own_files_and_folders_are_leftovers(tmp_path, monkeypatch):
+    """Opening a pipe must not wait for someone who writes into it."""
+    pipe, file = (tmp_path / f".linrank-{digit * 16}.tmp" for digit in "01")
+    os.mkfifo(pipe)
+    file.touch()
+    program = "import sys; from pathlib import Path; from linrank._files import remove_leftovers; "
+    program += "remove_leftovers(Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, timeout=300)
+    assert list(tmp_path.iterdir()) == [pipe]
+    file.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        _files.remove_leftovers(tmp_path)
+    assert sorted(tmp_path.iterdir()) == [pipe, file]
+
+
+def test_a_lock_that_is_never_released(tmp_path, monkeypatch):
+    data = make_ranking(2, 3, 4, random_state=0)
+    save_store(data, tmp_path / "store")
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(_files, "_LOCK_SECONDS", 0.05)
+    descriptor = os.open(tmp_path / "store", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        message = (
+            "store: cannot be written: another process has held its lock for 0.05 seconds; try"
+        )
+        with pytest.raises(DataError, match=message):
+            save_store(data, tmp_path / "store")
+    finally:
+        os.close(descriptor)
+    assert sorted(tmp_path.rglob("*")) == before
+    save_store(data, tmp_path / "store")
+
+
+WRITES = """
+import sys
+from linrank._files import atomic_write
+with atomic_write(sys.argv[1], "w") as file:
+    file.write("text\\n")
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="there is no /proc")
+@pytest.mark.parametrize(
+    ("place", "n"),
+    [
+        ("/dev/stdout", 1),
+        ("/dev/stderr", 2),
+        ("/dev/fd/1", 1),
+        ("/proc/self/fd/1", 1),
+        ("/proc/thread-self/fd/1", 1),
+        ("link", 1),
+    ],
+)
+def test_open_files_are_written_to_where_they_are(place, n, tmp_path):
+    (tmp_path / "to").symlink_to("/dev/stdout")
+    (tmp_path / "link").symlink_to("to")
+    command = f'{{ echo header >&{n}; "$0" -c "$1" {place}; echo trailer >&{n}; }} {n}> out'
+    subprocess.run(["sh", "-c", command, sys.executable, WRITES], cwd=tmp_path, check=True)
+    assert (tmp_path / "out").read_text() == "header\ntext\ntrailer\n"
+    assert sorted(os.listdir(tmp_path)) == ["link", "out", "to"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="there is no /proc")
+def test_open_files_of_others_and_none(tmp_path):
+    with (tmp_path / "out").open("w") as out:
+        out.write("header\n")
+        out.flush()
+        place = f"/proc/{os.getpid()}/fd/{out.fileno()}"
+        subprocess.run([sys.executable, "-c", WRITES, place], check=True)
+    assert (tmp_path / "out").read_text() == "header\ntext\n"
+    with (
+        pytest.raises(DataError, match="/dev/fd/987: cannot be written: Bad file descriptor"),
+        atomic_write("/dev/fd/987", "w"),
+    ):
+        pass

@@ -768,6 +768,44 @@ def test_a_line_without_end(compressed, monkeypatch):
         read_source(source, check_options(), chunk_bytes=1000)
 
 
+@pytest.mark.parametrize("end", [b"\n", b""])
+@pytest.mark.parametrize("chunk_bytes", [100, 1000, 1024, 5000])
+@pytest.mark.parametrize("n_before", [0, 3])
+def test_the_longest_line(end, chunk_bytes, n_before, monkeypatch):
+    """The limit holds to the byte, whatever the size of chunks."""
+    monkeypatch.setattr(_source, "MAX_LINE", 1000)
+    for length in (999, 1000, 1001, 1002, 1500, 2100):
+        text = n_before * b"1 1:1\n" + (b"1 1:1 #" + b"x" * (length - 7) + end)
+        source = Source("file.txt", MemoryContent(text + (b"1 1:2\n" if end else b"")))
+        if length <= 1000:
+            data = read_source(source, check_options(), chunk_bytes=chunk_bytes)
+            assert data.n_docs == n_before + 1 + len(end)
+            continue
+        message = rf"^file\.txt:{n_before + 1}: the line is longer than 1,000 bytes"
+        with pytest.raises(FileFormatError, match=message):
+            read_source(source, check_options(), chunk_bytes=chunk_bytes)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_long_lines_do_not_add_up(n_threads, monkeypatch):
+    """A batch holds so many bytes, not so many chunks, and memory of long lines is given back."""
+    sizes, run = [], _letor_reader.run
+
+    def recorded(function, batch, n_threads):
+        sizes.append([len(chunk.text) for chunk, *_ in batch])
+        return run(function, batch, n_threads)
+
+    monkeypatch.setattr(_letor_reader, "run", recorded)
+    monkeypatch.setattr(_source, "_LARGEST_KEPT", 2000)
+    text = (b"1 1:1" + b" " * 50_000 + b"\n") * 40 + b"1 1:1\n" * 10_000
+    source = Source("file.txt", MemoryContent(text))
+    read_source(source, check_options(n_threads=n_threads), chunk_bytes=1000)
+    for batch in sizes:
+        assert sum(batch[:-1]) < 8 * 1000 * n_threads
+    assert max(map(len, sizes)) > 4
+    assert max(map(len, source._free)) <= 2000
+
+
 @pytest.mark.parametrize("change", ["cut", "overwrite", "append"])
 def test_text_that_is_written_to_while_it_is_read(change, tmp_path, monkeypatch):
     """The process lives on, and no mixture of old and new is taken for data."""

@@ -562,15 +562,15 @@ def test_two_processes_replace_one_store(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["cut", "overwrite"])
-@pytest.mark.parametrize("form", ["dense", "csr"])
-def test_mapped_files_that_change_are_refused(change, form, tmp_path):
+@pytest.mark.parametrize("name", ["X", "X_data", "X_indices", "X_indptr"])
+def test_mapped_files_that_change_are_refused(change, name, tmp_path):
     data = make_ranking(20, 30, 4, random_state=0)
-    if form == "csr":
+    if name != "X":
         data = RankingData(sparse.csr_array(data.X), data.y, data.qid)
     save_store(data, tmp_path / "store")
     opened, apart = open_store(tmp_path / "store"), open_store(tmp_path / "store", mmap=False)
     ranker = RankSVM().fit(opened.X, opened.y, qid=opened.qid)
-    file = file_of(tmp_path / "store", "X.npy" if form == "dense" else "X_data.npy")
+    file = file_of(tmp_path / "store", f"{name}.npy")
     if change == "cut":
         os.truncate(file, 200)
     else:
@@ -582,6 +582,7 @@ def test_mapped_files_that_change_are_refused(change, form, tmp_path):
     for use in (
         lambda: RankSVM().fit(opened.X, opened.y, qid=opened.qid),
         lambda: make_problem(opened),
+        lambda: opened.take(np.arange(3)),
         lambda: ranker.predict(opened.X),
         lambda: write_letor(tmp_path / "text", opened),
         lambda: save_store(opened, tmp_path / "other"),
@@ -589,6 +590,45 @@ def test_mapped_files_that_change_are_refused(change, form, tmp_path):
         with pytest.raises(DataError, match=message):
             use()
     assert RankSVM().fit(apart.X, apart.y, qid=apart.qid)
+
+
+CUT_COMMENTS = """
+import os, sys
+import numpy as np
+from linrank import DataError, open_store, save_store, write_letor
+
+file, folder = sys.argv[1:]
+data = open_store(f"{folder}/store")
+os.truncate(file, 200)
+for use in (
+    lambda: data.doc_ids,
+    lambda: data.comments[2000],
+    lambda: list(data.comments),
+    lambda: data.take(np.arange(data.n_docs)),
+    lambda: write_letor(f"{folder}/text", data),
+    lambda: save_store(data, f"{folder}/other"),
+):
+    try:
+        use()
+    except DataError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("name", ["comments", "comments_ptr"])
+def test_mapped_comments_that_change_are_refused(name, tmp_path):
+    data = RankingData(
+        np.ones((4000, 1)), np.arange(4000) % 2, doc_ids=[str(k) for k in range(4000)]
+    )
+    save_store(data, tmp_path / "store")
+    file = file_of(tmp_path / "store", f"{name}.npy")
+    done = subprocess.run(
+        [sys.executable, "-c", CUT_COMMENTS, file, tmp_path],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    message = f"{file}: the file was changed after it was opened; open the store again\n"
+    assert (done.stdout, done.returncode) == (6 * message, 0), done.stderr
+    assert os.listdir(tmp_path) == ["store"]
 
 
 def test_mapped_files_that_are_replaced_stay(tmp_path):

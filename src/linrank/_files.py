@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,9 @@ except ImportError:  # Windows: nothing is locked there, and so no leftover is r
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r"\.linrank-[0-9a-f]{16}\.tmp")
+_DESCRIPTORS = re.compile(r"/dev/fd|/proc/([0-9]+)(/task/[0-9]+)?/fd")
+_LOCK_SECONDS = 60.0  # a writer gives up if another process holds a lock for longer
+_MAX_LINKS = 40  # symbolic links that are followed, as many as Linux follows
 
 
 @contextmanager
@@ -36,7 +40,8 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iter
     ----------
     path : path-like
         The file. A symbolic link stays, and the file that it leads to is replaced. A device or a
-        pipe is written to directly.
+        pipe is written to directly. What is written to an open file such as ``/dev/stdout`` or
+        ``/dev/fd/3`` follows what has been written there before.
     mode : {"w", "wb"}
         Text (UTF-8) or bytes.
 
@@ -57,6 +62,11 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iter
     """
     encoding = None if mode == "wb" else "utf-8"
     try:
+        descriptor_path = find_descriptor(path)
+        if descriptor_path is not None:
+            with open(_open_again(descriptor_path), mode, encoding=encoding) as file:
+                yield file
+            return
         old = find_status(path)
         if old is not None and stat.S_ISDIR(old.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -83,6 +93,39 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iter
         sync_folder(target.parent)
     except OSError as error:
         raise write_error(path, error) from None
+
+
+def find_descriptor(path: str | os.PathLike[str]) -> str | None:
+    """The ``/dev/fd/N`` or ``/proc/PID/fd/N`` that a path leads to; None for other paths.
+
+    Examples
+    --------
+    >>> find_descriptor("model.json") is None
+    True
+    """
+    place = os.fspath(path)
+    for _ in range(_MAX_LINKS):
+        folder, name = os.path.split(place)
+        try:
+            folder = os.path.realpath(folder)
+            if name.isdecimal() and _DESCRIPTORS.fullmatch(folder):
+                return os.path.join(folder, name)
+            place = os.path.join(folder, os.readlink(os.path.join(folder, name)))
+        except (OSError, ValueError):  # not a link, or no path at all
+            return None
+    return None
+
+
+def _open_again(place: str) -> int:
+    """Open what a descriptor stands for, to write behind what has been written there.
+
+    A descriptor of this process is duplicated, because both then share one position in the file.
+    """
+    folder, name = os.path.split(place)
+    found = _DESCRIPTORS.fullmatch(folder)
+    if found is None or found.group(1) in (None, str(os.getpid())):
+        return os.dup(int(name))
+    return os.open(place, os.O_WRONLY | os.O_APPEND)
 
 
 def write_error(path: str | os.PathLike[str], error: OSError) -> DataError:
@@ -154,6 +197,7 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     """Hold the lock of a folder.
 
     False where another process holds it and `wait` is false, or where the file system has no locks.
+    An `OSError` is raised if `wait` is true and another process does not release the lock in time.
     """
     descriptor = None
     with suppress(OSError):
@@ -169,20 +213,29 @@ def remove_leftovers(parent: Path) -> None:
     """Remove temporary files and folders of processes that were killed.
 
     A process holds a lock on what it writes, and the system releases the lock when the process
-    ends. What can be locked therefore belongs to nobody.
+    ends. What can be locked therefore belongs to nobody. Things of other users stay, and so does
+    what is neither a file nor a folder.
     """
+    if fcntl is None:
+        return
     try:
         names = [name for name in os.listdir(parent) if _TEMPORARY.fullmatch(name)]
     except OSError:
         return
     for name in names:
         with suppress(OSError):
-            descriptor = os.open(parent / name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            # Without O_NONBLOCK, opening a pipe waits for someone who writes into it.
+            descriptor = os.open(parent / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                if _lock(descriptor, wait=False):
+                if _may_be_left(os.fstat(descriptor)) and _lock(descriptor, wait=False):
                     _remove(parent / name)
             finally:
                 _unlock(descriptor)
+
+
+def _may_be_left(status: os.stat_result) -> bool:
+    is_known = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return is_known and status.st_uid == os.geteuid()
 
 
 def _remove(place: Path) -> None:
@@ -200,11 +253,21 @@ def _lock(descriptor: int, *, wait: bool = True) -> bool:
     """Lock an open file or folder until it is closed; false where that is not possible."""
     if fcntl is None:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                return False
+        except OSError:
+            return False
+        else:
+            return True
+        if time.monotonic() > end:
+            reason = f"another process has held its lock for {_LOCK_SECONDS:g} seconds"
+            raise OSError(errno.EAGAIN, f"{reason}; try again when that process has ended")
+        time.sleep(0.01)
 
 
 def _unlock(descriptor: int) -> None:

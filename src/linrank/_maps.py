@@ -27,24 +27,29 @@ def map_file(file: Any, dtype: np.dtype[Any], shape: tuple[int, ...], offset: in
     return array
 
 
-def check_maps(X: Any) -> None:
-    """Refuse a matrix or an array that is mapped from a file which has changed since.
+def check_maps(*matrices: Any) -> None:
+    """Refuse matrices and arrays that are mapped from a file which has changed since.
 
     If a mapped file is cut short, the system ends a process that reads behind its new end. A file
     that was removed or replaced as a whole stays as it was for those who have mapped it.
     """
-    for array in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
-        found = _mapped_file(array)
-        if found is None:
-            continue
-        try:
-            now = _stamp(os.stat(found.filename))  # type: ignore[arg-type]
-        except OSError:
-            continue
-        if now[:2] == found.stamp[:2] and now != found.stamp:
-            raise DataError(
-                f"{found.filename}: the file was changed after it was opened; open the store again"
-            )
+    for X in matrices:
+        for array in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
+            _check_map(array)
+
+
+def _check_map(array: NDArray[Any]) -> None:
+    found = _mapped_file(array)
+    if found is None:
+        return
+    try:
+        now = _stamp(os.stat(found.filename))  # type: ignore[arg-type]
+    except OSError:
+        return
+    if now[:2] == found.stamp[:2] and now != found.stamp:
+        raise DataError(
+            f"{found.filename}: the file was changed after it was opened; open the store again"
+        )
 
 
 def _mapped_file(array: NDArray[Any]) -> MappedFile | None:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._files import find_descriptor
 from ..errors import DataError
 from ._progress import reading
 
@@ -31,6 +32,8 @@ def check_output(path: Path | None, *, is_folder: bool = False) -> None:
         raise DataError(f"{path}: is a folder; expected the name of a file to write")
     if path.exists() and not path.is_file() and not path.is_dir():
         return  # a device or a pipe
+    if find_descriptor(path) is not None:
+        return
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise DataError(f"{path}: cannot be written: there is no folder {folder}")

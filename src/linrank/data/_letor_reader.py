@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,7 +27,7 @@ T = TypeVar("T")
 Allocate = Callable[[str, tuple[int, ...], Any], NDArray[Any]]  #: name, shape, dtype -> zeros
 Progress = Callable[[float], None]  #: takes the fraction that is done
 
-_CHUNKS_PER_THREAD = 8  # in a batch; behind each batch progress is told and memory given back
+_BATCH_CHUNKS = 8  # memory of a batch per thread, in chunks; larger: progress is told less often
 _SCAN_SHARE = 1 / 3  # of the time
 
 # The largest doubles that do not become infinite when they are rounded to the type of X.
@@ -94,7 +94,8 @@ class _Pass(NamedTuple):
         self, function: Callable[..., T], tasks: Iterator[tuple[Any, ...]], start: float, end: float
     ) -> Iterator[T]:
         """What the function returns for each task, whose first part is a chunk."""
-        for batch in _in_batches(tasks, _CHUNKS_PER_THREAD * self.n_threads, self.n_threads > 1):
+        n_bytes = _BATCH_CHUNKS * self.chunk_bytes * self.n_threads
+        for batch in _in_batches(tasks, n_bytes, self.n_threads > 1):
             yield from run(function, batch, self.n_threads)
             self.source.release([chunk for chunk, *_ in batch])
             if self.progress is not None:
@@ -104,11 +105,23 @@ class _Pass(NamedTuple):
         return self.source.chunks(self.chunk_bytes)
 
 
-def _in_batches(items: Iterator[T], size: int, ahead: bool) -> Iterator[list[T]]:
-    """So many items at a time; if `ahead`, the next are made while these are worked on."""
+def _in_batches(
+    tasks: Iterator[tuple[Any, ...]], n_bytes: int, ahead: bool
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Tasks whose chunks take so much memory; a batch ends with the chunk that exceeds it.
 
-    def make() -> list[T]:
-        return list(islice(items, size))
+    If `ahead`, the next batch is made while one is worked on. A chunk may be a single long line, so
+    that a number of chunks would not bound the memory.
+    """
+
+    def make() -> list[tuple[Any, ...]]:
+        batch, n_held = [], 0
+        for task in tasks:
+            batch.append(task)
+            n_held += len(task[0].text)
+            if n_held >= n_bytes:
+                break
+        return batch
 
     if not ahead:
         yield from iter(make, [])

@@ -144,6 +144,9 @@ def _qid_tokens(query_ids: NDArray[Any]) -> TextColumn:
 
 
 def _checked_comments(comments: TextColumn | None) -> TextColumn | None:
-    if comments is not None and (comments.buffer == ord("\n")).any():
+    if comments is None:
+        return None
+    comments.check()
+    if (comments.buffer == ord("\n")).any():
         raise DataError("a comment has a line end in it, which does not fit into a LETOR file")
     return comments

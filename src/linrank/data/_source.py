@@ -22,6 +22,7 @@ from ._compression import Decompressor, decompress, find_decompressor
 CHUNK_BYTES = 1 << 21
 PADDING = 16  #: readable bytes behind every chunk, for kernels that look ahead
 MAX_LINE = 1 << 27  #: bytes of a line; without a limit, a small compressed file could fill memory
+_LARGEST_KEPT = 2 * CHUNK_BYTES + 1 + PADDING  # bytes of a chunk's memory that is used again
 _PIECE, _SMALL_PIECE = 1 << 22, 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 EXAMPLE = "expected lines such as '2 qid:10 1:0.5 2:0.25'"
@@ -132,10 +133,11 @@ class Source:
             stream = _Pieces(decompress(self.path, buffered, self._how))
         rest, shift, has_ended = b"", 0, False
         while not has_ended:
-            room, filled, last = self._room(max(chunk_bytes, 2 * len(rest))), len(rest), 0
+            size = max(chunk_bytes, min(2 * len(rest), MAX_LINE + 1))
+            room, filled, last = self._room(size), len(rest), 0
             room.data[:filled] = rest
             while not (last or has_ended):
-                wanted = max(chunk_bytes - filled, filled, 1)
+                wanted = min(max(chunk_bytes - filled, filled, 1), MAX_LINE + 1 - filled)
                 room = _grown(room, filled, wanted)
                 n_new = _fill(stream, room.data[filled : filled + wanted])
                 has_ended = n_new < wanted
@@ -177,8 +179,9 @@ class Source:
         )
 
     def release(self, chunks: list[Chunk]) -> None:
-        """Use the memory of chunks for others, from now on."""
-        self._free += [chunk.text.base for chunk in chunks]
+        """Use the memory of chunks for others, from now on; that of long lines is given back."""
+        rooms: list[Any] = [chunk.text.base for chunk in chunks]
+        self._free += [room for room in rooms if len(room) <= _LARGEST_KEPT]
 
 
 class Excerpt:

@@ -189,8 +189,8 @@ def mapped_file(path: Path, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 def fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> None:
     """Write all arrays that are not mapped from there already, and last what they mean."""
-    check_maps(data.X)
     arrays = arrays_of(data)
+    check_maps(*arrays.values())
     for name, array in arrays.items():
         file = folder / f"{name}.npy"
         if name not in mapped or not np.may_share_memory(array, mapped[name]):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from .._maps import check_maps
 from .._memory import memory_limit
 from ..errors import DataError
 from ._csr import row_pointers
@@ -43,6 +44,8 @@ def check_n_features(n_features: int) -> None:
 def check_matrix(X: Any) -> Matrix:
     """Bring X into one of the four forms that the kernels know, copying only if needed."""
     if sparse.issparse(X):
+        if X.format == "csr":
+            check_maps(X)
         X = sparse.csr_array(X)
         try:
             X.check_format(full_check=True)
@@ -79,6 +82,7 @@ def fix_index_types(X: Matrix) -> Matrix:
 
 def take_rows(X: Matrix, rows: NDArray[np.int64]) -> Matrix:
     """Some rows of a checked matrix, again in a form that the kernels know."""
+    check_maps(X)
     return fix_index_types(X[rows]) if sparse.issparse(X) else X[rows]
 
 

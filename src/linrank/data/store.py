@@ -84,9 +84,15 @@ def convert(
 ) -> RankingData:
     r"""Turn a LETOR text file into a store, without holding the features in memory.
 
-    The text is read twice, and twice decompressed if need be, into mapped files. Whatever its
-    size, what is held in memory are up to 32 MB of it for each thread, about 60 bytes per document,
-    and what the decompressor needs, 128 MiB at most. If the rows of a query do not stand together
+    The text is read twice, and twice decompressed if need be, into mapped files. Whatever the size
+    of the text, memory holds
+
+    - up to 32 MB of the text for each thread,
+    - up to 600 MB more where lines are longer than 2 MB (a line may have 128 MiB),
+    - about 60 bytes per document,
+    - what the decompressor needs, 128 MiB at most.
+
+    If the rows of a query do not stand together
     in the text, the features are moved from one file to another, and take twice the room on disk
     until then.
 

@@ -58,14 +58,24 @@ class TextColumn:
     def __len__(self) -> int:
         return len(self.ptr) - 1
 
+    def check(self) -> None:
+        """Refuse text that is mapped from files which have changed since."""
+        check_maps(self.buffer, self.ptr)
+
     def __getitem__(self, row: int) -> str:
+        self.check()
+        return self._decode(row)
+
+    def _decode(self, row: int) -> str:
         return self.buffer[self.ptr[row] : self.ptr[row + 1]].tobytes().decode(errors="replace")
 
     def __iter__(self) -> Iterator[str]:
-        return (self[row] for row in range(len(self)))
+        self.check()
+        return (self._decode(row) for row in range(len(self)))
 
     def take(self, rows: NDArray[np.int64]) -> TextColumn:
         """The strings of the given rows, in their order."""
+        self.check()
         lengths = np.diff(self.ptr)[rows]
         ptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=ptr[1:])
@@ -74,6 +84,5 @@ class TextColumn:
 
     def doc_ids(self) -> list[str]:
         """The value of ``docid = …`` in each string, or the whole string where there is none."""
-        check_maps(self.buffer)
         found = ((_DOC_ID.search(text), text) for text in self)
         return [match.group(1) if match else text for match, text in found]

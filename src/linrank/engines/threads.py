@@ -79,13 +79,13 @@ class ThreadEngine(Engine):
         preferences: Preferences = ALL_PAIRS,
     ) -> None:
         X = data.X
+        self._X = kernel_matrix(X)  # first of all: it refuses mapped files that have changed
         self.data = data
         self.work = Work()
         self.n_features = data.n_features
         self.n_entries = int(X.nnz if sparse.issparse(X) else X.size)
         n_threads = resolve_threads(n_threads)
         self.n_threads = n_threads if self.n_entries * X.dtype.itemsize > SMALL_BYTES else 1
-        self._X = kernel_matrix(X)
         self._layout = loss.lay_out(data, preferences, counting, n_threads)
         self.counting = self._layout.counting
         plan, mass = self._layout.plan, self._layout.mass
