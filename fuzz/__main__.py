@@ -1,7 +1,11 @@
 """Run the campaigns: ``make fuzz [MINUTES=M] [SEED=S] [ONLY=NAME] [CASE=K]``.
 
 ``python -m fuzz --help`` lists the same options. The exit code is 0 if nothing was found wrong,
-1 otherwise. Each finding is printed with the command that repeats it.
+1 otherwise; 130 after SIGINT and 143 after SIGTERM. Each finding is printed with the command that
+repeats it.
+
+Temporary files are in one folder, which is removed at the end. The folders of runs that were
+killed are removed by the next run.
 """
 
 from __future__ import annotations
@@ -13,11 +17,15 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from linrank._files import temporary_folder
 
 from . import ROOT
 from .campaign import Campaign
@@ -26,6 +34,8 @@ from .campaigns import CAMPAIGNS
 HOUR = 60.0  #: the minutes that the shares of the campaigns refer to
 LONGEST = 2000  #: characters of a finding that are printed
 MOST = 50  #: cases with findings after which a campaign ends
+
+_signals: list[int] = []  #: SIGINT and SIGTERM so far; after the first, all campaigns end
 
 
 @dataclass
@@ -46,8 +56,8 @@ class Tally:
 
     @property
     def done(self) -> bool:
-        """Whether the goal is reached, the time is used up, or enough is found."""
-        goal, ended = self.campaign.goal, time.monotonic() > self.deadline
+        """Whether the goal is reached, the time is used up, enough is found, or a signal came."""
+        goal, ended = self.campaign.goal, bool(_signals) or time.monotonic() > self.deadline
         return ended or self.findings >= MOST or (goal is not None and self.units >= goal)
 
     def add(self, case: int, units: int, wrong: list[str], seen: dict[str, int]) -> None:
@@ -79,11 +89,12 @@ class Tally:
 class Worker:
     """A process of `fuzz.worker`, and the case that it is trying."""
 
-    def __init__(self, tally: Tally, first: int, step: int) -> None:
+    def __init__(self, tally: Tally, folder: Path, first: int, step: int) -> None:
         command = [sys.executable, "-m", "fuzz.worker", tally.campaign.name]
         self.process = subprocess.Popen(
             [*command, str(tally.seed), str(first), str(step)],
-            cwd=ROOT, stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
+            cwd=ROOT, env={**os.environ, "TMPDIR": str(folder)},
+            stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
         )  # fmt: skip
         self.tally, self.trying, self.buffer = tally, first, b""
 
@@ -118,10 +129,10 @@ class Worker:
         self.process.wait()
 
 
-def keep_trying(tally: Tally, first: int, step: int) -> None:
+def keep_trying(tally: Tally, folder: Path, first: int, step: int) -> None:
     """Run cases first, first + step, … in a process; begin another one where it dies."""
     while not tally.done:
-        worker = Worker(tally, first, step)
+        worker = Worker(tally, folder, first, step)
         try:
             ended = worker.listen()
         finally:
@@ -134,8 +145,8 @@ def keep_trying(tally: Tally, first: int, step: int) -> None:
         first = worker.trying + step
 
 
-def run_campaign(campaign: Campaign, options: argparse.Namespace) -> Tally:
-    """Run one campaign in `options.jobs` processes."""
+def run_campaign(campaign: Campaign, options: argparse.Namespace, folder: Path) -> Tally:
+    """Run one campaign in `options.jobs` processes, whose temporary files are in `folder`."""
     seconds = 60 * options.minutes * campaign.minutes / HOUR
     if len(options.only or CAMPAIGNS) == 1:
         seconds = 60 * options.minutes
@@ -148,18 +159,14 @@ def run_campaign(campaign: Campaign, options: argparse.Namespace) -> Tally:
     threads = [
         threading.Thread(
             target=keep_trying,
-            args=(tally, k, jobs) if options.case is None else (tally, options.case, 0),
+            args=(tally, folder, *((k, jobs) if options.case is None else (options.case, 0))),
         )
         for k in range(jobs)
     ]
     for thread in threads:
         thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except KeyboardInterrupt:
-        tally.deadline = 0.0
-        raise
+    for thread in threads:
+        thread.join()
     tally.seconds = time.monotonic() - started
     return tally
 
@@ -175,10 +182,15 @@ def main() -> None:
     if options.case is not None and len(options.only or []) != 1:
         parser.error("--case needs --only with one name")
     chosen = [CAMPAIGNS[name] for name in options.only or CAMPAIGNS]
-    tallies = [run_campaign(campaign, options) for campaign in chosen]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda signum, frame: _signals.append(signum))
+    with temporary_folder(Path(tempfile.gettempdir()), 0o700) as folder:
+        tallies = [run_campaign(c, options, folder) for c in chosen if not _signals]
     print(f"\nseed {options.seed}")
     for tally in tallies:
         print(tally.line())
+    if _signals:
+        sys.exit(128 + _signals[0])
     sys.exit(any(tally.findings for tally in tallies))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"
@@ -18,13 +19,13 @@ import atheris  # type: ignore[import-not-found]
 
 with atheris.instrument_imports(include=["linrank"]):
     from linrank import FileFormatError, LinearModel
+    from linrank._files import temporary_folder
     from linrank.data._letor_reader import read_source
     from linrank.data._source import MemoryContent, Source
     from linrank.data.letor import check_options
 
     from .lines import WIDEST, difference, fast_data, slow_rows
 
-MODEL = Path(tempfile.mkdtemp(prefix="linrank-fuzz-")) / "model.json"
 SEEDS = {
     "letor": [
         b"2 qid:1 1:0.5 3:2 # docid = A\n0 qid:1 2:-1e-3\n",
@@ -47,29 +48,35 @@ def try_letor(text: bytes) -> None:
         assert problem is None, f"{problem}: {text!r}"
 
 
-def try_model(text: bytes) -> None:
+def try_model(path: Path, text: bytes) -> None:
     """A model that can be saved and scores, or one sentence."""
-    MODEL.write_bytes(text)
+    path.write_bytes(text)
     try:
-        model = LinearModel.load(MODEL)
+        model = LinearModel.load(path)
     except FileFormatError:
         return
     model.names()
-    model.save(MODEL)
-    assert LinearModel.load(MODEL).coef.tobytes() == model.coef.tobytes()
+    model.save(path)
+    assert LinearModel.load(path).coef.tobytes() == model.coef.tobytes()
 
 
 def main() -> None:
-    what, *options = sys.argv[1:]
-    corpus = Path(tempfile.mkdtemp(prefix="linrank-fuzz-"))
-    LinearModel([1.0, -0.5], feature_names=["a", "b"], settings={"C": 1.0}).save(MODEL)
+    # libFuzzer ends the process itself: the next run of any campaign removes the folder.
+    with temporary_folder(Path(tempfile.gettempdir()), 0o700) as folder:
+        fuzz(folder, *sys.argv[1:])
+
+
+def fuzz(folder: Path, what: str, *options: str) -> None:
+    """Let atheris try what it likes; models and the first examples are in a folder."""
+    path, corpus = folder / "model.json", folder / "corpus"
+    corpus.mkdir()
+    LinearModel([1.0, -0.5], feature_names=["a", "b"], settings={"C": 1.0}).save(path)
     for number, seed in enumerate(
-        [*SEEDS[what], *([MODEL.read_bytes()] if what == "model" else [])]
+        [*SEEDS[what], *([path.read_bytes()] if what == "model" else [])]
     ):
         (corpus / str(number)).write_bytes(seed)
-    atheris.Setup(
-        [sys.argv[0], str(corpus), *options], {"letor": try_letor, "model": try_model}[what]
-    )
+    trials = {"letor": try_letor, "model": partial(try_model, path)}
+    atheris.Setup([sys.argv[0], str(corpus), *options], trials[what])
     atheris.Fuzz()
 
 

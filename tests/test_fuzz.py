@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,9 @@ from fuzz.lines import difference, fast_data, slow_rows
 from fuzz.optimum import TABLES, SlowProblem, solve
 
 import reference
+from commandline import PATIENCE
 from linrank import RankingData, read_letor
+from linrank._files import temporary_folder
 from problems import make_problem_arrays
 
 TEXT = b"2 qid:1 1:0.5 3:2 # A\n0 qid:2 2:-1e-3\n1 qid:1 1:.5 #B\n"
@@ -79,3 +84,36 @@ def test_one_case_can_be_repeated():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 cases" in done.stdout
     assert "0 wrong" in done.stdout
+
+
+def start_trials(folder, *options):
+    """Random trials whose temporary files are in a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "fuzz", *options], cwd=Path(__file__).parent.parent,
+        env={**os.environ, "TMPDIR": str(folder)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_trials_that_are_ended_leave_nothing(tmp_path, number):
+    with start_trials(tmp_path, "--only", "problems", "--jobs", "2") as process:
+        deadline = time.monotonic() + PATIENCE
+        while not list(tmp_path.rglob("linrank-fuzz-*")):  # until a worker has begun
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (128 + number, "")
+    assert "(ended early)" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_killed_trials_left_is_removed_by_the_next(tmp_path):
+    with temporary_folder(tmp_path) as live:
+        left = live.with_name(".linrank-0123456789abcdef.tmp")
+        (left / "case").mkdir(parents=True)
+        with start_trials(tmp_path, "--only", "problems", "--case", "3") as process:
+            assert "0 wrong" in process.communicate(timeout=PATIENCE)[0]
+        assert list(tmp_path.iterdir()) == [live]
