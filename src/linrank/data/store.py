@@ -92,9 +92,8 @@ def convert(
     - about 60 bytes per document,
     - what the decompressor needs, 128 MiB at most.
 
-    If the rows of a query do not stand together
-    in the text, the features are moved from one file to another, and take twice the room on disk
-    until then.
+    If the rows of a query do not stand together in the text, the features are moved from one file
+    to another, and take twice the room on disk until then.
 
     Parameters
     ----------
