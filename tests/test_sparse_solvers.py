@@ -670,7 +670,7 @@ def test_reweighting_falls_to_a_critical_point(penalty, multiple):
     result = Reweighted(tol=1e-10).solve(problem)
     assert result.status is Status.CRITICAL, result.message
     objectives = [step.objective for step in result.history[1:]]
-    assert all(b <= a for a, b in pairwise(objectives))
+    assert all(b <= a * (1 + 1e-13) for a, b in pairwise(objectives))  # but for rounding
     assert objectives[-1] == result.objective
     assert_critical(problem, result.coef, 1e-4)
     start = ProximalNewton(tol=1e-9).solve(problem.with_penalty(L1())).coef

@@ -112,7 +112,9 @@ class SmoothSolver(Solver):
         """The status when the stopping rule is met."""
         if self.stop == "optimum":
             return Status.CONVERGED
-        near = self._is_near_optimum(FAR * self.tol * self.point.value)
+        allowed = FAR * self.tol * self.point.value
+        found = self._distance_to_optimum(allowed)._replace(most_left=LEFT_BY_SAMPLE)
+        near = found.distance <= allowed and self._model_holds(found)
         return Status.CONVERGED if near else Status.FAR
 
     def _status_at_rest(self) -> Status:
