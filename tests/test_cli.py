@@ -372,8 +372,8 @@ def test_published_figures(real_data, here, name, C, figures, rounding, solver):
     """
     fold = real_data / name / "Fold1"
     tol, near = ("1e-3", rounding) if solver == "tron-paper" else ("1e-7", 1e-4)
-    far = solver == "tron-paper" and C == "2^7"  # not converged
-    run("train", fold / "train.txt", "--C", C, "--solver", solver, "--tol", tol, code=int(far))
+    code = None if solver == "tron-paper" else 0  # it may end far from the optimum
+    run("train", fold / "train.txt", "--C", C, "--solver", solver, "--tol", tol, code=code)
     run("predict", "model.json", fold / "test.txt", "--out", "scores.txt")
     found = run_json("evaluate", fold / "test.txt", "scores.txt", "--flavour", "letor4",
                      "--metrics", "mean-ndcg,pairwise-accuracy")  # fmt: skip

@@ -145,7 +145,9 @@ def solver_at(value, gradient, distance, **options):
     solver.slope_at_zero = 1.0
     solver._prepare()
     solver.asked = []
-    solver._distance_to_optimum = lambda goal: solver.asked.append(goal) or Distance(distance)
+    solver._distance_to_optimum = lambda goal, affordable=None: (
+        solver.asked.append(goal) or Distance(distance)
+    )
     return solver
 
 

@@ -123,13 +123,13 @@ class Newton(SmoothSolver):
             self._record()
         return False
 
-    def _distance_to_optimum(self, goal: float) -> Distance:
+    def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
         """The decrease that the Newton step at this point promises, if one was computed."""
         if self._gain_at is self.point:
             precondition = self._preconditioner  # may make an estimate
             assert self._estimate is not None
             return Distance(self._gain, self._last_step, precondition, most_left(self._estimate))
-        return super()._distance_to_optimum(goal)
+        return super()._distance_to_optimum(goal, affordable)
 
     def _decrement(self) -> float:
         """½ g'P⁻¹g: about how far the objective is from its optimum."""

@@ -79,9 +79,13 @@ class SmoothSolver(Solver):
         self._norm_to_estimate = size * max(LEAST_FALL, fall)
         return False
 
-    def _distance_to_optimum(self, goal: float) -> Distance:
-        """f(w) − f*, as exactly as a comparison with `goal` needs it."""
-        return distance_to_optimum(self.problem, self.point.gradient, goal, self._spent_work())
+    def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
+        """f(w) − f*, as exactly as a comparison with `goal` needs it.
+
+        The estimate may cost as much as the fit so far, or as is `affordable`.
+        """
+        spent = self._spent_work() if affordable is None else affordable
+        return distance_to_optimum(self.problem, self.point.gradient, goal, spent)
 
     def _model_holds(self, found: Distance) -> bool:
         """Whether the gradient falls along the Newton step as the quadratic model says.
@@ -113,14 +117,13 @@ class SmoothSolver(Solver):
         if self.stop == "optimum":
             return Status.CONVERGED
         allowed = FAR * self.tol * self.point.value
-        found = self._distance_to_optimum(allowed)._replace(most_left=LEFT_BY_SAMPLE)
-        near = found.distance <= allowed and self._model_holds(found)
+        near = self._distance_to_optimum(allowed).distance <= allowed
         return Status.CONVERGED if near else Status.FAR
 
     def _status_at_rest(self) -> Status:
         """The status when no step lowers the objective: rounding alone may be the reason."""
         noise, goal = max(self._noise(), HIDDEN * abs(self.point.value)), self._goal()
-        found = self._distance_to_optimum(max(noise, goal))
+        found = self._distance_to_optimum(max(noise, goal), affordable=np.inf)
         if self._gradient_is_small() and found.distance <= goal and self._model_holds(found):
             return Status.CONVERGED
         return Status.PRECISION if found.distance <= noise else Status.STUCK
