@@ -123,8 +123,9 @@ class SmoothSolver(Solver):
     def _status_at_rest(self) -> Status:
         """The status when no step lowers the objective: rounding alone may be the reason."""
         noise, goal = max(self._noise(), HIDDEN * abs(self.point.value)), self._goal()
-        found = self._distance_to_optimum(max(noise, goal), affordable=np.inf)
-        if self._gradient_is_small() and found.distance <= goal and self._model_holds(found):
+        small = self._gradient_is_small()
+        found = self._distance_to_optimum(max(noise, goal) if small else noise, affordable=np.inf)
+        if small and found.distance <= goal and self._model_holds(found):
             return Status.CONVERGED
         return Status.PRECISION if found.distance <= noise else Status.STUCK
 
