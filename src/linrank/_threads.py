@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from .errors import whole_number
+from ._checks import whole_number
 
 T = TypeVar("T")
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ._checks import choice
+from ._typing import Vector
 from .data.ranking import RankingData, rank_by_content, row_keys
-from .errors import DataError, choice
+from .errors import DataError
 from .metrics import evaluate, parse_metric
 from .path import best_index, mean_metric
 
-Vector = NDArray[np.float64]
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  #: rows to train on, rows held out
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from numbers import Real
-from typing import Any
-
 
 class LinrankError(Exception):
     """Base of every error that linrank raises on purpose."""
@@ -46,58 +41,3 @@ class QueriesMovedWarning(UserWarning):
 
 class KernelCacheWarning(UserWarning):
     """Compiled kernels cannot be loaded or stored; the message says which file and why."""
-
-
-def choice(name: str, value: Any, known: Iterable[Any], more: str = "") -> None:
-    """Refuse a value that is none of the known ones, which the message lists.
-
-    Examples
-    --------
-    >>> choice("pairs", "all", ["all", "adjacent"])
-    """
-    known = list(known)
-    if not any(value is other or (isinstance(value, str) and value == other) for other in known):
-        listed = ", ".join(repr(other) for other in known) + (f" {more}" if more else "")
-        raise DataError(f"{name} is {value!r}; known choices are {listed}")
-
-
-def positive_number(name: str, value: Any) -> float:
-    """Refuse what is not a finite number above 0, and return it as a float.
-
-    Examples
-    --------
-    >>> positive_number("C", 2)
-    2.0
-    """
-    try:
-        fits = isinstance(value, Real) and 0 < float(value) < math.inf
-    except OverflowError:  # an int that no float can hold
-        fits = False
-    if not fits:
-        raise DataError(f"{name} is {_shown(value)}; expected a finite number above 0")
-    return float(value)
-
-
-def whole_number(name: str, value: Any, *, least: int = 1, most: int) -> int:
-    """Refuse what is not a whole number within bounds, and return it as an int.
-
-    Examples
-    --------
-    >>> whole_number("n_threads", 2.0, most=9)
-    2
-    """
-    try:
-        number = int(value)
-        fits = not isinstance(value, bool | str) and number == value and least <= number <= most
-    except (TypeError, ValueError, OverflowError):  # text, NaN and infinity
-        fits = False
-    if not fits:
-        found = _shown(value)
-        raise DataError(f"{name} is {found}; expected a whole number from {least} to {most}")
-    return number
-
-
-def _shown(value: Any) -> str:
-    """A value as it is shown; Python refuses to write whole numbers of thousands of digits."""
-    is_huge = isinstance(value, int) and not -(10**40) < value < 10**40
-    return "a number of more than 40 digits" if is_huge else repr(value)[:60]

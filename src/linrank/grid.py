@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ._typing import Vector
 from .criterion import Criterion, mean_of_folds
 from .engines.base import Engine
 from .errors import DataError
@@ -16,7 +16,6 @@ from .losses.pairwise import SQUARED_HINGE
 from .path import C_GRID, sparse_grid
 from .problem import Objective, SparseProblem
 
-Vector = NDArray[np.float64]
 Edge = Literal["smallest", "largest"]
 Measure = Callable[[Vector], tuple[Vector, bool]]
 

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._checks import positive_number
 from ._rows import multiply
+from ._typing import Vector
 from .counting.preferences import ALL_PAIRS, Preferences
 from .data.ranking import RankingData
 from .engines.base import Engine
 from .engines.choose import make_engine
-from .errors import DataError, positive_number
+from .errors import DataError
 from .losses import get_loss
 from .metrics import evaluate, parse_metric
 from .penalties import L1, Penalty, make_penalty
 from .problem import Objective, Problem, SparseProblem
 from .solvers import Result, Solver, Status, Step, make_solver
 from .solvers.reweighted import BARRED
-
-Vector = NDArray[np.float64]
 
 #: The grid of Lee & Lin 2014, §4.4: C = 2^-15, 2^-14, …, 2^10.
 C_GRID = tuple(2.0**power for power in range(-15, 11))

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import positive_number
+from ._checks import positive_number
+from ._typing import Vector
 
 if TYPE_CHECKING:
     from .engines.base import Engine
     from .penalties import Penalty
-
-Vector = NDArray[np.float64]
 
 
 class Objective:

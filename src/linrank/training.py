@@ -7,16 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ._checks import choice
 from ._rows import multiply
+from ._typing import Vector
 from .counting.layout import COUNTINGS
 from .counting.preferences import ALL_PAIRS, Preferences
 from .criterion import Criterion, Fold, mean_of_folds, query_folds, standard_error
 from .data.checks import check_matrix
 from .data.ranking import RankingData
 from .engines.choose import ENGINES
-from .errors import DataError, choice
+from .errors import DataError
 from .grid import Edge, Grid, as_grid, default_grid, search
 from .losses import get_loss
 from .metrics import parse_metric
@@ -34,7 +35,6 @@ from .problem import Objective, Problem, SparseProblem
 from .solvers import Result, Solver, Status, Step, make_solver
 from .solvers.fista import trace_of_hessian
 
-Vector = NDArray[np.float64]
 Callback = Callable[[float, Step, int], None]  #: C, step, and the fold (0: all of the data)
 
 RIDGE = 1e-6  #: part of the mean curvature of the loss that is left as a ridge when refitting

@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVR
 from sklearn.utils.metadata_routing import UNUSED
 
+from .._checks import choice
 from ..data.ranking import RankingData
-from ..errors import NotConvergedWarning, choice
+from ..errors import NotConvergedWarning
 from ..estimators.base import LinearRanker, library_matrix
 from ..model import LinearModel
 from .base import pointwise_data

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import choice
 from .._jit import njit
+from .._typing import Vector
 from ..data.ranking import RankingData
-from ..errors import DataError, choice
+from ..errors import DataError
 from . import explicit, tables, trees, two_level
 from .explicit import ExplicitPlan, list_pairs
 from .plan import Levels, plan_pairs, rank_labels, running_sums
 from .preferences import Preferences, ideal_discounts
 from .sweep import STRUCTURES
 from .two_level import MERGED, TwoLevelPlan, group_by_level
-
-Vector = NDArray[np.float64]
 
 #: The ways to sum over pairs, by name; ``auto`` chooses.
 COUNTINGS = ("auto", "tables", "explicit", "two-level", *STRUCTURES)

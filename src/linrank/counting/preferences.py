@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import choice
+from .._typing import Vector
 from ..data.ranking import RankingData
-from ..errors import DataError, choice
+from ..errors import DataError
 
-Vector = NDArray[np.float64]
 Delta = Callable[[Vector, Vector], Any]  #: δ of the labels of the upper and the lower document
 
 DELTAS = ("label", "label-squared", "gain", "dcg")

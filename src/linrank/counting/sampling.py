@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._typing import Vector
 from .explicit import ExplicitPlan
 from .plan import PairPlan, running_sums
 from .two_level import MERGED, TwoLevelPlan
 
-Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 

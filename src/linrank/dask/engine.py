@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._typing import Vector
 from ..counting.preferences import ALL_PAIRS, Delta, Preferences
 from ..engines.base import Engine, Work
 from ..errors import DataError
 from ..losses import Loss
 from .data import DaskData
 from .recipe import Recipe, pack_loss
-
-Vector = NDArray[np.float64]
 
 
 class DaskEngine(Engine):

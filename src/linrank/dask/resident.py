@@ -21,6 +21,7 @@ import numpy as np
 from distributed import Status
 from numpy.typing import NDArray
 
+from .._typing import Vector
 from .._version import __version__
 from ..counting.plan import rank_labels
 from ..data.ranking import RankingData
@@ -36,7 +37,6 @@ from .wire import Message, Wire
 
 logger = logging.getLogger(__name__)
 
-Vector = NDArray[np.float64]
 
 OPERATION = "linrank"  #: the name under which a worker is asked for a resident
 

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .._checks import whole_number
 from .._files import atomic_write
 from .._threads import resolve_threads
-from ..errors import DataError, whole_number
+from ..errors import DataError
 from ._compression import compressed
 from ._letor_reader import Progress, ReadOptions, read_source
 from ._letor_writer import MAX_DECIMALS, LetorWriter

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy.linalg import norm
 
 from .._lazy import lazy_property
+from .._typing import Vector
 from ..losses import Loss
-
-Vector = NDArray[np.float64]
 
 # What work costs, in entries of a dense matrix that a Hessian product reads (measured).
 SPARSE_ENTRY = 4  #: an entry of a sparse matrix in a product

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from .._jit import njit
 from .._rows import CSR, choose_columns, copy_columns, kernel_matrix, row_ranges
 from .._threads import blas_threads, run
+from .._typing import Vector
 from ..losses.domination import DominationPlan, DominationState, curvature_parts
-
-Vector = NDArray[np.float64]
 
 BLOCK_ROWS = 1024  #: of a dense X that are multiplied out at a time
 

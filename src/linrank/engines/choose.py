@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._checks import choice
 from ..data.ranking import RankingData
-from ..errors import choice
 from ..losses import Loss
 from .threads import ThreadEngine
 

@@ -29,11 +29,10 @@ from scipy import sparse
 
 from .._jit import njit
 from .._threads import split
+from .._typing import Vector
 from ..data.checks import take_rows
 from ..losses.domination import DominationPlan
 from .threads import ThreadEngine
-
-Vector = NDArray[np.float64]
 
 FAR = 1e3  #: Z may change by this factor before the exponentials of a query are begun anew
 LARGEST = 500.0  #: exponents are held here: beyond, a document has won or its query begins anew

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from .._jit import FAST, njit
 from .._prefetch import prefetch_row
 from .._rows import AHEAD, CSR, matvec, rmatvec
+from .._typing import Vector
 from ..counting.explicit import pair_loss
 from ..losses import linearize_query
-
-Vector = NDArray[np.float64]
 
 T, TOTAL, SLOPES, WARM_SLOPES = range(4)  #: entries of `Weights.clock`
 

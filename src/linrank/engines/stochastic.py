@@ -32,16 +32,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._checks import choice, positive_number
+from .._typing import Vector
 from ..counting.sampling import PairSampler
 from ..data.ranking import RankingData
-from ..errors import DataError, choice, positive_number
+from ..errors import DataError
 from ..losses.base import Hinges, Loss
 from .steps import TOTAL, Rule, T, Weights, Work, add_squares, walk_pairs, walk_queries
 from .threads import ThreadEngine
-
-Vector = NDArray[np.float64]
 
 OVER = ("pairs", "queries")
 WARM = 30  #: η is constant for this many steps per feature that differs

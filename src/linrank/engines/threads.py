@@ -33,6 +33,7 @@ from .._rows import (
 )
 from .._sort import sort_in_threads
 from .._threads import blas_threads, resolve_threads, run, split
+from .._typing import Vector
 from ..counting.plan import START
 from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
@@ -40,8 +41,6 @@ from ..errors import DataError
 from ..losses import Loss, curve_query, gaps_query, linearize_query
 from .base import Engine, Work
 from .by_level import hessian_by_level
-
-Vector = NDArray[np.float64]
 
 BLOCK_BYTES = 2**19  #: rows of X handled at a time: about a core's second-level cache
 SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads

@@ -12,12 +12,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import multiply
 from .._threads import resolve_threads
+from .._typing import Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import ndcg
-
-Vector = NDArray[np.float64]
 
 DTYPES = [np.float64, np.float32]
 

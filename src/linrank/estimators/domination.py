@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import choice
 from .._threads import resolve_threads
 from ..criterion import Criterion
 from ..data.ranking import RankingData
-from ..errors import DataError, choice
+from ..errors import DataError
 from ..penalties import Penalty, make_penalty
 from ..training import Trainer
 from .ranksvm import ChoiceOfC, print_step

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
+from .._checks import choice
 from .._threads import blas_threads, resolve_threads, run
 from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData, row_keys
 from ..engines.base import Engine
-from ..errors import DataError, NotConvergedWarning, choice
+from ..errors import DataError, NotConvergedWarning
 from ..losses import get_loss
 from ..path import make_problem
 from ..problem import Objective, Problem

@@ -6,20 +6,18 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._threads import blas_threads, resolve_threads, run
+from .._typing import Vector
 from ..data.checks import check_finite, check_matrix
 from ..errors import DataError
 from ..metrics import evaluate
 from .base import DTYPES, LinearRanker
 from .domination import DominationRank
 from .ranksvm import ChoiceOfC
-
-Vector = NDArray[np.float64]
 
 
 class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):

@@ -5,6 +5,7 @@ A kernel is chosen by the state that it works on, when the engine's kernels are 
 
 from __future__ import annotations
 
+from .._checks import choice
 from .._jit import by_type
 from ..counting.explicit import (
     ExplicitState,
@@ -20,7 +21,6 @@ from ..counting.two_level import (
     gaps_two_level,
     linearize_two_level,
 )
-from ..errors import choice
 from . import pairwise
 from .base import Loss
 from .domination import (

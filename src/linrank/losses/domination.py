@@ -33,14 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._typing import Vector
 from ..counting.layout import document_weights, group_documents
 from ..counting.plan import rank_labels
 from ..counting.preferences import Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError
 from .base import Loss
-
-Vector = NDArray[np.float64]
 
 
 class DominationPlan(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DataError, choice
+from .._checks import choice
+from ..errors import DataError
 from .base import Penalty
 from .concave import MCP, SCAD, Log, Lp
 from .convex import L1, ElasticNet

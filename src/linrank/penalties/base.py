@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._typing import Vector
 from ..errors import DataError
 
-Vector = NDArray[np.float64]
 P = TypeVar("P", bound="Penalty")
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._files import atomic_write
 from .._text import printable
+from .._typing import Vector
 from ..errors import DataError
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -34,8 +35,6 @@ _STYLE = {
     "legend.frameon": False,
     "svg.hashsalt": "linrank",  # the same plot gives the same file
 }
-
-Vector = NDArray[np.float64]
 
 
 def has_matplotlib() -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DataError, choice
+from .._checks import choice
+from ..errors import DataError
 from ..losses import Loss
 from ..losses.pairwise import SQUARED_HINGE
 from ..penalties import Penalty

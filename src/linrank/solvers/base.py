@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import norm
 
+from .._typing import Vector
 from ..engines.base import Work
 from ..errors import DataError, WorkersLost
 from ..problem import Objective
 from .result import Result, Status, Step
 
-Vector = NDArray[np.float64]
 Callback = Callable[[Step], None]
 
 #: Between these, the gradient's norm g and products such as g'Hg can be had in double precision.

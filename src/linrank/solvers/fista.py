@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import norm
 
-from ..errors import DataError, choice
+from .._checks import choice
+from ..errors import DataError
 from ..losses import Loss
 from ..losses.pairwise import PairwiseLoss
 from .base import Iterate, Vector

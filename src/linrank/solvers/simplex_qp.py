@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs, dpstrf, dtrtrs
 
-Vector = NDArray[np.float64]
+from .._typing import Vector
+
 Index = NDArray[np.int64]
 
 TOL = 1e-14  #: violations below this part of the terms they are the sum of are rounding

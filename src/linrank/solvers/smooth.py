@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import norm
 
-from ..errors import choice
+from .._checks import choice
 from ..problem import Problem
 from .base import Solver, Vector
 from .conjugate_gradients import conjugate_gradients

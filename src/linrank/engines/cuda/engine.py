@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..._lazy import lazy_property
 from ..._rows import matvec
+from ..._typing import Vector
 from ...counting.layout import MAX_PAIRS
 from ...counting.preferences import ALL_PAIRS, Preferences
 from ...counting.sweep import STRUCTURES
@@ -39,8 +40,6 @@ from .p_swx import SortedPairs
 from .pairs import GridPairs, GroupedPairs
 from .rows import ROW_BYTES, ROW_KERNELS, add_up, clear, multiply_csc, score_csr
 from .sizes import BLOCKS, GROUP
-
-Vector = NDArray[np.float64]
 
 AT_SCORES = ("_groups", "_pairs", "_scores", "_curvature")  #: what each loss has of its own
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._typing import Vector
 from ...counting.plan import BASE, LEVELS, START, UNIT, PairPlan
 from . import fused, grid
 from .device import INDEX, check_room, check_rows, empty, launch, launch_over, to_device
 from .sizes import GROUP, THREADS
 
-Vector = NDArray[np.float64]
 Queries = NDArray[np.int64]
 
 
