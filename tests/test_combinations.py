@@ -13,7 +13,7 @@ import reference
 from linrank import DataError, RankingData, RankSVM
 from linrank.counting.layout import COUNTINGS
 from linrank.losses import get_loss
-from linrank.losses.pairwise import LOSSES
+from linrank.losses.pairwise import PAIRWISE
 from linrank.path import make_problem
 from linrank.solvers import SOLVERS, Status, make_solver
 from problems import make_problem_arrays
@@ -35,7 +35,7 @@ def is_allowed(loss, counting, solver):
 
 #: The paper's stopping rule is tested in test_solvers.py; its steps are those of "tron".
 ALGORITHMS = [name for name in SOLVERS if name != "tron-paper"]
-ALL = list(itertools.product(LOSSES, COUNTINGS, ALGORITHMS))
+ALL = list(itertools.product(PAIRWISE, COUNTINGS, ALGORITHMS))
 ALLOWED = [combination for combination in ALL if is_allowed(*combination)]
 OTHERS = [combination for combination in ALL if not is_allowed(*combination)]
 

@@ -20,16 +20,8 @@ from linrank.counting.preferences import Preferences, ideal_discounts
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
-from linrank.losses.pairwise import (
-    HINGE,
-    LOGISTIC,
-    LOGISTIC_ERROR,
-    LOGISTIC_EXACT,
-    LOSSES,
-    SQUARED_HINGE,
-    PairwiseLoss,
-    smoothed_hinge,
-)
+from linrank.losses.pairwise import HINGE, PAIRWISE, SQUARED_HINGE, PairwiseLoss
+from linrank.losses.tables import LOGISTIC_ERROR
 from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -144,7 +136,7 @@ def test_any_labels_and_tied_scores(counting, documents):
 # Losses -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", PAIRWISE)
 @pytest.mark.parametrize("kind", ["five levels", "all distinct"])
 def test_losses_against_numeric_derivatives(name, kind):
     X, y, qid = make_problem_arrays(kind, n=50, d=3)
@@ -165,35 +157,35 @@ def test_losses_against_numeric_derivatives(name, kind):
 
 def test_losses_as_functions():
     t = np.linspace(-3, 3, 61)
-    np.testing.assert_allclose(LOSSES["hinge"](t), np.maximum(0, 1 - t))
+    np.testing.assert_allclose(PAIRWISE["hinge"](t), np.maximum(0, 1 - t))
     huber = np.where(t >= 1, 0, np.where(t >= 0, (1 - t) ** 2, 1 - 2 * t))
-    np.testing.assert_allclose(LOSSES["huber"](t), huber, atol=1e-14)
-    np.testing.assert_allclose(LOGISTIC_EXACT(t), np.log1p(np.exp(-t)))
+    np.testing.assert_allclose(PAIRWISE["huber"](t), huber, atol=1e-14)
+    np.testing.assert_allclose(PAIRWISE["logistic_exact"](t), np.log1p(np.exp(-t)))
     assert not HINGE.smooth
-    assert all(loss.smooth for name, loss in LOSSES.items() if name != "hinge")
+    assert all(loss.smooth for name, loss in PAIRWISE.items() if name != "hinge")
 
 
 def test_the_logistic_table_is_as_close_as_it_says():
     t = np.concatenate([np.linspace(-20, 20, 400_001), [-1e6, -1e3, 1e3, 1e6]])
-    error = np.abs(LOGISTIC(t) - np.logaddexp(0, -t))
+    error = np.abs(PAIRWISE["logistic"](t) - np.logaddexp(0, -t))
     assert 0.95 * LOGISTIC_ERROR < error.max() <= LOGISTIC_ERROR
 
 
 @pytest.mark.parametrize("mu", [1.0, 0.1, 1e-3])
 def test_the_smoothed_hinge_is_below_the_hinge_by_half_its_width(mu):
     t = np.linspace(-2, 2, 4001)
-    below = np.maximum(0, 1 - t) - smoothed_hinge(mu)(t)
+    below = np.maximum(0, 1 - t) - HINGE.smoothed(mu)(t)
     assert below.min() >= -1e-9
     assert below.max() == pytest.approx(mu / 2)
 
 
 def test_the_exact_logistic_loss_over_listed_pairs():
     X, y, qid = make_problem_arrays("five levels")
-    engine = ThreadEngine(RankingData(X, y, qid), LOGISTIC_EXACT)
+    engine = ThreadEngine(RankingData(X, y, qid), PAIRWISE["logistic_exact"])
     pairs = reference.preference_pairs(y, qid)
     w, v = np.random.default_rng(0).standard_normal((2, 4))
-    check_against_pairs(engine, X, w, v, pairs, LOGISTIC_EXACT)
-    table = ThreadEngine(RankingData(X, y, qid), LOGISTIC).value_grad(w)[0]
+    check_against_pairs(engine, X, w, v, pairs, PAIRWISE["logistic_exact"])
+    table = ThreadEngine(RankingData(X, y, qid), PAIRWISE["logistic"]).value_grad(w)[0]
     assert abs(engine.value_grad(w)[0] - table) <= LOGISTIC_ERROR * len(pairs)
     assert np.isfinite(engine.value_grad(1e4 * w)[0])
 

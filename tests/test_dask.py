@@ -45,8 +45,8 @@ from linrank.dask.rows import count, survey
 from linrank.dask.sources import _check_columns, array_parts, find_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import LOSSES, get_loss
+from linrank.losses.pairwise import HINGE
 from linrank.penalties import PENALTIES, make_penalty
-from linrank.solvers.smoothing import smoothed_hinge
 from linrank.training import Trainer
 from problems import as_form, make_problem_arrays
 
@@ -190,10 +190,10 @@ def test_preferences_and_countings(on_cluster):
 def test_other_losses_on_the_same_data(on_cluster):
     data = ranking()
     engine = DaskEngine(on_cluster(data), get_loss("hinge"))
-    other, expected = engine.with_loss(smoothed_hinge(0.5)), ThreadEngine(data, smoothed_hinge(0.5))
+    other, expected = engine.with_loss(HINGE.smoothed(0.5)), ThreadEngine(data, HINGE.smoothed(0.5))
     assert_same_engine(other, expected)
-    other.change_loss(smoothed_hinge(0.1))
-    expected.change_loss(smoothed_hinge(0.1))
+    other.change_loss(HINGE.smoothed(0.1))
+    expected.change_loss(HINGE.smoothed(0.1))
     assert_same_engine(other, expected)
     assert_same_engine(engine, ThreadEngine(data, get_loss("hinge")))
 
@@ -201,7 +201,7 @@ def test_other_losses_on_the_same_data(on_cluster):
 def test_workers_forget_engines_that_are_gone(on_cluster):
     held = on_cluster(ranking())
     engine = DaskEngine(held, get_loss("hinge"))
-    other = engine.with_loss(smoothed_hinge(0.5))
+    other = engine.with_loss(HINGE.smoothed(0.5))
     number = other._view
     del other
     gc.collect()

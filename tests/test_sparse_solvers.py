@@ -16,7 +16,7 @@ from linrank import DataError, RankingData
 from linrank.counting.preferences import Preferences
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
-from linrank.losses.pairwise import LOSSES
+from linrank.losses.pairwise import PAIRWISE
 from linrank.path import make_problem, regularization_path
 from linrank.penalties import L1, MCP, SCAD, ElasticNet, Log, Lp
 from linrank.solvers import FISTA, ProximalNewton, Reweighted, Status
@@ -595,7 +595,7 @@ def test_restarts_save_steps():
     assert n_with < 0.7 * n_without
 
 
-@pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if loss.smooth])
+@pytest.mark.parametrize("name", [name for name, loss in PAIRWISE.items() if loss.smooth])
 def test_the_largest_bend(name):
     """It is the largest second difference of the loss on a fine grid."""
     t = np.linspace(-8.0, 8.0, 160_001)

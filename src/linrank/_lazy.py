@@ -1,8 +1,10 @@
-"""Attributes that are computed when they are first read, without a lock."""
+"""Attributes and public names that are made when they are first used, without a lock."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -45,3 +47,27 @@ class lazy_property(Generic[T]):
             return self
         value = instance.__dict__[self._name] = self._compute(instance)
         return value
+
+
+def lazy_names(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that imports its public names on first use.
+
+    Importing a light module of a package, such as `linrank.losses.tables`, then imports none of
+    its heavy modules.
+
+    Parameters
+    ----------
+    package : str
+        The package's ``__name__``.
+    homes : dict
+        The module of the package that defines each public name.
+    """
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{homes[name]}", package), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load

@@ -1,9 +1,10 @@
-"""What C is chosen by: a metric, on data that was held out or by folds of whole queries."""
+"""The criterion by which C is chosen: a metric on held-out data or on folds of queries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,33 +14,67 @@ from ._typing import Vector
 from .data.ranking import RankingData, rank_by_content, row_keys
 from .errors import DataError
 from .metrics import evaluate, parse_metric
-from .path import best_index, mean_metric
+
+RuleName = Literal["best", "1se"]
+RULES: tuple[RuleName, ...] = get_args(RuleName)
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  #: rows to train on, rows held out
 
 
+def mean_metric(data: RankingData, scores: Vector, metric: str, **options: Any) -> float:
+    """Return the mean of one metric over the queries of the data."""
+    found = evaluate(data.y, scores, query_ptr=data.query_ptr, metrics=[metric], **options)
+    return found.mean[parse_metric(metric).name]
+
+
+def best_index(values: Vector, greater_is_better: bool = True) -> int:
+    """Return the first, so the smallest C, of the best values: the largest, or smallest error.
+
+    Examples
+    --------
+    >>> best_index(np.array([0.3, 0.5, 0.5]))
+    1
+    >>> best_index(np.array([0.3, 0.5, 0.5]), greater_is_better=False)
+    0
+    """
+    if np.isnan(values).all():
+        raise DataError("the metric is undefined for every C: no query can be evaluated")
+    return int(np.nanargmax(values) if greater_is_better else np.nanargmin(values))
+
+
 @dataclass(frozen=True)
 class Criterion:
-    """What C is chosen by: the mean of a metric on documents that were not trained on."""
+    """The criterion by which C is chosen: the mean of a metric on held-out documents.
+
+    Parameters
+    ----------
+    metric : str
+    flavour : str
+        The conventions of the metric; see `linrank.evaluate`.
+    rule : {"best", "1se"}
+        ``best``: the best C. ``1se``: the C with the fewest features among those within one
+        standard error of the best.
+    """
 
     metric: str = "ndcg@10"
     flavour: str = "standard"
-    rule: str = "best"  #: or "1se": the fewest features within one standard error of the best
+    rule: RuleName = "best"
 
     def __post_init__(self) -> None:
-        choice("rule", self.rule, ("best", "1se"))
+        choice("rule", self.rule, RULES)
+        parse_metric(self.metric)
 
     def best(self, values: Vector) -> int:
-        """The first of the best values: the largest, or of an error the smallest."""
+        """Return the first of the best values: the largest, or the smallest of an error."""
         return best_index(values, parse_metric(self.metric).greater_is_better)
 
     def improves(self, values: Vector, on: float) -> bool:
-        """Whether one of the values is better than the value `on`."""
+        """Return whether one of the values is better than the value `on`."""
         better = values > on if parse_metric(self.metric).greater_is_better else values < on
         return bool(better.any())
 
     def choose(self, values: Vector, error: float, n_features: NDArray[np.int64]) -> int:
-        """The C to take, given the criterion for each, and the error of the best one.
+        """Return the number of the chosen C, given the value of each and the error of the best.
 
         Examples
         --------
@@ -47,7 +82,7 @@ class Criterion:
         >>> Criterion(rule="1se").choose(values, 0.02, n_features)
         1
         """
-        if n_features.any():  # a ranker without features is none
+        if n_features.any():  # a model without features is only chosen if there is no other
             values = np.where(n_features > 0, values, np.nan)
         best = self.best(values)
         if self.rule == "best":
@@ -56,7 +91,7 @@ class Criterion:
         return int(near[np.argmin(n_features[near])])
 
     def standard_error(self, data: RankingData, scores: Vector) -> float:
-        """Of the mean over the queries of the data."""
+        """Return the standard error of the mean over the queries of the data."""
         doc_ids = data.doc_ids if self.flavour == "trec" else None
         found = evaluate(
             data.y, scores, query_ptr=data.query_ptr, metrics=[self.metric], flavour=self.flavour,
@@ -66,12 +101,12 @@ class Criterion:
         return standard_error(values[~np.isnan(values)])
 
     def mean(self, data: RankingData, scores: Vector) -> float:
-        """Average over the queries of the data; NaN where no query can be measured."""
+        """Return the mean over the queries of the data; NaN where no query can be measured."""
         doc_ids = data.doc_ids if self.flavour == "trec" else None
         return mean_metric(data, scores, self.metric, flavour=self.flavour, doc_ids=doc_ids)
 
     def check(self, data: RankingData) -> None:
-        """Refuse data on which the metric is undefined, before anything is trained."""
+        """Raise a `DataError` for data on which the metric is undefined."""
         if np.isnan(self.mean(data, np.zeros(data.n_docs))):
             raise DataError(
                 f"C cannot be chosen by {parse_metric(self.metric).name}: it is undefined in all "
@@ -80,10 +115,10 @@ class Criterion:
 
 
 def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
-    """Folds of whole queries; where there is only one query, of its documents.
+    """Split data into folds of whole queries, or of documents if there is only one query.
 
-    What goes where depends on content only, not on the order of rows or the type of `qid`.
-    Documents are dealt out by label, so that every fold has some of each.
+    The folds depend on the content only, not on the order of rows or the type of `qid`. Documents
+    of one query are assigned by label, so that every fold has some of each.
     """
     from sklearn.model_selection import GroupKFold, PredefinedSplit
 
@@ -100,12 +135,12 @@ def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
 
 
 def standard_error(values: Vector) -> float:
-    """Of the mean of some values; 0 where there is only one."""
+    """Return the standard error of the mean of some values; 0 where there is only one."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def mean_of_folds(values: Vector) -> Vector:
-    """The mean over the folds in which the metric is defined; NaN where there is none."""
+    """Return the mean over the folds in which the metric is defined; NaN where there is none."""
     defined = ~np.isnan(values)
     total = np.where(defined, values, 0.0).sum(axis=1)
     mean = np.full(len(values), np.nan)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class LinrankError(Exception):
     """Base of every error that linrank raises on purpose."""
@@ -41,3 +44,11 @@ class QueriesMovedWarning(UserWarning):
 
 class KernelCacheWarning(UserWarning):
     """Compiled kernels cannot be loaded or stored; the message says which file and why."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the first caller outside of the package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("linrank."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,4 +1,4 @@
-"""Values of C to try: the grids, and how they follow the data."""
+"""Grids of C: how they follow the data, and the search for the best value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .engines.base import Engine
 from .errors import DataError
 from .losses.pairwise import SQUARED_HINGE
 from .path import C_GRID, sparse_grid
-from .problem import Objective, SparseProblem
+from .problem import Problem
 
 Edge = Literal["smallest", "largest"]
 Measure = Callable[[Vector], tuple[Vector, bool]]
@@ -45,7 +45,7 @@ class Grid:
     highest: float = 0.0
 
     def beyond(self, Cs: Vector, best: int) -> Vector | None:
-        """The values that follow the end of `Cs` at which the best one lies, if there are any.
+        """Return the values beyond the end of `Cs` at which the best one lies, if there are any.
 
         Examples
         --------
@@ -64,10 +64,10 @@ class Grid:
 
 
 class Search(NamedTuple):
-    """What was measured for a grid of C.
+    """The values of the criterion for a grid of C.
 
-    ``values`` has a row for each C and a column for each held-out part. ``edge`` says at which end
-    of the grid the best C lies, unless values beyond that end were found to be no better.
+    ``values`` has a row for each C and a column for each held-out part. ``edge`` is the end of the
+    grid at which the best C lies, unless values beyond that end were tried and were no better.
     """
 
     Cs: Vector
@@ -76,7 +76,7 @@ class Search(NamedTuple):
 
 
 def as_grid(Cs: Sequence[float] | Vector | Grid) -> Grid:
-    """A grid of the given values, in increasing order; it is not extended."""
+    """Return a grid of the given values, in increasing order, which is not extended."""
     if isinstance(Cs, Grid):
         return Cs
     try:
@@ -91,10 +91,10 @@ def as_grid(Cs: Sequence[float] | Vector | Grid) -> Grid:
     return Grid(values)
 
 
-def default_grid(problem: Objective) -> Grid:
-    """The grid for a problem: 2^-15 … 2^10 with the penalty ½‖w‖² (Lee & Lin 2014, §4.4).
+def default_grid(problem: Problem) -> Grid:
+    """Return the grid for a problem: 2^-15 … 2^10 for the penalty ½‖w‖² (Lee & Lin 2014, §4.4).
 
-    As many values start elsewhere where these would leave little to choose from:
+    The grid starts elsewhere, with as many values, in two cases:
 
     - at the largest C that does not change the ranking, if that is above 2^-5;
     - at the C where the penalty matters for the feature with the smallest scale, if that is below
@@ -103,7 +103,7 @@ def default_grid(problem: Objective) -> Grid:
     The grid can be extended at both ends. The grid of a sparse problem starts where the first
     feature is selected, and can be extended upward.
     """
-    if isinstance(problem, SparseProblem):
+    if not problem.penalty.smooth:
         Cs = sparse_grid(problem)
         return Grid(Cs, highest=ROOM * Cs[-1])
     Cs, flat, balance = np.array(C_GRID), _largest_flat_C(problem.engine), _largest_balance(problem)
@@ -115,19 +115,20 @@ def default_grid(problem: Objective) -> Grid:
 
 
 def _largest_flat_C(engine: Engine) -> float:
-    """The C up to which w ≈ −C∇L(0), so that the ranking is the same: C‖∇L(0)‖² ≪ L(0).
+    """Return the C up to which w ≈ −C∇L(0), so that the ranking is the same: C‖∇L(0)‖² ≪ L(0).
 
-    Infinite where the gradient is 0.
+    It is infinite where the gradient is 0.
     """
     loss, slope = engine.at_zero
     return FLAT * loss / slope**2 if slope > 0 else np.inf
 
 
-def _largest_balance(problem: Objective) -> float:
-    """The C at which ½w_j² and C·L have the same curvature, for the weakest feature: 1/min_j H_jj.
+def _largest_balance(problem: Problem) -> float:
+    """Return 1/min_j H_jj, the C at which ½w_j² and C·L have the same curvature.
 
-    H is estimated at w = 0 from a sample of documents and features. Infinite where no sampled
-    feature tells documents apart.
+    The smallest H_jj is that of the feature with the smallest scale. H is estimated at w = 0 from
+    a sample of documents and features. The result is infinite where no sampled feature
+    distinguishes documents.
     """
     engine, d = problem.engine, problem.n_features
     if not engine.loss.smooth:
@@ -143,16 +144,16 @@ def _largest_balance(problem: Objective) -> float:
 def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
     """Measure the values of a grid, and extend it while the best one is at an end.
 
-    Values that are no better are left out again. Equal values are passed by: where C is large
-    against the scale of the features, many values of C give the same ranking.
+    Extensions that are no better are dropped. Extension goes on past equal values, because many
+    values of C give the same ranking where C is large against the scale of the features.
 
     Parameters
     ----------
     grid : Grid
     criterion : Criterion
     measure : callable
-        Takes values of C, and returns a row of values for each and whether Ctrl-C cut it short;
-        then there may be fewer rows.
+        Takes values of C, and returns a row of values for each, and whether an interrupt ended it
+        early. After an interrupt there may be fewer rows.
     """
     values, interrupted = measure(grid.Cs)
     Cs = grid.Cs[: len(values)]

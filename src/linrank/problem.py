@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._checks import positive_number
-from ._typing import Vector
+from ._typing import Integers, Mask, Vector
+from .counting.preferences import ALL_PAIRS, Preferences
+from .engines.choose import make_engine
+from .errors import DataError
+from .losses.registry import get_loss
+from .penalties.l2 import L2
 
 if TYPE_CHECKING:
+    from .data.ranking import RankingData
     from .engines.base import Engine
+    from .losses import Loss, LossName
     from .penalties import Penalty
 
 
-class Objective:
-    """What a solver may ask of any problem: Ω(w) + C·Σ_pairs weight·ℓ(w'x_i − w'x_j).
+class Problem:
+    """Regularised ranking: minimise Ω(w) + C·L(w) within the bounds of Ω.
+
+    L(w) = Σ_pairs weight·ℓ(w'x_i − w'x_j), or the domination loss, comes from an engine. With the
+    default penalty Ω(w) = ½‖w‖² and the squared hinge this is Lee & Lin 2014, eq. 3; with l1 it is
+    Laporte et al. 2014, eq. 7, and with other penalties their eq. 2.
+
+    The *smooth part* f is C·L, and Ω too if Ω has a derivative. Gradients and Hessians are those of
+    f; solvers treat any other Ω by its proximal operator. `hessp` and `hessian` refer to the last
+    w that was given to `value_grad` (the first call of `start` evaluates w = 0).
 
     Parameters
     ----------
@@ -24,16 +38,29 @@ class Objective:
         The loss L as a function of the weights.
     C : float
         The weight of the loss against the penalty.
+    penalty : Penalty, optional
+        Ω with its bounds; the default is ½‖w‖².
     """
 
-    def __init__(self, engine: Engine, C: float) -> None:
-        positive_number("C", C)
+    def __init__(self, engine: Engine, C: float, penalty: Penalty | None = None) -> None:
         self.engine = engine
-        self.C = float(C)
+        self.C = positive_number("C", C)
+        penalty = L2() if penalty is None else penalty
+        self.penalty = penalty.at(self.C).for_features(engine.n_features, engine.data.feature_names)
 
-    def with_C(self, C: float) -> Objective:
-        """The same problem with another C; nothing is computed again."""
-        raise NotImplementedError
+    def with_C(self, C: float) -> Problem:
+        """Return the same problem with another C; nothing is computed again."""
+        return Problem(self.engine, C, self.penalty)
+
+    def with_penalty(self, penalty: Penalty) -> Problem:
+        """Return the same problem with another penalty; nothing is computed again."""
+        return Problem(self.engine, self.C, penalty)
+
+    def with_engine(self, engine: Engine) -> Problem:
+        """Return the same problem with the loss of another engine."""
+        return Problem(engine, self.C, self.penalty)
+
+    free: ClassVar[Mask | None] = None  #: all features may move; see `Face`
 
     @property
     def n_features(self) -> int:
@@ -41,120 +68,174 @@ class Objective:
         return self.engine.n_features
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The objective and a gradient at w."""
-        raise NotImplementedError
+        """Return the objective at w and the gradient of the smooth part f.
+
+        If Ω is smooth and has bounds, entries of the gradient are 0 where a bound blocks the
+        descent, so that the gradient is 0 at the optimum.
+        """
+        loss, gradient = self._loss(w)
+        gradient = self.C * gradient
+        if self.penalty.smooth:
+            gradient += w
+            limits = self.penalty.limits
+            if limits is not None:
+                gradient[limits.blocks(w, -gradient)] = 0.0
+        return self.penalty.value(w) + self.C * loss, gradient
 
     def _loss(self, w: Vector) -> tuple[float, Vector]:
-        """L and its gradient at w, unless the engine has just computed them, for whatever C."""
+        """Return L and its gradient at w, unless the engine has just computed them, for any C."""
         last = self.engine.last
         if last is not None and np.array_equal(w, last[0]):
             return last[1], last[2]
         return self.engine.value_grad(w)
 
     def start(self) -> tuple[float, float]:
-        """The objective at w = 0 and the norm of C·∇L there, which stopping rules use."""
+        """Return the objective at w = 0 and the norm of C·∇L there, which stopping rules use."""
         loss, slope = self.engine.at_zero
         return self.C * loss, self.C * slope
 
-
-class Problem(Objective):
-    """L2-regularised ranking: minimise ½‖w‖² + C·Σ_pairs weight·ℓ(w'x_i − w'x_j).
-
-    (Lee & Lin 2014, eq. 3, for the squared hinge ℓ.) The loss L and its derivatives come
-    from an engine; with g_L and H_L those of L,
-
-        gradient  w + C·g_L(w)          Hessian product  v + C·H_L v.
-
-    `hessp` and `hessian` speak of the last w given to `value_grad` (and the first call of
-    `start` evaluates w = 0).
-    """
-
-    def with_C(self, C: float) -> Problem:
-        """The same problem with another C; nothing is computed again."""
-        return Problem(self.engine, C)
-
-    def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The objective and its gradient at w."""
-        loss, gradient = self._loss(w)
-        return 0.5 * float(w @ w) + self.C * loss, self.C * gradient + w
-
     def hessp(self, v: Vector) -> Vector:
-        """The Hessian times v."""
+        """Return the Hessian of f times v."""
         product = self.engine.hessp(v)
         product *= self.C
-        product += v
+        if self.penalty.smooth:
+            product += v
         return product
 
-    def gap_bound(self, gradient: Vector) -> float:
-        """``½‖g‖² ≥ f(w) − f*``: f bends at least as much as its ½‖w‖², since L is convex."""
-        return 0.5 * float(gradient @ gradient)
-
     def hessian(self, of_loss: Vector | None = None) -> Vector:
-        """The Hessian as a matrix: exact, or with an estimate of the Hessian of the loss L.
+        """Return the Hessian of f as a matrix: exact, or from an estimate of that of the loss L.
 
-        Where that is a diagonal, so is what is returned.
+        If the estimate is a diagonal, a diagonal is returned.
         """
         H = self.C * (self.engine.hessian() if of_loss is None else of_loss)
+        if not self.penalty.smooth:
+            return H
         if H.ndim == 1:
             return H + 1.0
         H.flat[:: self.n_features + 1] += 1.0
         return H
 
-
-class SparseProblem(Objective):
-    """Sparse ranking: minimise Ω(w) + C·Σ_pairs weight·ℓ(w'x_i − w'x_j).
-
-    (Laporte et al. 2014, eq. 7 for l1 and the squared hinge, eq. 2 for other Ω.) The smooth
-    part f = C·L and the penalty Ω are kept apart, because solvers treat them differently; the
-    loss must have a derivative.
-    """
-
-    def __init__(self, engine: Engine, C: float, penalty: Penalty) -> None:
-        super().__init__(engine, C)
-        self.penalty = penalty.at(self.C).for_features(engine.n_features)
-
-    def with_C(self, C: float) -> SparseProblem:
-        """The same problem with another C; nothing is computed again."""
-        return SparseProblem(self.engine, C, self.penalty)
-
-    def with_penalty(self, penalty: Penalty) -> SparseProblem:
-        """The same problem with another penalty; nothing is computed again."""
-        return SparseProblem(self.engine, self.C, penalty)
-
-    def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The objective f(w) + Ω(w), and the gradient of f."""
-        loss, gradient = self._loss(w)
-        return self.C * loss + self.penalty.value(w), self.C * gradient
-
-    def hessp(self, v: Vector) -> Vector:
-        """The Hessian of f times v."""
-        return self.C * self.engine.hessp(v)
-
     def hessian_diagonal(self) -> Vector:
-        """An estimate of the diagonal of the Hessian of f."""
-        return self.C * self.engine.hessian_diagonal()
+        """Return an estimate of the diagonal of the Hessian of f."""
+        return self.hessian(self.engine.hessian_diagonal())
 
-    def loss_hessian(self, features: NDArray[np.int64], n_rows: int | None = None) -> Vector:
-        """The Hessian of L in some features, from a sample of about `n_rows` rows if given.
+    def loss_hessian(self, features: Integers, n_rows: int | None = None) -> Vector:
+        """Return the Hessian of L in some features, from a sample of about `n_rows` rows if given.
 
-        At the last w of `value_grad`; that of f is C times it.
+        It is that at the last w of `value_grad`.
         """
         return self.engine.hessian(n_rows, features)
 
+    def gap_bound(self, gradient: Vector) -> float:
+        """Return ½‖g‖² ≥ f(w) − f*, for the penalty ½‖w‖².
+
+        The objective curves at least as much as ½‖w‖², because L is convex.
+        """
+        return 0.5 * float(gradient @ gradient)
+
+    def face(self, w: Vector, gradient: Vector) -> Problem | Face:
+        """Return the problem in the features that may move from w, where the gradient is given."""
+        limits = self.penalty.limits
+        if limits is None:
+            return self
+        return Face(self, ~((gradient == 0) & ((w <= limits.low) | (w >= limits.high))))
+
     @property
     def smallest_C(self) -> float:
-        """The C from which on w = 0 is not optimal, where no feature is free."""
+        """The C from which on w = 0 is not optimal, where all features have a cost."""
         return self.entry_C(np.zeros(self.n_features))
 
     def entry_C(self, w: Vector) -> float:
-        """The C from which on a feature with a price comes in: min_j β_j·g'(0) / |∂L/∂w_j|.
+        """Return the C from which on a penalised feature gets a weight.
 
-        w is the optimum without such features. For penalties that are not convex, which begin
-        with the l1 solution: of l1.
+        w is the optimum without penalised features.
         """
-        penalty = self.penalty
-        _, gradient = self._loss(w)
-        need = penalty.prices(np.zeros_like(w)) if penalty.convex else penalty.weights
-        with np.errstate(divide="ignore", invalid="ignore"):
-            C = np.where((gradient == 0) | (penalty.weights == 0), np.inf, need / np.abs(gradient))
-        return float(C.min())
+        return self.penalty.entry_C(self._loss(w)[1])
+
+
+class Face:
+    """A problem in some of its features: the others stay where they are.
+
+    It answers what `Problem` does about gradients and Hessians. Vectors keep their length, with 0
+    in the features that stay.
+
+    Parameters
+    ----------
+    problem : Problem
+    free : bool array of shape (n_features,)
+        The features that may move.
+    """
+
+    def __init__(self, problem: Problem, free: Mask) -> None:
+        self.problem, self.free = problem, free
+        self.engine, self.n_features = problem.engine, problem.n_features
+
+    def hessp(self, v: Vector) -> Vector:
+        """Return the Hessian times v, for v that is 0 in the features that stay."""
+        return np.where(self.free, self.problem.hessp(v), 0.0)
+
+    def hessian(self, of_loss: Vector | None = None) -> Vector:
+        """Return the Hessian, with the rows and columns of the identity for features that stay."""
+        H = self.problem.hessian(of_loss)
+        if H.ndim == 1:
+            return np.where(self.free, H, 1.0)
+        stays = ~self.free
+        H[stays] = 0.0
+        H[:, stays] = 0.0
+        H[stays, stays] = 1.0
+        return H
+
+    def gap_bound(self, gradient: Vector) -> float:
+        """Return ½‖g‖² ≥ f(w) − f*; see `Problem.gap_bound`."""
+        return self.problem.gap_bound(gradient)
+
+    def without(self, features: Mask) -> Face:
+        """Return the face in which these features stay as well."""
+        return Face(self.problem, self.free & ~features)
+
+
+def make_problem(
+    data: RankingData,
+    C: float = 1.0,
+    *,
+    loss: LossName | Loss = "squared_hinge",
+    counting: str = "auto",
+    preferences: Preferences = ALL_PAIRS,
+    normalize: str | None = None,
+    penalty: Penalty | None = None,
+    n_threads: int | None = None,
+    engine: str = "threads",
+) -> Problem:
+    """Return the problem of ranking the data.
+
+    Parameters
+    ----------
+    data : RankingData
+    C : float
+    loss, counting, normalize, n_threads, engine
+        See `linrank.RankSVM`.
+    preferences : Preferences
+        Which pairs are compared, with which margins.
+    penalty : Penalty, optional
+        The default is ½‖w‖².
+    """
+    chosen = make_engine(
+        engine, data, get_loss(loss), normalize, n_threads, counting=counting,
+        preferences=preferences,
+    )  # fmt: skip
+    return problem_of(chosen, C, penalty)
+
+
+def problem_of(engine: Engine, C: float, penalty: Penalty | None = None) -> Problem:
+    """Return the problem of an engine; raise a `DataError` if its data have no pair."""
+    if engine.n_pairs == 0:
+        raise no_pair(engine.data)
+    return Problem(engine, C, penalty)
+
+
+def no_pair(data: RankingData) -> DataError:
+    """Return the error for data without any pair of different labels."""
+    return DataError(
+        "there is no pair to learn from: within every query all labels are equal "
+        f"({data.n_queries} queries, {data.n_docs} documents)"
+    )

@@ -1,4 +1,4 @@
-"""From data to a model that can be saved: with one C, or with the best of many."""
+"""Training: from data to a model that can be saved, with one C or the best of many."""
 
 from __future__ import annotations
 
@@ -8,42 +8,38 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import choice
 from ._rows import multiply
 from ._typing import Vector
-from .counting.layout import COUNTINGS
-from .counting.preferences import ALL_PAIRS, Preferences
 from .criterion import Criterion, Fold, mean_of_folds, query_folds, standard_error
 from .data.checks import check_matrix
 from .data.ranking import RankingData
-from .engines.choose import ENGINES
 from .errors import DataError
 from .grid import Edge, Grid, as_grid, default_grid, search
-from .losses import get_loss
 from .metrics import parse_metric
 from .model import LinearModel
 from .path import (
-    NOTHING_HELPS,
+    NO_USEFUL_FEATURE,
     RegularizationPath,
     first_C,
-    make_problem,
     path_of,
     regularization_path,
 )
-from .penalties import Penalty
-from .problem import Objective, Problem, SparseProblem
-from .solvers import Result, Solver, Status, Step, make_solver
+from .penalties.l2 import L2
+from .problem import Problem
+from .settings import Settings
 from .solvers.fista import trace_of_hessian
+from .solvers.newton import Newton
+from .solvers.result import Result, Status, Step
 
-Callback = Callable[[float, Step, int], None]  #: C, step, and the fold (0: all of the data)
+Report = Callable[[float, Step, int], None]  #: takes C, step, and the fold (0: all of the data)
 
-RIDGE = 1e-6  #: part of the mean curvature of the loss that is left as a ridge when refitting
-REFIT_TOL = 1e-4  #: the coarsest tolerance of a refit
+REFIT_RIDGE = 1e-6  #: part of the mean curvature of the loss that remains as a ridge in a refit
+REFIT_TOL = 1e-4  #: largest tolerance of a refit
 
 
 @dataclass
 class Training:
-    """A trained model and how it came about.
+    """A trained model and how the training went.
 
     Attributes
     ----------
@@ -52,7 +48,7 @@ class Training:
         Of the solver, for the model's C.
     C : float
     n_pairs, n_levels, n_empty_queries : int
-        What was learnt from; queries without pairs are skipped.
+        Pairs and levels of the training data, and queries without pairs, which are skipped.
     value : float or None
         The criterion on the held-out data (for folds: the mean over them).
     Cs, values : float64 arrays or None
@@ -65,10 +61,10 @@ class Training:
         Where C was chosen: whether the best C is the smallest or the largest of the grid. None if
         values beyond that end were tried and were no better.
     interrupted : bool
-        Whether Ctrl-C cut the work short; the model is the best until then.
+        Whether an interrupt ended the work early; the model is the best until then.
     folds_done : int or None
-        Where Ctrl-C came before anything was learnt from all of the data: how many folds
-        were finished. The weights are then those of the first fold.
+        The number of finished folds, if an interrupt came before anything was learnt from all of
+        the data. The weights are then those of the first fold.
     """
 
     model: LinearModel
@@ -88,19 +84,15 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Trainer:
+class Trainer(Settings):
     """Trains models with one group of settings.
 
     Parameters
     ----------
-    loss, tol, solver, counting, normalize, max_iter, seed, n_threads, engine
-        See `linrank.RankSVM`.
-    preferences : Preferences
-        Which pairs there are, and what they should look like.
-    penalty : Penalty, optional
-        What makes the ranker sparse; None is ½‖w‖².
+    loss, tol, solver, counting, preferences, normalize, penalty, max_iter, seed, n_threads, engine
+        See `linrank.settings.Settings`.
     criterion : Criterion
-        What C is chosen by, and what is measured on held-out data.
+        The criterion by which C is chosen, and which is measured on held-out data.
     callback : callable, optional
         Called with C, a `Step`, and the number of the fold (0: all of the data) after every
         iteration.
@@ -120,26 +112,9 @@ class Trainer:
     True
     """
 
-    loss: str = "squared_hinge"
-    tol: float = 1e-3
-    solver: str = "auto"
-    counting: str = "auto"
-    preferences: Preferences = ALL_PAIRS
-    normalize: str | None = None
-    penalty: Penalty | None = None
-    max_iter: int = 1000
-    seed: int = 0
-    n_threads: int | None = None
-    engine: str = "threads"
     criterion: Criterion = field(default_factory=Criterion)
-    callback: Callback | None = None
+    callback: Report | None = None
     announce: Callable[[Vector], None] | None = None
-
-    def __post_init__(self) -> None:
-        self._solver(None)
-        choice("counting", self.counting, COUNTINGS)
-        choice("engine", self.engine, ENGINES)
-        parse_metric(self.criterion.metric)
 
     def train(
         self,
@@ -157,7 +132,7 @@ class Trainer:
         callback = self.callback
         report = None if callback is None else (lambda step: callback(C, step, 0))
         problem = self.problem(data, C)
-        result = _with_weights([self._solver(report).solve(problem, w0)])[0]
+        result = _with_weights([self.new_solver(report).solve(problem, w0)])[0]
         value = None
         if valid is not None:
             value = self.criterion.mean(valid, multiply(valid.X, result.coef, self.n_threads))
@@ -230,7 +205,7 @@ class Trainer:
                 if interrupted:
                     raise KeyboardInterrupt
                 columns[fold - 1], n_done = values, max(n_done, fold)
-                del problem  # X may lie on a graphics card, with no room for that of two folds
+                del problem  # a graphics card may have no room for the X of two folds
             return columns.T, False
 
         def measure_more(Cs: Vector) -> tuple[Vector, bool]:
@@ -239,7 +214,7 @@ class Trainer:
                 return measure(Cs)
             try:
                 return measure(Cs)
-            except KeyboardInterrupt:  # the grid itself is measured: an extension is left out
+            except KeyboardInterrupt:  # the grid is complete, so that its extension is dropped
                 cut_short = True
                 return np.empty((0, len(parts))), True
 
@@ -255,7 +230,7 @@ class Trainer:
             return replace(first, interrupted=True, folds_done=n_done)
 
     def _refit(self, data: RankingData, Cs: Vector, fold_values: Vector) -> Training:
-        """Train on all of the data with the chosen C, by way of the smaller ones."""
+        """Train on all of the data with the chosen C, with warm starts from the smaller ones."""
         means = mean_of_folds(fold_values)
         best = self.criterion.best(means)
         problem = self.problem(data)
@@ -275,32 +250,30 @@ class Trainer:
         )
 
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
-        """A sentence on what would select a feature, where none is selected."""
-        if self.penalty is None or training.result.coef.any():
+        """Return a sentence on the C that selects a feature, if none is selected."""
+        if self.penalty.smooth or training.result.coef.any():
             return None
         problem = self.problem(data, training.C)
-        assert isinstance(problem, SparseProblem)
         least = first_C(problem)
         about = "" if problem.penalty.convex else "about "
         where = f"the smallest C that selects one is {about}{least:.6g}"
-        where = where if np.isfinite(least) else NOTHING_HELPS
+        where = where if np.isfinite(least) else NO_USEFUL_FEATURE
         return f"no feature is selected at C = {training.C:g}: {where}"
 
     def debias(self, training: Training, data: RankingData) -> Training:
-        """Fit the loss alone on the features in use, but for a ridge that only keeps it finite.
+        """Fit the loss again on the features in use, with a ridge that keeps the weights finite.
 
-        The result is that of this fit: what was certified of the weights before does not hold for
-        the new ones.
+        The result is that of this fit. Certificates of the first fit do not hold for it.
         """
         used = np.flatnonzero(training.result.coef)
         chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
-        engine = replace(self, penalty=None, solver="auto").problem(chosen).engine
+        penalty = self.penalty.for_features(data.n_features, data.feature_names).for_some(used)
+        engine = replace(self, penalty=L2(), solver="auto").problem(chosen).engine
         engine.value_grad(np.zeros(len(used)))
         curvature = trace_of_hessian(engine) / len(used)
-        problem = Problem(engine, 1.0 / max(RIDGE * curvature, np.finfo(float).tiny))
-        tol = min(self.tol, REFIT_TOL)
-        solver = make_solver("newton", engine.loss, tol=tol, max_iter=self.max_iter)
-        result = solver.solve(problem, training.result.coef[used])
+        C = 1.0 / max(REFIT_RIDGE * curvature, np.finfo(float).tiny)
+        solver = Newton(min(self.tol, REFIT_TOL), self.max_iter)
+        result = solver.solve(Problem(engine, C, L2(bounds=penalty.limits)), training.result.coef[used])
         coef = np.zeros(data.n_features)
         coef[used] = result.coef
         result = replace(result, coef=coef)
@@ -309,34 +282,17 @@ class Trainer:
         interrupted = training.interrupted or result.status is Status.INTERRUPTED
         return replace(training, result=result, model=model, interrupted=interrupted)
 
-    def _solver(self, report: Callable[[Step], None] | None) -> Solver:
-        return make_solver(
-            self.solver, get_loss(self.loss), self.penalty, seed=self.seed, tol=self.tol,
-            max_iter=self.max_iter, callback=report,
-        )  # fmt: skip
-
-    def problem(self, data: RankingData, C: float = 1.0) -> Objective:
-        """What is to be minimised."""
-        return make_problem(
-            data, C, loss=self.loss, counting=self.counting, preferences=self.preferences,
-            normalize=self.normalize, penalty=self.penalty, n_threads=self.n_threads,
-            engine=self.engine,
-        )  # fmt: skip
-
-    def _solutions(self, problem: Objective, Cs: Any, fold: int) -> RegularizationPath:
+    def _solutions(self, problem: Problem, Cs: Any, fold: int) -> RegularizationPath:
         callback = self.callback
         report = None if callback is None else (lambda C, step: callback(C, step, fold))
-        path = regularization_path(
-            problem, Cs, tol=self.tol, solver=self.solver, max_iter=self.max_iter, seed=self.seed,
-            callback=report,
-        )  # fmt: skip
+        path = regularization_path(problem, Cs, solver=self.solver, callback=report)
         results = _with_weights(path.results)
         return RegularizationPath(path.Cs[: len(results)], path.coefs[: len(results)], results)
 
     def _path(
-        self, problem: Objective, valid: RankingData, Cs: Vector, fold: int
+        self, problem: Problem, valid: RankingData, Cs: Vector, fold: int
     ) -> tuple[RegularizationPath, Vector, bool]:
-        """Solve and measure for each C; the last value says whether Ctrl-C cut it short."""
+        """Solve and measure for each C; the last value says whether an interrupt ended it early."""
         if self.announce is not None:
             self.announce(Cs)
         path = self._solutions(problem, Cs, fold)
@@ -352,12 +308,12 @@ class Trainer:
 
     def _best(
         self,
-        problem: Objective,
+        problem: Problem,
         path: RegularizationPath,
         values: Vector,
         valid: RankingData | None = None,
     ) -> Training:
-        """The training of the chosen C; the data that it is chosen by tell how sure that is."""
+        """Return the training of the chosen C; for rule 1se the error is measured on `valid`."""
         k = replace(self.criterion, rule="best").choose(values, 0.0, path.n_features)
         if valid is not None and self.criterion.rule != "best":
             scores = multiply(valid.X, path.coefs[k], self.n_threads)
@@ -366,7 +322,7 @@ class Trainer:
         return self._training(problem, path.results[k], path.Cs[k], values[k])
 
     def _training(
-        self, problem: Objective, result: Result, C: float, value: float | None
+        self, problem: Problem, result: Result, C: float, value: float | None
     ) -> Training:
         engine = problem.engine
         data = engine.data
@@ -382,29 +338,14 @@ class Trainer:
         )
 
     def streamed(self, data: RankingData, coef: Vector, C: float, n_steps: int) -> LinearModel:
-        """The model of weights that were learnt batch by batch, of which `data` is the last."""
+        """Return the model of weights that were learnt in batches, of which `data` is the last."""
         return LinearModel(
             coef,
             feature_names=data.feature_names,
             index_base=data.index_base,
-            settings=self._settings(C),
+            settings=self.describe(C),
             training={"status": "streamed", "steps": n_steps},
         )
-
-    def _settings(self, C: float) -> dict[str, Any]:
-        return {
-            "C": C,
-            "loss": self.loss,
-            "tol": self.tol,
-            "solver": self.solver,
-            "counting": self.counting,
-            "pairs": self.preferences.pairs,
-            "rescale": self.preferences.rescale,
-            "delta": None if self.preferences.rescale is None else self.preferences.delta_name,
-            "normalize": self.normalize,
-            "penalty": None if self.penalty is None else self.penalty.describe(),
-            "max_iter": self.max_iter,
-        }
 
     def _model(
         self, data: RankingData, result: Result, C: float, value: float | None, n_pairs: int
@@ -420,13 +361,13 @@ class Trainer:
             result.coef,
             feature_names=data.feature_names,
             index_base=data.index_base,
-            settings=self._settings(C),
+            settings=self.describe(C),
             training=training,
         )
 
 
 def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:
-    """Put together what a model file says about how its weights were learnt."""
+    """Return what a model file says about how its weights were learnt."""
     return {
         "status": result.status.name.lower(),
         "objective": result.objective,
@@ -441,7 +382,7 @@ def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, 
 
 
 def _with_weights(results: list[Result]) -> list[Result]:
-    """Leave out the result of a Ctrl-C that came before anything was learnt."""
+    """Return the results without that of an interrupt before the first iteration."""
     if results[-1].status is Status.INTERRUPTED and results[-1].n_iter == 0:
         results = results[:-1]
     if not results:

@@ -13,7 +13,7 @@ from linrank.engines.choose import make_engine
 from linrank.engines.cuda import device, sizes
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import LOSSES, get_loss
-from linrank.losses.pairwise import smoothed_hinge
+from linrank.losses.pairwise import HINGE
 from problems import KINDS, as_form, make_problem_arrays
 
 FORMS = ["dense64", "dense32", "csr64", "csr32"]
@@ -193,7 +193,7 @@ def test_the_papers_sums_give_the_same(kind, form):
 @pytest.mark.parametrize("kind", ["five levels", "nine levels"])
 def test_gaps(kind, form):
     X, y, qid = make_problem_arrays(kind, n=34, d=3)
-    one, other = compare(RankingData(as_form(X, form), y, qid), smoothed_hinge(0.3))
+    one, other = compare(RankingData(as_form(X, form), y, qid), HINGE.smoothed(0.3))
     w = np.array([0.3, -0.2, 0.9])
     for engine in (one, other):
         engine.value_grad(w)
@@ -202,7 +202,7 @@ def test_gaps(kind, form):
 
 def test_gaps_of_listed_pairs():
     X, y, qid = make_problem_arrays("five levels", n=34, d=3)
-    one, other = compare(RankingData(X, y, qid), smoothed_hinge(0.3), counting="explicit")
+    one, other = compare(RankingData(X, y, qid), HINGE.smoothed(0.3), counting="explicit")
     w = np.array([0.3, -0.2, 0.9])
     for engine in (one, other):
         engine.value_grad(w)
@@ -241,11 +241,11 @@ def test_another_loss_leaves_the_first_one_alone():
     w, v = np.random.default_rng(0).standard_normal((2, 3))
     for engine in (one, other):
         engine.value_grad(w)
-    second, expected = (engine.with_loss(smoothed_hinge(0.5)) for engine in (one, other))
+    second, expected = (engine.with_loss(HINGE.smoothed(0.5)) for engine in (one, other))
     assert second.value_grad(v)[0] == pytest.approx(expected.value_grad(v)[0], rel=1e-12)
     np.testing.assert_allclose(one.hessp(v), other.hessp(v), rtol=1e-10)
     for engine in (second, expected):
-        engine.change_loss(smoothed_hinge(0.1))
+        engine.change_loss(HINGE.smoothed(0.1))
         engine.value_grad(w)
     np.testing.assert_allclose(second.hessp(v), expected.hessp(v), rtol=1e-10)
     np.testing.assert_allclose(second.gaps(w), expected.gaps(w), rtol=1e-10)

@@ -18,7 +18,7 @@ from .._prefetch import prefetch_row
 from .._rows import AHEAD, CSR, matvec, rmatvec
 from .._typing import Vector
 from ..counting.explicit import pair_loss
-from ..losses import linearize_query
+from ..losses.kernels import linearize_query
 
 T, TOTAL, SLOPES, WARM_SLOPES = range(4)  #: entries of `Weights.clock`
 

@@ -38,7 +38,8 @@ from ..counting.plan import START
 from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..losses import Loss, curve_query, gaps_query, linearize_query
+from ..losses.base import Loss
+from ..losses.kernels import curve_query, gaps_query, linearize_query
 from .base import Engine, Work
 from .by_level import hessian_by_level
 

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._checks import choice
-from .._threads import resolve_threads
-from ..criterion import Criterion
+from ..counting.names import NormalizeName
+from ..criterion import RuleName
 from ..data.ranking import RankingData
+from ..engines.names import EngineName
 from ..errors import DataError
-from ..penalties import Penalty, make_penalty
-from ..training import Trainer
-from .ranksvm import ChoiceOfC, print_step
-from .sparse import BaseSparseRanker
+from ..losses.tables import DominationName
+from ..penalties import PenaltyName
+from ..penalties.base import Penalty
+from ..penalties.bounds import BoundsLike
+from ..solvers import SolverChoice
+from ..solvers.base import Solver
+from .trained import ChoosesC, SparseRanker
 
-LOSSES = {"multi": "domination", "binary": "domination_binary"}  #: by what `levels` says
+LevelsName = Literal["multi", "binary"]
+LOSSES: Mapping[LevelsName, DominationName] = {
+    "multi": "domination", "binary": "domination_binary"
+}  # fmt: skip
 
 
-class _BaseDominationRank(BaseSparseRanker):
-    """What Domination Ranks share, however their C is chosen."""
+class DominationRanker(SparseRanker):
+    """Base of the rankers with a domination loss."""
 
-    debias = False
-
-    def _data(self, X: Any, y: Any, qid: Any, margin: Any, **more: Any) -> RankingData:
-        """Check the arguments of `fit`, and turn `margin` of the labels into one per document."""
-        data = self._ranking_data(X, y, qid, margin=margin, **more)
+    def _training_data(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any, propensity: Any,
+        margin: Any,
+    ) -> RankingData:  # fmt: skip
+        """Check the arguments of `fit`; a margin per label becomes one per document."""
+        data = super()._training_data(
+            X, y, qid, sample_weight, query_weight, propensity, margin
+        )
         scale = self.margin
         if not isinstance(scale, float | int | np.number) or not 0 <= scale < np.inf:
             raise DataError(f"margin is {scale!r}; expected a finite number ≥ 0")
@@ -35,35 +46,17 @@ class _BaseDominationRank(BaseSparseRanker):
             return data
         if margin is not None:
             raise DataError(
-                f"margin is given per document in fit, and as {scale} per label; give one of them"
+                f"margin is given per document to fit, and as {scale} per label to the ranker. "
+                "Give one of them."
             )
         return data.replace(margin=scale * data.y)
 
-    def _penalty(self) -> Penalty | None:
-        if self.penalty in ("l2", "none"):
-            for name in ("shape", "feature_cost"):
-                if getattr(self, name) is not None:
-                    raise DataError(f"penalty={self.penalty!r} has no {name}; use None")
-            return None if self.penalty == "l2" else make_penalty("l1", weights=0.0)
-        return make_penalty(self.penalty, self.shape, self.feature_cost)
-
-    def _trainer(self, **more: Any) -> Trainer:
+    def _options(self) -> dict[str, Any]:
         choice("levels", self.levels, LOSSES)
-        return Trainer(
-            loss=LOSSES[self.levels],
-            tol=self.tol,
-            solver=self.solver,
-            normalize=self.normalize,
-            penalty=self._penalty(),
-            max_iter=self.max_iter,
-            n_threads=resolve_threads(self.n_threads),
-            engine=self.engine,
-            callback=print_step if self.verbose else None,
-            **more,
-        )
+        return super()._options() | {"loss": LOSSES[self.levels]}
 
 
-class DominationRank(_BaseDominationRank):
+class DominationRank(DominationRanker):
     """Domination Rank: each relevant document should beat all worse ones together.
 
     Minimises, D(i) being the documents of i's query with a lower label,
@@ -124,19 +117,20 @@ class DominationRank(_BaseDominationRank):
         self,
         C: float = 1.0,
         *,
-        penalty: str | Penalty = "l1",
+        penalty: PenaltyName | Penalty = "l1",
         shape: float | None = None,
-        feature_cost: Any = None,
-        levels: str = "multi",
+        feature_cost: ArrayLike | None = None,
+        levels: LevelsName = "multi",
         margin: float = 0.0,
         tol: float = 1e-3,
-        solver: str = "auto",
-        normalize: str | None = None,
+        solver: SolverChoice | Solver = "auto",
+        normalize: NormalizeName | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
-        engine: str = "threads",
+        engine: EngineName = "threads",
         warm_start: bool = False,
         verbose: bool = False,
+        bounds: BoundsLike = None,
     ) -> None:
         self.C = C
         self.penalty = penalty
@@ -152,39 +146,10 @@ class DominationRank(_BaseDominationRank):
         self.engine = engine
         self.warm_start = warm_start
         self.verbose = verbose
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        qid: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        propensity: Any = None,
-        margin: Any = None,
-    ) -> DominationRank:
-        """Learn the weights.
-
-        Parameters
-        ----------
-        X, y, qid, query_weight, propensity
-            See `RankSVM.fit`.
-        sample_weight : array of shape (n_docs,), optional
-            A document of weight 2 counts like two copies of it, 0 is removal.
-        margin : array of shape (n_docs,), optional
-            s with Δ(i, j) = s(i) − s(j).
-        """
-        data = self._data(
-            X, y, qid, margin, sample_weight=sample_weight, query_weight=query_weight,
-            propensity=propensity,
-        )  # fmt: skip
-        trainer = self._trainer()
-        w0 = getattr(self, "coef_", None) if self.warm_start else None
-        self._finish(trainer.train(data, self.C, w0=w0), data, trainer)
-        return self
+        self.bounds = bounds
 
 
-class DominationRankCV(ChoiceOfC, _BaseDominationRank):
+class DominationRankCV(ChoosesC, DominationRanker):
     """`DominationRank` with C chosen by a ranking metric, on held-out data or by query folds.
 
     Parameters
@@ -222,19 +187,20 @@ engine, verbose
         *,
         metric: str = "ndcg@10",
         cv: Any = 5,
-        rule: str = "best",
-        penalty: str | Penalty = "l1",
+        rule: RuleName = "best",
+        penalty: PenaltyName | Penalty = "l1",
         shape: float | None = None,
-        feature_cost: Any = None,
-        levels: str = "multi",
+        feature_cost: ArrayLike | None = None,
+        levels: LevelsName = "multi",
         margin: float = 0.0,
         tol: float = 1e-3,
-        solver: str = "auto",
-        normalize: str | None = None,
+        solver: SolverChoice | Solver = "auto",
+        normalize: NormalizeName | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
-        engine: str = "threads",
+        engine: EngineName = "threads",
         verbose: bool = False,
+        bounds: BoundsLike = None,
     ) -> None:
         self.Cs = Cs
         self.metric = metric
@@ -252,34 +218,9 @@ engine, verbose
         self.n_threads = n_threads
         self.engine = engine
         self.verbose = verbose
+        self.bounds = bounds
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        qid: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        propensity: Any = None,
-        margin: Any = None,
-        valid: tuple[Any, Any, Any] | None = None,
-    ) -> DominationRankCV:
-        """Choose C and learn the weights.
-
-        Parameters
-        ----------
-        X, y, qid, sample_weight, query_weight, propensity, margin
-            See `DominationRank.fit`.
-        valid : tuple (X, y, qid), optional
-            Held-out data to choose by; without it, query folds of the data itself.
-        """
+    def _training_data(self, *arguments: Any) -> RankingData:
         if self.penalty == "none":
-            raise DataError("penalty='none' leaves no C to choose: use DominationRank")
-        data = self._data(
-            X, y, qid, margin, sample_weight=sample_weight, query_weight=query_weight,
-            propensity=propensity,
-        )  # fmt: skip
-        criterion = Criterion(self.metric, rule=self.rule)
-        trainer = self._trainer(criterion=criterion)
-        self._finish(self._choose_C(trainer, data, valid, qid), data, trainer)
-        return self
+            raise DataError("penalty='none' leaves no C to choose. Use DominationRank.")
+        return super()._training_data(*arguments)

@@ -2,65 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
 
+from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
-from ..criterion import Criterion
-from ..data.ranking import RankingData
-from ..errors import NothingSelectedWarning
-from ..penalties import Penalty, make_penalty
-from ..training import Trainer, Training
-from .ranksvm import ChoiceOfC, _BaseRankSVM
-
-BLOCK = 2**20  #: entries of X that are looked at together
-
-
-class BaseSparseRanker(SelectorMixin, _BaseRankSVM):
-    """What sparse RankSVMs share: the penalty, what was selected, and the refit."""
-
-    def _penalty(self) -> Penalty | None:
-        return make_penalty(self.penalty, self.shape, self.feature_cost)
-
-    def _get_support_mask(self) -> NDArray[np.bool_]:
-        check_is_fitted(self)
-        return self.coef_ != 0
-
-    def _finish(self, training: Training, data: RankingData, trainer: Trainer) -> None:
-        """Warn where nothing is selected, refit if that is wanted, and store."""
-        used = np.flatnonzero(training.result.coef)
-        if len(used) and self.debias:
-            training = trainer.debias(training, data)
-        sentence = trainer.nothing_selected(training, data)
-        if sentence is not None:
-            warnings.warn(sentence, NothingSelectedWarning, stacklevel=3)
-        self.n_selected_ = len(used)
-        self.zero_weights_ = 1.0 - len(used) / data.n_features
-        self.sparsity_ratio_ = len(used) / max(1, int(has_values(data.X).sum()))
-        self._store(training, data, stacklevel=4)
+from ..criterion import RuleName
+from ..engines.names import EngineName
+from ..losses.base import Loss
+from ..losses.tables import LossName
+from ..penalties import PenaltyName
+from ..penalties.base import Penalty
+from ..penalties.bounds import BoundsLike
+from ..solvers import SolverChoice
+from ..solvers.base import Solver
+from .trained import ChoosesC, SparseRanker
 
 
-def has_values(X: Any) -> NDArray[np.bool_]:
-    """Which features are not zero everywhere, some rows at a time."""
-    found = np.zeros(X.shape[1], dtype=bool)
-    step = max(1, BLOCK // max(1, X.shape[1]))
-    for first in range(0, X.shape[0], step):
-        rows = X[first : first + step]
-        if issparse(rows):
-            found[rows.indices[rows.data != 0]] = True
-        else:
-            found |= rows.any(axis=0)
-    return found
-
-
-class SparseRankSVM(BaseSparseRanker):
+class SparseRankSVM(SparseRanker):
     """RankSVM with a penalty that sets weights to zero: it chooses features while it learns.
 
     Minimises, over all pairs (i, j) of documents of one query with label i above label j,
@@ -115,23 +76,24 @@ verbose
         self,
         C: float = 1.0,
         *,
-        penalty: str | Penalty = "l1",
+        penalty: PenaltyName | Penalty = "l1",
         shape: float | None = None,
-        feature_cost: Any = None,
+        feature_cost: ArrayLike | None = None,
         debias: bool = False,
-        loss: str = "squared_hinge",
+        loss: LossName | Loss = "squared_hinge",
         tol: float = 1e-3,
-        solver: str = "auto",
-        counting: str = "auto",
-        pairs: str = "all",
-        rescale: str | None = None,
-        delta: str | Delta = "label",
-        normalize: str | None = None,
+        solver: SolverChoice | Solver = "auto",
+        counting: CountingName = "auto",
+        pairs: PairsName = "all",
+        rescale: RescaleName | None = None,
+        delta: DeltaName | Delta = "label",
+        normalize: NormalizeName | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
-        engine: str = "threads",
+        engine: EngineName = "threads",
         warm_start: bool = False,
         verbose: bool = False,
+        bounds: BoundsLike = None,
     ) -> None:
         self.C = C
         self.penalty = penalty
@@ -151,34 +113,10 @@ verbose
         self.engine = engine
         self.warm_start = warm_start
         self.verbose = verbose
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        qid: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        propensity: Any = None,
-        margin: Any = None,
-    ) -> SparseRankSVM:
-        """Choose features and learn their weights.
-
-        Parameters
-        ----------
-        X, y, qid, sample_weight, query_weight, propensity, margin
-            See `RankSVM.fit`.
-        """
-        data = self._ranking_data(
-            X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
-        )
-        trainer = self._trainer(penalty=self._penalty())
-        w0 = getattr(self, "coef_", None) if self.warm_start else None
-        self._finish(trainer.train(data, self.C, w0=w0), data, trainer)
-        return self
+        self.bounds = bounds
 
 
-class SparseRankSVMCV(ChoiceOfC, BaseSparseRanker):
+class SparseRankSVMCV(ChoosesC, SparseRanker):
     """`SparseRankSVM` with C chosen by a ranking metric, on held-out data or by query folds.
 
     Parameters
@@ -218,23 +156,24 @@ normalize, max_iter, n_threads, engine, verbose
         *,
         metric: str = "ndcg@10",
         cv: Any = 5,
-        rule: str = "best",
-        penalty: str | Penalty = "l1",
+        rule: RuleName = "best",
+        penalty: PenaltyName | Penalty = "l1",
         shape: float | None = None,
-        feature_cost: Any = None,
+        feature_cost: ArrayLike | None = None,
         debias: bool = False,
-        loss: str = "squared_hinge",
+        loss: LossName | Loss = "squared_hinge",
         tol: float = 1e-3,
-        solver: str = "auto",
-        counting: str = "auto",
-        pairs: str = "all",
-        rescale: str | None = None,
-        delta: str | Delta = "label",
-        normalize: str | None = None,
+        solver: SolverChoice | Solver = "auto",
+        counting: CountingName = "auto",
+        pairs: PairsName = "all",
+        rescale: RescaleName | None = None,
+        delta: DeltaName | Delta = "label",
+        normalize: NormalizeName | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
-        engine: str = "threads",
+        engine: EngineName = "threads",
         verbose: bool = False,
+        bounds: BoundsLike = None,
     ) -> None:
         self.Cs = Cs
         self.metric = metric
@@ -256,31 +195,4 @@ normalize, max_iter, n_threads, engine, verbose
         self.n_threads = n_threads
         self.engine = engine
         self.verbose = verbose
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        qid: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        propensity: Any = None,
-        margin: Any = None,
-        valid: tuple[Any, Any, Any] | None = None,
-    ) -> SparseRankSVMCV:
-        """Choose C, choose features and learn their weights.
-
-        Parameters
-        ----------
-        X, y, qid, sample_weight, query_weight, propensity, margin
-            See `RankSVM.fit`.
-        valid : tuple (X, y, qid), optional
-            Held-out data to choose by; without it, query folds of the data itself.
-        """
-        data = self._ranking_data(
-            X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
-        )
-        criterion = Criterion(self.metric, rule=self.rule)
-        trainer = self._trainer(penalty=self._penalty(), criterion=criterion)
-        self._finish(self._choose_C(trainer, data, valid, qid), data, trainer)
-        return self
+        self.bounds = bounds

@@ -1,82 +1,34 @@
-"""Functions of the scores within a query, by name, and their kernels.
+"""Losses: functions of the scores within a query, with their kernels.
 
-A kernel is chosen by the state that it works on, when the engine's kernels are compiled.
+`tables` holds the pairwise losses by name, `pairwise` and `domination` the classes and kernels,
+`registry` finds a loss by name, and `kernels` picks the kernel for a way of counting.
 """
 
 from __future__ import annotations
 
-from .._checks import choice
-from .._jit import by_type
-from ..counting.explicit import (
-    ExplicitState,
-    curve_explicit,
-    gaps_explicit,
-    linearize_explicit,
-)
-from ..counting.tables import TableState
-from ..counting.trees import TreeState
-from ..counting.two_level import (
-    TwoLevelState,
-    curve_two_level,
-    gaps_two_level,
-    linearize_two_level,
-)
-from . import pairwise
-from .base import Loss
-from .domination import (
-    DOMINATION,
-    DOMINATION_BINARY,
-    DominationState,
-    curve_domination,
-    linearize_domination,
-)
+from .._lazy import lazy_names
 
-LOSSES: dict[str, Loss] = {
-    **pairwise.LOSSES,
-    **{loss.name: loss for loss in (DOMINATION, DOMINATION_BINARY)},
-}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .base import Loss
+    from .domination import DominationLoss
+    from .pairwise import PairwiseLoss
+    from .registry import LOSSES, get_loss
+    from .tables import LOSS_NAMES, LossName
 
+__all__ = [
+    "LOSSES", "LOSS_NAMES", "DominationLoss", "Loss", "LossName", "PairwiseLoss", "get_loss",
+]  # fmt: skip
 
-def get_loss(name: str) -> Loss:
-    """The loss of that name."""
-    choice("loss", name, LOSSES)
-    return LOSSES[name]
-
-
-#: ``linearize_query(plan, state, hinges, q, scores, gradient, scratch)``: the loss of query q, and
-#: its gradient in the scores; leaves `state` at these scores.
-linearize_query = by_type(
-    1,
+__getattr__ = lazy_names(
+    __name__,
     {
-        TableState: pairwise.linearize,
-        TreeState: pairwise.linearize,
-        TwoLevelState: linearize_two_level,
-        ExplicitState: linearize_explicit,
-        DominationState: linearize_domination,
-    },
-)
-
-#: ``curve_query(plan, state, hinges, q, v, out, scratch)``: ``out = H v`` for query q, H the
-#: Hessian of the loss at the scores last linearised.
-curve_query = by_type(
-    1,
-    {
-        TableState: pairwise.curve,
-        TreeState: pairwise.curve,
-        TwoLevelState: curve_two_level,
-        ExplicitState: curve_explicit,
-        DominationState: curve_domination,
-    },
-)
-
-#: ``gaps_query(plan, state, hinges, q, scores, gaps, scratch)``: adds Σ_p weight·max(0, τ_m − t_p)
-#: to ``gaps[m]``, at the scores last linearised.
-gaps_query = by_type(
-    1,
-    {
-        TableState: pairwise.gaps,
-        TreeState: pairwise.gaps,
-        TwoLevelState: gaps_two_level,
-        ExplicitState: gaps_explicit,
+        "LOSSES": "registry",
+        "LOSS_NAMES": "tables",
+        "DominationLoss": "domination",
+        "Loss": "base",
+        "LossName": "tables",
+        "PairwiseLoss": "pairwise",
+        "get_loss": "registry",
     },
 )

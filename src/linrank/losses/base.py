@@ -1,50 +1,61 @@
-"""What all losses share: a name, a table of hinges for the kernels, and a layout of the data."""
+"""The base class of all losses: a name, a table of hinges, and a layout of the data."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._typing import Vector
 from ..counting.plan import Wanted
 from ..counting.preferences import Preferences
 from ..data.ranking import RankingData
+from ..errors import DataError
+from .tables import Hinge
 
 
 class Hinges(NamedTuple):
     """The table of a loss in the form that the kernels use.
 
-    ``counts`` are the sums of weights that value and gradient need: Σ_m c T, (a + 2cτ) N and
-    (a + cτ)τ T. ``values`` is the one of weighted scores, or of the vector of a product: c S.
-    ``exact`` asks for the logistic function itself, which no table holds.
+    ``counts`` are the factors of the sums of weights that value and gradient need: Σ_m c T,
+    (a + 2cτ) N and (a + cτ)τ T. ``values`` is the factor of the sum c S of weighted scores, or of
+    the vector of a Hessian product. ``exact`` asks for the logistic function itself.
     """
 
-    tau: NDArray[np.float64]
-    a: NDArray[np.float64]
-    c: NDArray[np.float64]
+    tau: Vector
+    a: Vector
+    c: Vector
     counts: Wanted
     values: Wanted
     exact: bool
 
 
-class Loss:
+class Loss(ABC):
     """A function of the scores within a query.
+
+    Two losses are equal if their type, name and table are.
 
     Parameters
     ----------
     name : str
     table : sequence of (τ, a, c)
-        Its hinges, if it is made of these.
+        The hinges of a loss that is a sum of hinges over pairs.
     """
 
-    pairwise = True  #: whether it is a sum over pairs
-    exact = False  #: whether it is one of pairs that no table holds
+    pairwise: ClassVar[bool] = True  #: whether it is a sum over pairs
+    exact: ClassVar[bool] = False  #: whether it is a sum over pairs that no table holds
 
-    def __init__(self, name: str, table: Sequence[tuple[float, float, float]] = ()) -> None:
+    def __init__(self, name: str, table: Sequence[Hinge] = ()) -> None:
         self.name = name
-        self.table = np.array(table, dtype=np.float64).reshape(-1, 3)
+        try:
+            self.table: Vector = np.array(table, dtype=np.float64).reshape(-1, 3)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"the table of loss {name!r} is not a list of hinges (τ, a, c)"
+            ) from None
+        self.table.setflags(write=False)
 
     @property
     def smooth(self) -> bool:
@@ -57,7 +68,7 @@ class Loss:
         return len(self.table) == 1 and self.smooth
 
     def hinges(self, shift: float = 0.0) -> Hinges:
-        """The loss with `shift` added to every τ, for kernels."""
+        """Return the table with `shift` added to every τ, in the form that the kernels use."""
         tau, a, c = self.table.T.copy()
         tau += shift
         counts = Wanted(
@@ -65,8 +76,23 @@ class Loss:
         )
         return Hinges(tau, a, c, counts, Wanted(c[None].copy(), np.ones(1)), self.exact)
 
+    @abstractmethod
     def lay_out(
         self, data: RankingData, preferences: Preferences, counting: str, n_threads: int
     ) -> Any:
-        """What is compared with what, in the form that the kernels of the loss need."""
-        raise NotImplementedError
+        """Arrange what is compared with what in the form that the kernels of the loss need."""
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(self) is type(other)
+            and isinstance(other, Loss)
+            and self.name == other.name
+            and np.array_equal(self.table, other.table)
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name, self.table.tobytes()))
+
+    def __repr__(self) -> str:
+        rows = [tuple(row) for row in self.table.tolist()]
+        return f"{type(self).__name__}({self.name!r}, {rows})"

@@ -20,12 +20,13 @@ n⁺, n⁻ above and below, score sums γ⁺, γ⁻, and N_m = n⁺ − n⁻, T_
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from .._jit import by_type, njit
+from .._typing import Vector
 from ..counting import tables, trees
 from ..counting.layout import Layout, lay_out
 from ..counting.plan import Wanted, centre_of
@@ -33,11 +34,20 @@ from ..counting.preferences import Preferences
 from ..counting.tables import TableState
 from ..counting.trees import TreeState
 from ..data.ranking import RankingData
+from ..errors import DataError
 from .base import Loss
+from .tables import TABLES, Hinge
 
 
 class PairwiseLoss(Loss):
-    """A pairwise loss given by its hinges ``(τ, a, c)``.
+    """``ℓ(t) = Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)²``, a loss of pairs.
+
+    Parameters
+    ----------
+    name : str
+        The name that messages and model files use.
+    table : sequence of (τ, a, c)
+        The hinges. The loss must be convex; it is then also never negative and never increasing.
 
     Examples
     --------
@@ -46,79 +56,89 @@ class PairwiseLoss(Loss):
     [4.0, 1.0, 0.0]
     """
 
+    def __init__(self, name: str, table: Sequence[Hinge]) -> None:
+        super().__init__(name, table)
+        if not self.exact:
+            _check_table(self.table)
+
     def lay_out(
         self, data: RankingData, preferences: Preferences, counting: str, n_threads: int
     ) -> Layout:
         """Lay out the pairs for a way of counting."""
         return lay_out(data, preferences, counting, self.exact, n_threads)
 
-    def __call__(self, t: Any) -> NDArray[np.float64]:
-        """ℓ(t), for one pair or many."""
+    def smoothed(self, width: float) -> PairwiseLoss:
+        """Return the loss with each corner replaced by a parabola of the given width μ.
+
+        The corner a·max(0, τ − t) becomes a·(max(0, τ − t)² − max(0, τ − μ − t)²) / 2μ, which
+        lies below it by at most a·μ/2.
+
+        Examples
+        --------
+        >>> HINGE.smoothed(0.5)([1.0, 0.5, 0.0]).tolist()
+        [0.0, 0.25, 0.75]
+        """
+        rounded: list[Hinge] = []
+        for tau, a, c in self.table.tolist():
+            if a:
+                curvature = 0.5 * a / width
+                rounded += [(tau, 0.0, curvature), (tau - width, 0.0, -curvature)]
+            if c:
+                rounded.append((tau, 0.0, c))
+        return PairwiseLoss(f"smoothed_{self.name}", rounded)
+
+    def __call__(self, t: ArrayLike) -> Vector:
+        """Return ℓ(t), for one pair or many."""
         tau, a, c = self.table.T
         gap = np.maximum(0.0, tau - np.asarray(t, dtype=np.float64)[..., None])
         return (a * gap + c * gap**2).sum(axis=-1)
 
 
+def _check_table(table: Vector) -> None:
+    """Raise a `DataError` unless the hinges make a convex loss.
+
+    Going from large to small t, the slope must fall at each corner and the curvature must stay at
+    or above 0.
+    """
+    if not len(table) or not np.isfinite(table).all():
+        raise DataError("the table of a loss needs at least one hinge (τ, a, c) of finite numbers")
+    falling = table[np.argsort(-table[:, 0], kind="stable")]
+    starts = np.flatnonzero(np.diff(falling[:, 0], prepend=np.nan) != 0)
+    corners, jumps = np.add.reduceat(falling[:, 1:], starts).T
+    curvature = np.cumsum(jumps)
+    rounding = 1e-12 * np.abs(table[:, 1:]).sum()
+    bad = np.flatnonzero((corners < -rounding) | (curvature < -rounding))
+    if len(bad):
+        tau = falling[starts[bad[0]], 0]
+        raise DataError(
+            f"the table of a loss is not convex below t = {tau:g}: from there on the sum of the c "
+            "of all larger τ must be at least 0, and so must every a"
+        )
+    if not (corners > rounding).any() and not (curvature > rounding).any():
+        raise DataError("the table of a loss is 0 for every t; give a hinge with a > 0 or c > 0")
+
+
 class ExactLogistic(PairwiseLoss):
-    """``ℓ(t) = log(1 + exp(−t))`` itself, which only pairs that are listed can have."""
+    """``ℓ(t) = log(1 + exp(−t))`` itself, for pairs that are listed one by one."""
 
     exact = True
 
     def __init__(self) -> None:
-        super().__init__("logistic_exact")
+        super().__init__("logistic_exact", ())
 
-    def __call__(self, t: Any) -> NDArray[np.float64]:
-        """ℓ(t), for one pair or many."""
+    def smoothed(self, width: float) -> PairwiseLoss:
+        """Return the loss itself, which has no corner."""
+        return self
+
+    def __call__(self, t: ArrayLike) -> Vector:
+        """Return ℓ(t), for one pair or many."""
         return np.logaddexp(0.0, -np.asarray(t, dtype=np.float64))
 
 
-def _from_steps(name: str, edges: list[float], heights: list[float]) -> PairwiseLoss:
-    """The loss with second derivative ∝ heights[k] for edges[k − 1] < |t| < edges[k].
-
-    Its slope goes from −1 to 0.
-    """
-    scale = 1.0 / (2 * float(np.dot(heights, np.diff([0.0, *edges]))))
-    jumps = -np.diff([*heights, 0.0]) * scale / 2
-    table = [(tau, 0.0, c) for tau, c in zip(edges, jumps, strict=True)]
-    table += [(-tau, 0.0, -c) for tau, c in zip(edges, jumps, strict=True)]
-    return PairwiseLoss(name, table)
-
-
-#: ℓ(t) = max(0, 1 − t)²: L2-loss RankSVM (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3).
-SQUARED_HINGE = PairwiseLoss("squared_hinge", [(1.0, 0.0, 1.0)])
-
-#: ℓ(t) = max(0, 1 − t): L1-loss RankSVM (Joachims 2002; Lee & Lin 2014, eq. 2).
-HINGE = PairwiseLoss("hinge", [(1.0, 1.0, 0.0)])
-
-#: ℓ(t) = max(0, 1 − t)² − max(0, −t)²: quadratic, then linear (Chapelle & Keerthi 2010, §4.1).
-HUBER = PairwiseLoss("huber", [(1.0, 0.0, 1.0), (0.0, 0.0, -1.0)])
-
-#: ℓ(t) ≈ log(1 + exp(−t)), RankNet's loss, to within `LOGISTIC_ERROR` for every t. Its second
-#: derivative is a step function with three heights on each side, chosen for the least error.
-LOGISTIC = _from_steps(
-    "logistic",
-    [1.4063788, 3.09072961, 5.99650972],
-    [0.22881683, 0.08792983, 0.01035597],
-)
-LOGISTIC_ERROR = 0.0029  #: the largest |ℓ(t) − log(1 + exp(−t))|
-
-LOGISTIC_EXACT = ExactLogistic()
-
-LOSSES = {loss.name: loss for loss in (SQUARED_HINGE, HINGE, HUBER, LOGISTIC, LOGISTIC_EXACT)}
-
-
-def smoothed_hinge(mu: float) -> PairwiseLoss:
-    """``ℓ(t) = (max(0, 1 − t)² − max(0, 1 − μ − t)²) / 2μ``: the hinge with a rounded corner.
-
-    It lies below the hinge, by at most μ/2.
-
-    Examples
-    --------
-    >>> smoothed_hinge(0.5)([1.0, 0.5, 0.0]).tolist()
-    [0.0, 0.25, 0.75]
-    """
-    bend = 0.5 / mu
-    return PairwiseLoss("smoothed_hinge", [(1.0, 0.0, bend), (1.0 - mu, 0.0, -bend)])
+PAIRWISE: dict[str, PairwiseLoss] = {
+    name: PairwiseLoss(name, table) if table else ExactLogistic() for name, table in TABLES.items()
+}
+SQUARED_HINGE, HINGE = PAIRWISE["squared_hinge"], PAIRWISE["hinge"]
 
 
 # One query -------------------------------------------------------------------------------------

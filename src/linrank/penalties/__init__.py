@@ -1,51 +1,49 @@
-"""Functions of the weights that make a ranker sparse."""
+"""Penalties: functions of the weights. ½‖w‖² keeps all features, the others choose some.
+
+To add a penalty, write its class in a module of this folder, and add its name to `PenaltyName`
+and its place to `CLASSES`. This module imports nothing heavy, so that the command line knows the
+names at once.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Literal, get_args
 
-from .._checks import choice
-from ..errors import DataError
-from .base import Penalty
-from .concave import MCP, SCAD, Log, Lp
-from .convex import L1, ElasticNet
+from .._lazy import lazy_names
 
-PENALTIES: dict[str, type[Penalty]] = {
-    kind.name: kind for kind in (L1, ElasticNet, MCP, SCAD, Log, Lp)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .base import Penalty
+    from .bounds import Bounds
+    from .concave import MCP, SCAD, Log, Lp
+    from .convex import L1, ElasticNet
+    from .group import GroupL1
+    from .l2 import L2, NoPenalty
+    from .registry import PENALTIES, make_penalty
+
+PenaltyName = Literal["l2", "none", "l1", "elastic_net", "mcp", "scad", "log", "lp"]
+PENALTY_NAMES: tuple[PenaltyName, ...] = get_args(PenaltyName)
+
+#: The module and the class of each named penalty.
+CLASSES: Mapping[PenaltyName, str] = {
+    "l2": "l2.L2",
+    "none": "l2.NoPenalty",
+    "l1": "convex.L1",
+    "elastic_net": "convex.ElasticNet",
+    "mcp": "concave.MCP",
+    "scad": "concave.SCAD",
+    "log": "concave.Log",
+    "lp": "concave.Lp",
 }
 
+__all__ = [
+    "L1", "L2", "MCP", "PENALTIES", "PENALTY_NAMES", "SCAD", "Bounds", "ElasticNet", "GroupL1",
+    "Log", "Lp", "NoPenalty", "Penalty", "PenaltyName", "make_penalty",
+]  # fmt: skip
 
-def make_penalty(name: str | Penalty, shape: float | None = None, weights: Any = None) -> Penalty:
-    """The penalty of that name, or the one that is given.
-
-    Parameters
-    ----------
-    name : str or Penalty
-    shape : float, optional
-        Its one parameter: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp; by default
-        0.5, 2, 3.7, 0.1 and 0.5. l1 has none.
-    weights : array of shape (n_features,), optional
-        What each feature costs.
-
-    Examples
-    --------
-    >>> make_penalty("log", 0.5)
-    Log(weights=None, epsilon=0.5)
-    """
-    if isinstance(name, Penalty):
-        if shape is not None or weights is not None:
-            raise DataError(
-                f"shape and feature_cost are those of the penalty that is given, {name!r}: give "
-                "them to it"
-            )
-        return name
-    choice("penalty", name, PENALTIES)
-    kind = PENALTIES[name]
-    if shape is None:
-        return kind(weights)
-    if kind.parameter is None:
-        raise DataError(f"penalty {name!r} has no parameter, but shape is {shape!r}")
-    return kind(weights, **{kind.parameter: shape})
-
-
-__all__ = ["L1", "MCP", "PENALTIES", "SCAD", "ElasticNet", "Log", "Lp", "Penalty", "make_penalty"]
+_HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.values())}
+_HOMES |= {"GroupL1": "group", "Penalty": "base", "Bounds": "bounds"}
+__getattr__ = lazy_names(
+    __name__, _HOMES | dict.fromkeys(("PENALTIES", "make_penalty"), "registry")
+)

@@ -1,52 +1,77 @@
-"""What the penalties share."""
+"""The base classes of the penalties: Ω(w), for all weights together or feature by feature."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from .._typing import Vector
 from ..errors import DataError
+from .bounds import Bounds, BoundsLike, make_bounds
 
-P = TypeVar("P", bound="Penalty")
+#: What solvers distinguish: a penalty with a derivative, other convex ones that are sums over
+#: features, concave ones, and convex ones of groups of features.
+Kind = Literal["smooth", "convex", "concave", "group"]
 
 
 @dataclass(frozen=True, eq=False)
-class Penalty:
-    """``Ω(w) = Σ_j β_j·g(|w_j|)``, with g increasing on u ≥ 0 and g(0) = 0.
+class Penalty(ABC):
+    """A function Ω of the weights, with limits low ≤ w ≤ high.
 
-    Subclasses give g as `curve`, its derivative g' as `slope`, and the proximal operator of
-    t·g as `shrink`, all for arrays of u ≥ 0.
+    A penalty is given to an estimator with whatever costs and bounds the user wrote.
+    `for_features` checks these and makes arrays of them. The other methods need that.
 
     Parameters
     ----------
     weights : float or array of shape (n_features,), optional
-        β: what each feature costs; 1 where it is not given, 0 for one that is free.
+        β: the cost of each feature. The default is 1; 0 is a feature that is not penalised.
+    bounds : None, "positive" or (low, high)
+        Limits of the weights; see `linrank.penalties.bounds.make_bounds`.
     """
 
     weights: Any = None
+    bounds: BoundsLike = field(default=None, kw_only=True)
     name: ClassVar[str]
-    convex: ClassVar[bool] = False
-    parameter: ClassVar[str | None] = None  #: the name of the one that shapes g
+    kind: ClassVar[Kind]
+    cost: ClassVar[float] = 1.0  #: of each feature, where no costs are given
+    takes_costs: ClassVar[bool] = True  #: whether features may have costs of their own
+    parameter: ClassVar[str | None] = None  #: the name of the parameter that `shape` sets
 
-    def at(self: P, C: float) -> P:
-        """The penalty for a C; those that are defined by λ = 1/C take it from here."""
+    @property
+    def smooth(self) -> bool:
+        """Whether Ω has a derivative."""
+        return self.kind == "smooth"
+
+    @property
+    def convex(self) -> bool:
+        """Whether Ω is convex."""
+        return self.kind != "concave"
+
+    @property
+    def limits(self) -> Bounds | None:
+        """The bounds of each weight, once `for_features` has made arrays of them."""
+        assert self.bounds is None or isinstance(self.bounds, Bounds)
+        return self.bounds
+
+    def at(self, C: float) -> Self:
+        """Return the penalty for a C; penalties that depend on λ = 1/C take it from here."""
         return self
 
-    def describe(self) -> dict[str, Any]:
-        """The name and the parameters, for model files."""
-        shape = None if self.parameter is None else getattr(self, self.parameter)
-        weights = None if self.weights is None else np.asarray(self.weights).tolist()
-        return {"name": self.name, "shape": shape, "weights": weights}
+    def for_features(self, n_features: int, names: Sequence[str] | None = None) -> Self:
+        """Return the penalty with its costs and bounds checked, as arrays.
 
-    def for_features(self: P, n_features: int) -> P:
-        """The same penalty with its weights checked and filled in."""
-        if self.weights is None:
-            return replace(self, weights=np.ones(n_features))
+        Parameters
+        ----------
+        n_features : int
+        names : sequence of str, optional
+            The names of the features, for bounds that are given by name.
+        """
         try:
-            weights = np.array(self.weights, dtype=np.float64)
+            weights = np.array(self.cost if self.weights is None else self.weights, np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"feature costs cannot be read as numbers: {error}") from None
         if weights.ndim == 0:
@@ -60,57 +85,214 @@ class Penalty:
             raise DataError(
                 f"feature cost {bad[0]} is {weights[bad[0]]}; expected finite numbers ≥ 0"
             )
-        return replace(self, weights=weights)
+        if not self.takes_costs and (weights != self.cost).any():
+            raise DataError(f"penalty={self.name!r} takes no feature costs. Use feature_cost=None.")
+        bounds = make_bounds(self.bounds, n_features, names)
+        if bounds is not None and self.kind in ("concave", "group") and not bounds.contain_zero:
+            raise DataError(
+                f"penalty={self.name!r} needs bounds with low ≤ 0 ≤ high. Use penalty='l1' for "
+                "other bounds."
+            )
+        return replace(self, weights=weights, bounds=bounds)
+
+    def for_some(self, features: Any) -> Self:
+        """Return the penalty of some of the features, given as a mask or as numbers."""
+        bounds = self.limits
+        if bounds is not None:
+            bounds = Bounds(bounds.low[features], bounds.high[features])
+        return replace(self, weights=self.weights[features], bounds=bounds)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name and the parameters as plain data, for model files."""
+        shape = None if self.parameter is None else getattr(self, self.parameter)
+        weights = None if self.weights is None else np.asarray(self.weights).tolist()
+        found = {"name": self.name, "shape": shape, "weights": weights}
+        if self.bounds is None:
+            return found
+        bounds = self.bounds
+        return found | {"bounds": bounds.describe() if isinstance(bounds, Bounds) else bounds}
+
+    def clip(self, w: Vector) -> Vector:
+        """Return the nearest weights within the bounds: w itself, where there are none."""
+        return w if self.limits is None else self.limits.clip(w)
+
+    @abstractmethod
+    def value(self, w: Vector) -> float:
+        """Return Ω(w)."""
+
+    @abstractmethod
+    def prox(self, z: Vector, step: float) -> Vector:
+        """Return ``argmin_w ½‖w − z‖² + step·Ω(w)`` within the bounds."""
+
+    @abstractmethod
+    def distance(self, w: Vector, gradient: Vector) -> Vector:
+        """Return how far −gradient is from the subdifferential of Ω at w, by feature.
+
+        At a bound the subdifferential extends to infinity in the direction that is blocked. With
+        `gradient` that of f, all distances are 0 at a critical point of f + Ω.
+        """
+
+    @abstractmethod
+    def entry_C(self, gradient: Vector) -> float:
+        """Return the C from which on a penalised feature gets a weight, given ∇L at w = 0."""
+
+    @abstractmethod
+    def best_dual(self, rise: float, bend: float, gradient: Vector, end: float) -> float:
+        """Return the largest ``rise·s − bend·s² − Ω*(−s·gradient)`` for 0 ≤ s ≤ end.
+
+        Ω* is the conjugate of a convex Ω within its bounds.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class SeparablePenalty(Penalty):
+    """``Ω(w) = Σ_j β_j·g(|w_j|)``, with g increasing on u ≥ 0 and g(0) = 0.
+
+    Subclasses give g as `curve`, its derivative g' as `slope`, and the proximal operator of t·g as
+    `shrink`, all for arrays of u ≥ 0.
+    """
+
+    @abstractmethod
+    def curve(self, u: Vector) -> Vector:
+        """Return g(u)."""
+
+    @abstractmethod
+    def slope(self, u: Vector) -> Vector:
+        """Return g'(u), at 0 from the right."""
+
+    @abstractmethod
+    def shrink(self, u: Vector, t: Vector) -> Vector:
+        """Return ``argmin_{v ≥ 0} ½(v − u)² + t·g(v)``."""
+
+    def parts(self) -> tuple[Vector, Vector]:
+        """Return l1 and l2 of ``Ω(w) = Σ_j l1_j·|w_j| + ½·l2_j·w_j²``, for convex penalties."""
+        raise NotImplementedError
 
     def value(self, w: Vector) -> float:
-        """Ω(w)."""
+        """Return Ω(w)."""
         return float(self.weights @ self.curve(np.abs(w)))
 
-    def prox(self, z: Vector, step: Any) -> Vector:
-        """``argmin_w ½‖w − z‖² + step·Ω(w)``, by feature; `step` may be one number for each."""
-        return np.sign(z) * self.shrink(np.abs(z), step * self.weights)
+    def prox(self, z: Vector, step: float | Vector) -> Vector:
+        """Return ``argmin_w ½‖w − z‖² + step·Ω(w)``, by feature, within the bounds.
+
+        Where g is concave and the minimum is cut off by a bound, either that bound or 0 is best.
+        """
+        t = step * self.weights
+        v = np.sign(z) * self.shrink(np.abs(z), t)
+        if self.limits is None:
+            return v
+        w = self.limits.clip(v)
+        if self.convex:
+            return w
+        at_bound = 0.5 * (w - z) ** 2 + t * self.curve(np.abs(w))
+        return np.where((w != v) & (0.5 * z**2 <= at_bound), 0.0, w)
 
     def prices(self, w: Vector) -> Vector:
-        """``β_j·g'(|w_j|)``: what a little more of each weight costs; 0 for a free feature."""
+        """Return ``β_j·g'(|w_j|)``, the cost of a small change of each weight; 0 if β_j = 0."""
         return np.where(self.weights > 0, self.weights, 1.0) * np.where(
             self.weights > 0, self.slope(np.abs(w)), 0.0
         )
 
     def distance(self, w: Vector, gradient: Vector) -> Vector:
-        """How far −gradient is from the subdifferential of Ω at w, by feature.
+        """Return how far −gradient is from the subdifferential of Ω at w, by feature."""
+        prices = self.prices(w)
+        low, high = np.where(w > 0, prices, -prices), np.where(w < 0, -prices, prices)
+        if self.limits is not None:
+            low = np.where(w <= self.limits.low, -np.inf, low)
+            high = np.where(w >= self.limits.high, np.inf, high)
+        return np.maximum(0.0, np.maximum(low + gradient, -gradient - high))
 
-        It is 0 everywhere at a critical point of f + Ω, with `gradient` that of f.
+    def entry_C(self, gradient: Vector) -> float:
+        """Return ``min_j β_j·g'(0) / |∂L/∂w_j|`` over the features that may move as L falls.
+
+        Solutions with a concave penalty begin with the l1 solution, so that the value is that of
+        l1.
         """
-        used = w != 0
-        beta = self.prices(w)
-        away = np.maximum(0.0, np.abs(gradient) - beta)
-        away[used] = np.abs(gradient[used] + np.sign(w[used]) * beta[used])
-        return away
+        zero = np.zeros_like(gradient)
+        need = self.prices(zero) if self.convex else self.weights
+        stays = (gradient == 0) | (self.weights == 0)
+        if self.limits is not None:
+            stays |= self.limits.blocks(zero, -gradient)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.where(stays, np.inf, need / np.abs(gradient)).min())
 
-    def parts(self) -> tuple[Vector, Vector]:
-        """l1 and l2 of ``Ω(w) = Σ_j l1_j·|w_j| + ½·l2_j·w_j²``, where the penalty is convex."""
-        raise NotImplementedError
+    def best_dual(self, rise: float, bend: float, gradient: Vector, end: float) -> float:
+        """Return the largest ``rise·s − bend·s² − Ω*(−s·gradient)`` for 0 ≤ s ≤ end.
 
-    def curve(self, u: Vector) -> Vector:
-        """g(u)."""
-        raise NotImplementedError
+        Its derivative in s is ``rise − 2·bend·s + Σ_j gradient_j·v_j(s)``, with v_j the weight at
+        which Ω*_j is attained. v_j moves from a_j, the weight nearest to 0, to b_j, the bound
+        against the gradient: linearly from one knot to another or, without an l2 part, at once.
+        So the derivative is piecewise linear and falls. Where b_j is infinite and v_j would jump,
+        s ends.
+        """
+        l1, l2 = self.parts()
+        a, b = self._ends(gradient)
+        steep, moves = np.abs(gradient), (a != b) & (gradient != 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            leaves, arrives = (l1 + l2 * np.abs(a)) / steep, (l1 + l2 * np.abs(b)) / steep
+            pull = steep**2 / l2
+        end = min(end, float(np.min(leaves[moves & (l2 == 0) & np.isinf(b)], initial=np.inf)))
+        moves &= leaves < end
+        jumps, bends = np.flatnonzero(moves & (l2 == 0)), np.flatnonzero(moves & (l2 > 0))
+        stops = bends[arrives[bends] < end]
+        s = _root_of_falling(
+            rise + float(a @ gradient),
+            2.0 * bend,
+            np.concatenate([leaves[jumps], leaves[bends], arrives[stops]]),
+            np.concatenate([
+                -steep[jumps] * np.abs(b - a)[jumps], (pull * leaves)[bends],
+                -(pull * arrives)[stops],
+            ]),
+            np.concatenate([np.zeros(len(jumps)), pull[bends], -pull[stops]]),
+            end,
+        )  # fmt: skip
+        u, v = -s * gradient, a.copy()
+        v[jumps] = np.where(leaves[jumps] < s, b[jumps], a[jumps])
+        v[bends] = np.sign(u[bends]) * np.maximum(np.abs(u) - l1, 0.0)[bends] / l2[bends]
+        v = np.clip(v, np.minimum(a, b), np.maximum(a, b))
+        conjugate = float(np.sum(u * v - np.abs(v) * (l1 + 0.5 * l2 * np.abs(v))))
+        return s * (rise - bend * s) - conjugate
 
-    def slope(self, u: Vector) -> Vector:
-        """g'(u), at 0 from the right."""
-        raise NotImplementedError
+    def _ends(self, gradient: Vector) -> tuple[Vector, Vector]:
+        """Return the weights nearest to 0 within the bounds, and the bounds against a gradient."""
+        if self.limits is None:
+            return np.zeros_like(gradient), np.where(gradient < 0, np.inf, -np.inf)
+        low, high = self.limits
+        return np.clip(0.0, low, high), np.where(gradient < 0, high, low)
 
-    def shrink(self, u: Vector, t: Vector) -> Vector:
-        """``argmin_{v ≥ 0} ½(v − u)² + t·g(v)``."""
-        raise NotImplementedError
+
+def _root_of_falling(
+    rise: float, fall: float, knots: Vector, lifts: Vector, slopes: Vector, end: float
+) -> float:
+    """Return where a falling, piecewise linear function is 0, within 0 ≤ s ≤ end.
+
+    The function is ``rise − fall·s`` at first, and each knot that is passed adds
+    ``lift − slope·s``.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> _root_of_falling(3.0, 1.0, one, -one, 0 * one, np.inf)  # 3 − s up to 1, then 2 − s
+    2.0
+    """
+    order = np.argsort(knots)
+    knots = knots[order]
+    rises = rise + np.concatenate([[0.0], np.cumsum(lifts[order])])
+    falls = fall + np.concatenate([[0.0], np.cumsum(slopes[order])])
+    passed = int(np.count_nonzero(rises[:-1] > falls[:-1] * knots))
+    if not falls[passed] > 0:
+        return min(end, 1.0)
+    first = knots[passed - 1] if passed else 0.0
+    return float(min(end, max(first, rises[passed] / falls[passed])))
 
 
 def check_parameter(name: str, value: Any, low: float, high: float = np.inf) -> None:
-    """Refuse a parameter of a penalty that is not between two numbers."""
+    """Raise a `DataError` unless a parameter of a penalty is between two numbers."""
     if not isinstance(value, float | int | np.number) or not low < value < high:
         limit = f"above {low:g}" if high == np.inf else f"between {low:g} and {high:g}"
         raise DataError(f"{name} is {value!r}; expected a number {limit}")
 
 
 def keep_better(v: Vector, u: Vector, t: Vector, g: Vector) -> Vector:
-    """Where 0 is at least as good as v in ½(v − u)² + t·g(v), take 0."""
+    """Return v, or 0 where that is at least as good in ½(v − u)² + t·g(v)."""
     return np.where(0.5 * (v - u) ** 2 + t * g < 0.5 * u**2, v, 0.0)

@@ -1,4 +1,4 @@
-"""Penalties that are concave in |w|: they punish large weights less, so they keep fewer."""
+"""Penalties that are concave in |w|: large weights cost less, so that fewer features are kept."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from .base import Penalty, Vector, check_parameter, keep_better
+from .._typing import Vector
+from .base import Kind, SeparablePenalty, check_parameter, keep_better
 
 
 @dataclass(frozen=True, eq=False)
-class MCP(Penalty):
+class MCP(SeparablePenalty):
     """``g(u) = u − u²/2κ`` up to κ = γλ, then κ/2: the minimax concave penalty (Zhang 2010).
 
     λ = 1/C, as in Laporte et al. 2014, table II: g'(u) = max(1 − u/γλ, 0).
@@ -27,31 +28,32 @@ class MCP(Penalty):
     gamma: float = 2.0
     strength: float = 1.0
     name: ClassVar[str] = "mcp"
+    kind: ClassVar[Kind] = "concave"
     parameter: ClassVar[str | None] = "gamma"
 
     def __post_init__(self) -> None:
         check_parameter("gamma", self.gamma, 0.0)
 
     def at(self, C: float) -> MCP:
-        """With λ = 1/C."""
+        """Return the penalty with λ = 1/C."""
         return replace(self, strength=1.0 / C)
 
     @property
     def knot(self) -> float:
-        """κ = γλ, where the penalty becomes constant."""
+        """The weight κ = γλ from which on the penalty is constant."""
         return self.gamma * self.strength
 
     def curve(self, u: Vector) -> Vector:
-        """U − u²/2κ, or κ/2."""
+        """Return g(u) = u − u²/2κ, or κ/2 beyond κ."""
         inside = np.minimum(u, self.knot)
         return inside - inside**2 / (2.0 * self.knot)
 
     def slope(self, u: Vector) -> Vector:
-        """max(1 − u/κ, 0)."""
+        """Return g'(u) = max(1 − u/κ, 0)."""
         return np.maximum(1.0 - u / self.knot, 0.0)
 
     def shrink(self, u: Vector, t: Vector) -> Vector:
-        """U beyond κ, else (u − t)₊ / (1 − t/κ), or where t ≥ κ the better of 0 and u."""
+        """Return u beyond κ, else (u − t)₊ / (1 − t/κ); if t ≥ κ, the better of 0 and u."""
         t = np.broadcast_to(t, u.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             inner = np.minimum(np.maximum(u - t, 0.0) / (1.0 - t / self.knot), self.knot)
@@ -60,7 +62,7 @@ class MCP(Penalty):
 
 
 @dataclass(frozen=True, eq=False)
-class SCAD(Penalty):
+class SCAD(SeparablePenalty):
     """``g'(u) = 1`` up to λ, falling to 0 at aλ: smoothly clipped absolute deviation.
 
     (Fan & Li 2001.) λ = 1/C.
@@ -76,27 +78,28 @@ class SCAD(Penalty):
     a: float = 3.7
     strength: float = 1.0
     name: ClassVar[str] = "scad"
+    kind: ClassVar[Kind] = "concave"
     parameter: ClassVar[str | None] = "a"
 
     def __post_init__(self) -> None:
         check_parameter("a", self.a, 2.0)
 
     def at(self, C: float) -> SCAD:
-        """With λ = 1/C."""
+        """Return the penalty with λ = 1/C."""
         return replace(self, strength=1.0 / C)
 
     def curve(self, u: Vector) -> Vector:
-        """u, then a parabola, then ½(a + 1)λ."""
+        """Return g(u): u up to λ, then a parabola, and ½(a + 1)λ beyond aλ."""
         lam, end = self.strength, self.a * self.strength
         middle = (2 * end * u - u**2 - lam**2) / (2 * (self.a - 1) * lam)
         return np.where(u <= lam, u, np.where(u <= end, middle, 0.5 * (self.a + 1) * lam))
 
     def slope(self, u: Vector) -> Vector:
-        """1, then (aλ − u)₊ / ((a − 1)λ)."""
+        """Return g'(u): 1 up to λ, then (aλ − u)₊ / ((a − 1)λ)."""
         return np.clip((self.a * self.strength - u) / ((self.a - 1) * self.strength), 0.0, 1.0)
 
     def shrink(self, u: Vector, t: Vector) -> Vector:
-        """The best of 0 and the minimum of each of the three parts."""
+        """Return the best of the minima of the three parts of g."""
         lam, end = self.strength, self.a * self.strength
         t = np.broadcast_to(t, u.shape)
         bend = t / ((self.a - 1) * lam)
@@ -108,7 +111,7 @@ class SCAD(Penalty):
 
 
 @dataclass(frozen=True, eq=False)
-class Log(Penalty):
+class Log(SeparablePenalty):
     """``g(u) = log(1 + u/ε)`` (Laporte et al. 2014, table II: g'(u) = 1/(ε + u)).
 
     Parameters
@@ -119,21 +122,22 @@ class Log(Penalty):
 
     epsilon: float = 0.1
     name: ClassVar[str] = "log"
+    kind: ClassVar[Kind] = "concave"
     parameter: ClassVar[str | None] = "epsilon"
 
     def __post_init__(self) -> None:
         check_parameter("epsilon", self.epsilon, 0.0)
 
     def curve(self, u: Vector) -> Vector:
-        """log(1 + u/ε)."""
+        """Return g(u) = log(1 + u/ε)."""
         return np.log1p(u / self.epsilon)
 
     def slope(self, u: Vector) -> Vector:
-        """1/(ε + u)."""
+        """Return g'(u) = 1/(ε + u)."""
         return 1.0 / (self.epsilon + u)
 
     def shrink(self, u: Vector, t: Vector) -> Vector:
-        """The larger root of (v − u)(ε + v) + t = 0, or 0 where that is better."""
+        """Return the larger root of (v − u)(ε + v) + t = 0, or 0 where that is better."""
         t = np.broadcast_to(t, u.shape)
         room = (u + self.epsilon) ** 2 - 4.0 * t
         v = 0.5 * (u - self.epsilon + np.sqrt(np.maximum(room, 0.0)))
@@ -142,7 +146,7 @@ class Log(Penalty):
 
 
 @dataclass(frozen=True, eq=False)
-class Lp(Penalty):
+class Lp(SeparablePenalty):
     """``g(u) = u^p`` with p < 1 (Laporte et al. 2014, table II: g'(u) = p·u^(p−1)).
 
     Parameters
@@ -153,24 +157,28 @@ class Lp(Penalty):
 
     p: float = 0.5
     name: ClassVar[str] = "lp"
+    kind: ClassVar[Kind] = "concave"
     parameter: ClassVar[str | None] = "p"
 
     def __post_init__(self) -> None:
         check_parameter("p", self.p, 0.0, 1.0)
 
     def curve(self, u: Vector) -> Vector:
-        """u^p."""
+        """Return g(u) = u^p."""
         return u**self.p
 
     def slope(self, u: Vector) -> Vector:
-        """p·u^(p−1); infinite at 0, which a weight therefore never leaves by small steps."""
+        """Return g'(u) = p·u^(p−1). It is infinite at 0, which no small step therefore leaves."""
         with np.errstate(divide="ignore"):
             return self.p * u ** (self.p - 1.0)
 
     def shrink(self, u: Vector, t: Vector) -> Vector:
-        """The larger root of v + tp·v^(p−1) = u, by Newton from above, or 0 if that is better."""
-        t = np.maximum(np.broadcast_to(t, u.shape), np.finfo(float).tiny)  # a free feature: 0
-        lowest = (t * self.p * (1 - self.p)) ** (1 / (2 - self.p))  # where the slope turns upward
+        """Return the larger root of v + tp·v^(p−1) = u, or 0 if that is better.
+
+        Newton's method finds the root from above.
+        """
+        t = np.maximum(np.broadcast_to(t, u.shape), np.finfo(float).tiny)
+        lowest = (t * self.p * (1 - self.p)) ** (1 / (2 - self.p))  # the derivative is least here
         has_root = (u > 0) & (lowest + t * self.p * lowest ** (self.p - 1.0) < u)
         v = np.where(has_root, u, 1.0)
         for _ in range(60):

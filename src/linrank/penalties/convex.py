@@ -7,11 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from .base import Penalty, Vector, check_parameter
+from .._typing import Vector
+from .base import Kind, SeparablePenalty, check_parameter
 
 
 @dataclass(frozen=True, eq=False)
-class L1(Penalty):
+class L1(SeparablePenalty):
     """``g(u) = u``: the lasso, weighted where weights are given (Laporte et al. 2014, eq. 7).
 
     Examples
@@ -21,27 +22,27 @@ class L1(Penalty):
     """
 
     name: ClassVar[str] = "l1"
-    convex: ClassVar[bool] = True
+    kind: ClassVar[Kind] = "convex"
 
     def parts(self) -> tuple[Vector, Vector]:
-        """Take all of β as l1."""
+        """Return l1 = β and l2 = 0."""
         return self.weights, np.zeros_like(self.weights)
 
     def curve(self, u: Vector) -> Vector:
-        """U."""
+        """Return g(u) = u."""
         return u
 
     def slope(self, u: Vector) -> Vector:
-        """1."""
+        """Return g'(u) = 1."""
         return np.ones_like(u)
 
     def shrink(self, u: Vector, t: Vector) -> Vector:
-        """``(u − t)₊`` (eqs. 11 and 12)."""
+        """Return (u − t)₊ (eqs. 11 and 12)."""
         return np.maximum(u - t, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class ElasticNet(Penalty):
+class ElasticNet(SeparablePenalty):
     """``g(u) = ρ·u + ½(1 − ρ)·u²``.
 
     Parameters
@@ -57,24 +58,24 @@ class ElasticNet(Penalty):
 
     ratio: float = 0.5
     name: ClassVar[str] = "elastic_net"
-    convex: ClassVar[bool] = True
+    kind: ClassVar[Kind] = "convex"
     parameter: ClassVar[str | None] = "ratio"
 
     def __post_init__(self) -> None:
         check_parameter("ratio", self.ratio, 0.0, np.nextafter(1.0, 2.0))
 
     def parts(self) -> tuple[Vector, Vector]:
-        """ρβ and (1 − ρ)β."""
+        """Return l1 = ρβ and l2 = (1 − ρ)β."""
         return self.ratio * self.weights, (1.0 - self.ratio) * self.weights
 
     def curve(self, u: Vector) -> Vector:
-        """ρu + ½(1 − ρ)u²."""
+        """Return g(u) = ρu + ½(1 − ρ)u²."""
         return u * (self.ratio + 0.5 * (1.0 - self.ratio) * u)
 
     def slope(self, u: Vector) -> Vector:
-        """ρ + (1 − ρ)u."""
+        """Return g'(u) = ρ + (1 − ρ)u."""
         return self.ratio + (1.0 - self.ratio) * u
 
     def shrink(self, u: Vector, t: Vector) -> Vector:
-        """``(u − ρt)₊ / (1 + (1 − ρ)t)``."""
+        """Return (u − ρt)₊ / (1 + (1 − ρ)t)."""
         return np.maximum(u - self.ratio * t, 0.0) / (1.0 + (1.0 - self.ratio) * t)

@@ -1,27 +1,34 @@
-"""What the solvers share: the start, the stopping rule, the record, and Ctrl-C."""
+"""The base class of all solvers: start, stopping rule, history, and interrupts."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import norm
 
+from .._checks import whole_number
 from .._typing import Vector
 from ..engines.base import Work
 from ..errors import DataError, WorkersLost
-from ..problem import Objective
+from ..problem import Problem
+from .needs import Needs
 from .result import Result, Status, Step
 
 Callback = Callable[[Step], None]
 
-#: Between these, the gradient's norm g and products such as g'Hg can be had in double precision.
+#: Norms of the gradient g between which products such as g'Hg neither underflow nor overflow.
 SMALLEST_SLOPE, LARGEST_SLOPE = 1e-150, 1e70
-ROUNDING = 1e-14  #: relative changes of the objective below this are rounding
+ROUNDING = 1e-13  #: relative change of the objective below which it is rounding
 NOISE_TRIALS = 3  #: perturbed weights at which `Solver._noise` evaluates the objective
+
+
+def state(**options: Any) -> Any:
+    """Declare a field that a solver sets while it runs: not an option, and not compared."""
+    return field(init=False, repr=False, compare=False, **options)
 
 
 @dataclass
@@ -35,13 +42,16 @@ class Iterate:
 
 @dataclass
 class Solver:
-    """A method that minimises an `Objective`.
+    """A method that minimises a `Problem`.
 
     Subclasses implement `_minimise`, which moves ``self.point`` downhill and calls `_record`
-    after each iteration. `solve` does what is the same for all: it evaluates the start, keeps
-    the history, and turns Ctrl-C (or the loss of a cluster) into a result with the best weights
-    so far. A method that knows a lower bound on the optimum raises ``self.bound``, and the gap
-    is reported.
+    after each iteration. `solve` does what all solvers need: it evaluates the start, keeps the
+    history, and turns Ctrl-C (or the loss of a cluster) into a result with the best weights so
+    far. A method that knows a lower bound on the optimum raises ``self.bound``, and the gap is
+    reported.
+
+    The public fields of a solver are its options. They may be set in Python, as in
+    ``RankSVM(solver=Newton(max_iter=50))``, and on the command line with ``--solver-option``.
 
     Parameters
     ----------
@@ -56,32 +66,49 @@ class Solver:
 
     tol: float = 1e-3
     max_iter: int = 1000
-    callback: Callback | None = None
+    callback: Callback | None = field(default=None, repr=False, compare=False)
+    name: ClassVar[str]
+    needs: ClassVar[Needs]
     warm_starts: ClassVar[bool] = True  #: whether a path starts each fit from the one before
-    problem: Any = field(init=False, repr=False)  #: an `Objective` of the kind that it takes
-    point: Iterate = field(init=False, repr=False)
-    bound: float = field(init=False, repr=False)
-    _history: list[Step] = field(init=False, repr=False)
-    _started: float = field(init=False, repr=False)
-    _work_before: Work = field(init=False, repr=False)
+    problem: Problem = state()
+    point: Iterate = state()
+    bound: float = state()  #: a lower bound on the optimum
+    value_at_zero: float = state()
+    slope_at_zero: float = state()  #: norm of C·∇L at w = 0
+    _history: list[Step] = state()
+    _started: float = state()
+    _work_before: Work = state()
 
     def __post_init__(self) -> None:
         if not isinstance(self.tol, float | int | np.number) or not 0 < self.tol < 1:
             raise DataError(f"tol is {self.tol!r}; expected a number between 0 and 1")
-        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise DataError(f"max_iter is {self.max_iter!r}; expected a whole number of at least 1")
+        self.max_iter = whole_number("max_iter", self.max_iter)
 
-    def solve(self, problem: Objective, w0: Vector | None = None) -> Result:
-        """Minimise the problem, from w0 or from zero."""
+    def options(self) -> dict[str, Any]:
+        """Return the solver's own options that differ from their defaults.
+
+        Examples
+        --------
+        >>> from linrank.solvers import CuttingPlanes
+        >>> CuttingPlanes(damped=False).options()
+        {'damped': False}
+        """
+        shared = ("tol", "max_iter", "callback")
+        own = {f.name: f.default for f in fields(self) if f.init and f.name not in shared}
+        return {name: getattr(self, name) for name in own if getattr(self, name) != own[name]}
+
+    def solve(self, problem: Problem, w0: Vector | None = None) -> Result:
+        """Minimise the problem, from w0 or from zero, each moved into the bounds."""
         self._started = time.perf_counter()
         self.problem = problem
         self._history = []
         work = problem.engine.work
         self._work_before = replace(work)
         start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+        start = problem.penalty.clip(start)
         self.point = Iterate(start, np.inf, np.full_like(start, np.inf))
         self.bound = -np.inf
-        self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # until known: Ctrl-C may come first
+        self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # an interrupt may come before both
         try:
             self.value_at_zero, self.slope_at_zero = problem.start()
             self._check_scale()
@@ -105,12 +132,14 @@ class Solver:
         )
 
     def _prepare(self) -> None:
-        """What a method sets up at the start, before the first line of its history."""
+        """Set up the method at its start, before the first line of its history."""
 
     def _minimise(self) -> Status:
+        """Move ``self.point`` to the optimum, and return why it ends."""
         raise NotImplementedError
 
     def _record(self) -> None:
+        """Add an iteration to the history, and report it to the callback."""
         step = Step(
             len(self._history),
             self.point.value,
@@ -128,43 +157,46 @@ class Solver:
         return size / self.slope_at_zero if self.slope_at_zero > 0 else 0.0
 
     def _gap(self) -> float | None:
-        """|f(w) − bound| / |f(w)|, where a bound is known; only rounding lifts it above f."""
+        """Return |f(w) − bound| / |f(w)| if a bound is known; only rounding lifts it above f."""
         if self.bound == -np.inf:
             return None
         room = abs(self.point.value - self.bound)
         return room / max(abs(self.point.value), np.finfo(float).tiny)
 
     def _gradient_is_small(self) -> bool:
-        """‖g(w)‖ ≤ ε‖g(0)‖."""
+        """Return whether ‖g(w)‖ ≤ ε‖g(0)‖."""
         return self._relative_norm() <= self.tol
 
     def _noise(self) -> float:
-        """The change of the objective that rounding causes at the current point.
+        """Measure the change of the objective that rounding causes at the current point.
 
-        It is measured: every weight moves by one unit in the last place, up or down. Where
-        weights are large and cancel in the scores, it is far above the rounding of f itself (a
-        kernel matrix that is singular but for rounding: 2e-11·f).
+        Every weight moves by one unit in the last place, up or down. Where weights are large and
+        cancel in the scores, the change is far above the rounding of f itself: for a kernel matrix
+        that is singular but for rounding it is 2e-11·f.
         """
         w, sign = self.point.w, np.random.default_rng(0).choice
         changes = [ROUNDING * abs(self.point.value)]
         for _ in range(NOISE_TRIALS):
             near = w * (1.0 + np.finfo(float).eps * sign((-1.0, 1.0), len(w)))
+            near = self.problem.penalty.clip(near)
             changes.append(abs(self.problem.value_grad(near)[0] - self.point.value))
         self.problem.value_grad(w)  # Hessian products refer to the last evaluated point
         return max(changes)
 
     def _status_at_rest(self) -> Status:
-        """The status when no step lowers the objective: rounding alone may be the reason.
+        """Return the status when no step lowers the objective.
 
-        The gap between the objective and its lower bound tells.
+        Rounding is the reason if the gap between the objective and its lower bound is no larger
+        than the rounding of the objective.
         """
         gap = abs(self.point.value - self.bound)
         return Status.PRECISION if gap <= self._noise() else Status.STUCK
 
     def _check_scale(self) -> None:
+        """Raise a `DataError` if the gradient is too small or too large for double precision."""
         slope = self.slope_at_zero
-        if slope == 0:
-            return  # w = 0 is the optimum, whatever the scale
+        if slope == 0:  # w = 0 is the optimum, whatever the scale
+            return
         if not SMALLEST_SLOPE < slope < LARGEST_SLOPE:
             raise DataError(
                 f"the gradient at w = 0 has norm {slope:.1e}, beyond what double precision can "

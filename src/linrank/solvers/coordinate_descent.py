@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ..engines.coordinates import CoordinateEngine, Rule
+from ..engines.threads import ThreadEngine
 from ..errors import DataError
-from ..losses import Loss
-from ..penalties import Penalty
-from .base import Iterate, Solver
+from ..penalties.base import SeparablePenalty
+from .base import ROUNDING, Iterate, Solver, state
+from .needs import Needs
 from .result import Status
 from .smooth import SmoothSolver
 from .sparse import SparseSolver
 
-GROWTH = 1.5  #: what η is multiplied by after a sweep that lowers the objective
-BACK = 16.0  #: what it is divided by after one that does not
-ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
+GROWTH = 1.5  #: factor of η after a sweep that lowers the objective
+SETBACK = 16.0  #: divisor of η after a sweep that does not
 
 
 @dataclass
@@ -27,8 +26,8 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
     Domination Rank (Stevens, Bengio & Singer 2013, fig. 1.1 and §1.4). Here g_r is the derivative
     of C times the loss, and β_r = C·m·max_j x_jr², summed over the queries, is never below the
     second one (eq. 1.3): with η = 1 no step raises the objective. Ω is ½‖w‖², l1 with any weights
-    (lemmas 1 and 2), 0 among them, or the elastic net. It takes a `Problem` or a `SparseProblem`
-    with a domination loss, and stops on the rule of `SmoothSolver` or of `SparseSolver`.
+    (lemmas 1 and 2), 0 among them, or the elastic net. It needs a domination loss, and stops on
+    the rule of `SmoothSolver` for ½‖w‖² and on that of `SparseSolver` for other penalties.
 
     An iteration is a sweep over all features, O(entries of X), and an evaluation of the objective.
     A weight that moves also costs a look at all better documents of the queries that it touches
@@ -49,7 +48,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
     Examples
     --------
     >>> from linrank import make_ranking
-    >>> from linrank.path import make_problem
+    >>> from linrank.problem import make_problem
     >>> from linrank.penalties import L1
     >>> problem = make_problem(make_ranking(random_state=0), 0.1, loss="domination", penalty=L1())
     >>> result = CoordinateDescent(tol=1e-4).solve(problem)
@@ -58,45 +57,24 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
     """
 
     relax: bool = True
-    _coordinates: CoordinateEngine = field(init=False, repr=False)
-    _rule: Rule = field(init=False, repr=False)
+    name: ClassVar[str] = "coordinate-descent"
+    needs: ClassVar[Needs] = Needs(loss="listwise", penalties=("smooth", "convex"), rows=True)
+    _coordinates: CoordinateEngine | None = state(default=None)
+    _rule: Rule = state()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.relax, bool):
             raise DataError(f"relax is {self.relax!r}; expected True or False")
 
-    @staticmethod
-    def check(loss: Loss, penalty: Penalty | None) -> None:
-        """Refuse what it cannot minimise; a penalty of None is ½‖w‖²."""
-        if loss.pairwise:
-            raise DataError(
-                "solver='coordinate-descent' is for the domination loss, but loss="
-                f"{loss.name!r} is a sum over pairs: use solver='auto', or loss='domination'"
-            )
-        if penalty is not None and not penalty.convex:
-            raise DataError(
-                "solver='coordinate-descent' is for ½‖w‖², l1 and elastic_net; with "
-                f"{type(penalty).__name__} use solver='reweighted' (which 'auto' is then) or "
-                "'fista'"
-            )
-
-    @property
-    def _penalty(self) -> Penalty | None:
-        """Ω, or None where it is ½‖w‖²."""
-        return getattr(self.problem, "penalty", None)
-
     def _prepare(self) -> None:
         super()._prepare()
-        engine, penalty = self.problem.engine, self._penalty
-        self.check(engine.loss, penalty)
-        known = getattr(self, "_coordinates", None)
-        if known is None or known.engine is not engine:
+        engine, penalty = self.problem.engine, self.problem.penalty
+        assert isinstance(engine, ThreadEngine)
+        assert isinstance(penalty, SeparablePenalty)
+        if self._coordinates is None or self._coordinates.engine is not engine:
             self._coordinates = CoordinateEngine(engine)
-        l1, l2 = np.zeros(engine.n_features), np.ones(engine.n_features)
-        if penalty is not None:
-            l1, l2 = penalty.parts()
-        self._rule = Rule(self.problem.C, self._coordinates.bound, 1.0, l1, l2)
+        self._rule = Rule(self.problem.C, self._coordinates.bound, 1.0, *penalty.parts())
 
     def _minimise(self) -> Status:
         eta = 1.0
@@ -106,20 +84,21 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
             if self._keep(self._sweep(eta)):
                 eta *= GROWTH if self.relax else 1.0
             elif eta > 1.0:
-                eta = max(1.0, eta / BACK)
+                eta = max(1.0, eta / SETBACK)
             else:
                 return self._status_at_rest()
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
     def _sweep(self, eta: float) -> Iterate:
+        assert self._coordinates is not None
         w = self.point.w.copy()
         self._coordinates.begin(w)
         self._coordinates.sweep(w, self._rule._replace(eta=eta))
         return Iterate(w, *self.problem.value_grad(w))
 
     def _keep(self, new: Iterate) -> bool:
-        """Take a point that is better or, as far as rounding lets us see, nearer to the end."""
+        """Take a point that is better or, where rounding hides that, nearer to the optimum."""
         old, away = self.point, self._relative_norm()
         change = new.value - old.value
         self.point = new
@@ -129,12 +108,12 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
         return False
 
     def _relative_norm(self) -> float:
-        return (Solver if self._penalty is None else SparseSolver)._relative_norm(self)
+        return (Solver if self.problem.penalty.smooth else SparseSolver)._relative_norm(self)
 
     def _status_at_rest(self) -> Status:
-        if self._penalty is None:
+        if self.problem.penalty.smooth:
             return super()._status_at_rest()
         return Status.PRECISION if self._gradient_is_small() else Status.STUCK
 
     def _is_done(self) -> bool:
-        return self._has_arrived() if self._penalty is None else super()._is_done()
+        return self._has_arrived() if self.problem.penalty.smooth else super()._is_done()

@@ -1,19 +1,22 @@
-"""Cutting planes: the loss from below, by its tangents."""
+"""Cutting planes: the loss is approximated from below by its tangents."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import norm
 
-from .base import LARGEST_SLOPE, Iterate, Solver, Vector
+from .._typing import Vector
+from .base import LARGEST_SLOPE, Iterate, Solver, state
+from .needs import Needs
 from .result import Status
 from .simplex_qp import maximise_on_simplex
 
-KEEP = 50  #: iterations for which a plane that carries nothing is kept
-LEAST_STEP = 0.01  #: of the way to the model's minimiser, when damped
-ROUNDING = 1e-10  #: a relative gap below this can be rounding
+IDLE_LIMIT = 50  #: iterations for which a plane with multiplier 0 is kept
+LEAST_STEP = 0.01  #: smallest part of the way to the model's minimiser, when damped
+GAP_ROUNDING = 1e-10  #: relative gap below which it may be rounding
 
 
 @dataclass
@@ -38,17 +41,17 @@ class CuttingPlanes(Solver):
     max_iter : int
         The largest number of planes.
     callback : callable, optional
-        Called after every iteration with a `Step`, which speaks of the best point so far.
+        Called after every iteration with a `Step`, which describes the best point so far.
     damped : bool
-        Go only a part of the way from the best point to the minimiser (33), as OCAS does
+        Move only a part of the way from the best point to the minimiser (33), as OCAS does
         (Franc & Sonnenburg 2008), but without a line search: the part is halved where the
-        objective rises at its end and doubled where it falls, between 0.01 and 1. This can
-        need far fewer planes, and a squared hinge with large C is hopeless without it.
+        objective rises at its end and doubled where it falls, between 0.01 and 1. Damping can
+        need far fewer planes. Without it, a squared hinge with a large C does not converge.
 
     Examples
     --------
     >>> from linrank import make_ranking
-    >>> from linrank.path import make_problem
+    >>> from linrank.problem import make_problem
     >>> problem = make_problem(make_ranking(random_state=0), C=0.01)
     >>> result = CuttingPlanes(tol=1e-4).solve(problem)
     >>> result.converged, result.gap <= 1e-4
@@ -56,7 +59,9 @@ class CuttingPlanes(Solver):
     """
 
     damped: bool = True
-    _model: PlaneModel = field(init=False, repr=False)
+    name: ClassVar[str] = "cutting-planes"
+    needs: ClassVar[Needs] = Needs(loss="pairwise")
+    _model: PlaneModel = state()
 
     def _prepare(self) -> None:
         self._model = PlaneModel(self.problem.n_features)
@@ -81,11 +86,11 @@ class CuttingPlanes(Solver):
             matters = self._cut(trial)
             self._record()
             if self._is_disproved() or not (falls or matters or self._is_done()):
-                return Status.PRECISION if self._gap_is_within(ROUNDING) else Status.STUCK
+                return Status.PRECISION if self._gap_is_within(GAP_ROUNDING) else Status.STUCK
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
     def _cut(self, at: Iterate) -> bool:
-        """Add the tangent of the loss at a point; whether it moves the minimiser."""
+        """Add the tangent of the loss at a point; return whether it moves the minimiser."""
         slope = at.gradient - at.w
         loss = at.value - 0.5 * float(at.w @ at.w)
         matters = self._model.add(slope, loss - float(slope @ at.w))
@@ -97,7 +102,7 @@ class CuttingPlanes(Solver):
         return moved and self._gap_is_within(self.tol)
 
     def _is_disproved(self) -> bool:
-        """Whether the lower bound is above the objective: rounding has spoilt a plane."""
+        """Return whether the lower bound is above the objective, because of rounding."""
         return self.bound > self.point.value and not self._gap_is_within(self.tol)
 
     def _gap_is_within(self, part: float) -> bool:
@@ -105,15 +110,15 @@ class CuttingPlanes(Solver):
 
 
 class PlaneModel:
-    """The least of ½‖w‖² + max_m (a_m'w + b_m), kept up to date as planes come.
+    """The minimum of ½‖w‖² + max_m (a_m'w + b_m), updated as planes are added.
 
-    By duality it is the largest of
+    By duality it is the maximum of
 
         b'λ − ½‖A'λ‖²    over    λ ≥ 0, Σλ = 1,        at    w = −A'λ,
 
-    where A has the a_m as rows (Teo et al. 2010, §2). A plane with λ_m = 0 can go without
-    changing that, and what a new plane adds to it depends on λ alone; so planes that have
-    carried nothing for a while are forgotten, and the method still converges.
+    where A has the a_m as rows (Teo et al. 2010, §2). A plane with λ_m = 0 can be removed without
+    a change of the maximum, and the increase by a new plane depends on λ alone. So planes whose
+    multiplier has been 0 for `IDLE_LIMIT` iterations are removed, and the method still converges.
 
     Attributes
     ----------
@@ -130,7 +135,7 @@ class PlaneModel:
         self._idle = np.empty(16, np.int64)  # iterations since λ_m was last above 0
 
     def add(self, slope: Vector, offset: float) -> bool:
-        """Add the plane slope'w + offset; whether it moves the least point."""
+        """Add the plane slope'w + offset; return whether it moves the minimiser."""
         n = self.n_planes
         if n == len(self._b):
             self._grow()
@@ -155,7 +160,7 @@ class PlaneModel:
     def _forget(self) -> None:
         n = self.n_planes
         self._idle[:n] = np.where(self._weight[:n] > 0, 0, self._idle[:n] + 1)
-        kept = np.flatnonzero(self._idle[:n] <= KEEP)
+        kept = np.flatnonzero(self._idle[:n] <= IDLE_LIMIT)
         if len(kept) == n:
             return
         self.n_planes = n = len(kept)

@@ -1,32 +1,34 @@
-"""FISTA: proximal gradient steps from a point that runs ahead."""
+"""FISTA: accelerated proximal gradient steps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 from scipy.linalg import norm
 
 from .._checks import choice
+from .._typing import Vector
 from ..errors import DataError
-from ..losses import Loss
+from ..losses.base import Loss
 from ..losses.pairwise import PairwiseLoss
-from .base import Iterate, Vector
+from .base import ROUNDING, Iterate, state
+from .needs import Needs
 from .result import Status
 from .sparse import SparseSolver
 
 if TYPE_CHECKING:
     from ..engines.base import Engine
 
-STEPS = ("backtracking", "power", "paper")
-LOOK = 10  #: steps of a constant length from one look at the objective to the next
-EASE = 0.7  #: what a backtracking L is multiplied by where it may fall
-MARGIN = 1.1  #: L above a curvature, where that is an estimate or the penalty is concave
-POWER_TOL, POWER_STEPS = 1e-3, 100  #: when the power iteration ends
+StepName = Literal["backtracking", "power", "paper"]
+
+CHECK_INTERVAL = 10  #: steps of constant length between two evaluations of the objective
+EASE = 0.7  #: factor of a backtracking L after a step without momentum
+SAFETY = 1.1  #: factor of L above a curvature that is an estimate, or with a concave penalty
+POWER_TOL, POWER_STEPS = 1e-3, 100  #: relative change and number of steps that end power iteration
 BLOCK = 128  #: features whose part of the trace is computed at a time
-ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
-SMALLEST_L = 1e-150  #: where no feature tells any pair apart
+SMALLEST_L = 1e-150  #: L where no feature distinguishes any pair
 
 
 @dataclass
@@ -37,29 +39,29 @@ class FISTA(SparseSolver):
 
         t_{k+1} = (1 + √(1 + 4t_k²))/2,    z_{k+1} = w_k + (t_k − 1)/t_{k+1}·(w_k − w_{k−1}).
 
-    Where z runs uphill, the momentum starts anew (O'Donoghue & Candès 2015, gradient scheme).
+    Where z moves uphill, the momentum restarts (O'Donoghue & Candès 2015, gradient scheme).
 
-    Concave penalties are outside of that theory and get plain proximal steps, z_{k+1} = w_k: each
-    lowers the objective, and they end at a critical point. A first step is taken even from a
-    critical point, because w = 0 is one where g'(0) is infinite.
+    Concave penalties are outside of that theory and get plain proximal steps, z_{k+1} = w_k. Each
+    step lowers the objective, and the steps end at a critical point. A first step is taken even
+    from a critical point, because w = 0 is one where g'(0) is infinite.
 
-    A step costs the gradient at z, and a look at the objective at w a second evaluation: one at
-    each step with backtracking, else at every tenth. Without momentum the two are one.
+    A step needs the gradient at z. Checking the objective at w needs a second evaluation: at each
+    step with backtracking, else at every tenth step. Without momentum the two are the same.
 
     Parameters
     ----------
     step : {"backtracking", "power", "paper"}
-        L. Backtracking: at least what f(w) ≤ f(z) + ∇f(z)'(w − z) + ½L‖w − z‖² asks for at each
-        step; it may fall where there is no momentum. Power: the largest eigenvalue, by power
-        iteration, of a matrix above all Hessians of f (see `dominating_engine`). Paper: the trace
-        of that matrix, which for the squared hinge is the 2C·Σ_p‖x̃_p‖² of proposition 1.
+        How L is chosen. ``backtracking``: as small as f(w) ≤ f(z) + ∇f(z)'(w − z) + ½L‖w − z‖²
+        allows at each step; it may fall where there is no momentum. ``power``: the largest
+        eigenvalue, by power iteration, of a matrix above all Hessians of f (`dominating_engine`).
+        ``paper``: the trace of that matrix, for the squared hinge 2C·Σ_p‖x̃_p‖² (proposition 1).
     restart : bool
-        Whether the momentum may start anew.
+        Whether the momentum may restart.
 
     Examples
     --------
     >>> from linrank import make_ranking
-    >>> from linrank.path import make_problem
+    >>> from linrank.problem import make_problem
     >>> from linrank.penalties import L1
     >>> problem = make_problem(make_ranking(random_state=0), C=1e-4, penalty=L1())
     >>> result = FISTA(tol=1e-4).solve(problem)
@@ -67,14 +69,18 @@ class FISTA(SparseSolver):
     (True, True)
     """
 
-    step: str = "backtracking"
+    step: StepName = "backtracking"
     restart: bool = True
-    _L: float = field(init=False, repr=False)
-    _last: Iterate = field(init=False, repr=False)
+    name: ClassVar[str] = "fista"
+    needs: ClassVar[Needs] = Needs(
+        loss="smooth", penalties=("convex", "concave", "group"), bounds=True
+    )
+    _L: float = state()
+    _last: Iterate = state()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("step", self.step, STEPS)
+        choice("step", self.step, get_args(StepName))
 
     def _minimise(self) -> Status:
         convex = self.problem.penalty.convex
@@ -83,7 +89,7 @@ class FISTA(SparseSolver):
         self._last, self._L = self.point, self._first_L()
         ahead, before, t = self.point.w, self.point.w, 1.0
         for k in range(1, self.max_iter + 1):
-            looks = self.step == "backtracking" or k % LOOK == 0 or k == self.max_iter
+            looks = self.step == "backtracking" or k % CHECK_INTERVAL == 0 or k == self.max_iter
             z = self._evaluate(ahead)
             w = self._proximal_step(z, looks)
             rests = np.array_equal(w, z.w)
@@ -101,15 +107,15 @@ class FISTA(SparseSolver):
         return Status.MAX_ITER
 
     def _evaluate(self, w: Vector) -> Iterate:
-        """The objective and gradient at w, unless they are the last that were computed."""
+        """Return the objective and gradient at w, unless they are the last that were computed."""
         if w is not self._last.w:
             self._last = Iterate(w, *self.problem.value_grad(w))
         return self._last
 
     def _proximal_step(self, z: Iterate, looks: bool) -> Vector:
-        """The step from z; with a look, L grows until it is above the curvature on the way."""
+        """Return the step from z; if it is checked, L grows until it is above the curvature."""
         penalty = self.problem.penalty
-        margin = 1.0 if penalty.convex else MARGIN
+        margin = 1.0 if penalty.convex else SAFETY
         while True:
             w = penalty.prox(z.w - z.gradient / self._L, 1.0 / self._L)
             if not looks or (needed := margin * self._curvature(z, self._evaluate(w))) <= self._L:
@@ -117,9 +123,9 @@ class FISTA(SparseSolver):
             self._L = max(2.0 * self._L, needed)
 
     def _curvature(self, z: Iterate, new: Iterate) -> float:
-        """``2(f(w) − f(z) − ∇f(z)'δ)/‖δ‖²`` with δ = w − z: what L must reach for this step.
+        """Return ``2(f(w) − f(z) − ∇f(z)'δ)/‖δ‖²`` with δ = w − z, which L must reach.
 
-        Where such small changes of f are rounding, the slopes at both ends tell.
+        Where rounding hides such small changes of f, the slopes at both ends are compared.
         """
         penalty, delta = self.problem.penalty, new.w - z.w
         size = float(delta @ delta)
@@ -131,7 +137,7 @@ class FISTA(SparseSolver):
         return 2.0 * (rise - float(z.gradient @ delta)) / size
 
     def _run_ahead(self, w: Vector, before: Vector, t: float) -> tuple[Vector, float]:
-        """The next z and t; z is w itself where the momentum begins."""
+        """Return the next z and t; z is w itself where the momentum begins."""
         following = 0.5 + np.sqrt(0.25 + t * t)
         if t > 1.0:
             return w + (t - 1.0) / following * (w - before), following
@@ -140,7 +146,7 @@ class FISTA(SparseSolver):
         return w, following
 
     def _keep(self, new: Iterate) -> None:
-        """Take a point that is better or, as far as rounding lets us see, nearer to critical."""
+        """Take a point that is better or, where rounding hides that, nearer to a critical point."""
         change, best = new.value - self.point.value, self.point
         away = self._relative_norm()
         self.point = new
@@ -154,20 +160,20 @@ class FISTA(SparseSolver):
             engine = dominating_engine(engine)
         elif self.step != "backtracking":
             raise DataError(
-                f"step={self.step!r} bounds the curvature of pairs, of which loss="
-                f"{engine.loss.name!r} is no sum: use step='backtracking'"
+                f"step={self.step!r} needs a pairwise loss, but loss={engine.loss.name!r} is "
+                "listwise. Use step='backtracking'."
             )
         if self.step == "paper":
             L = trace_of_hessian(engine)
         elif self.step == "power" or not self.point.gradient.any():
             start = np.random.default_rng(0).standard_normal(engine.n_features)
-            L = MARGIN * self._power_iteration(engine, start, POWER_STEPS)
+            L = SAFETY * self._power_iteration(engine, start, POWER_STEPS)
         else:
             L = self._power_iteration(engine, self.point.gradient, 1)
         return max(self.problem.C * L, SMALLEST_L)
 
     def _power_iteration(self, engine: Engine, v: Vector, n_steps: int) -> float:
-        """The largest eigenvalue of the Hessian, from below."""
+        """Return the largest eigenvalue of the Hessian, approximated from below."""
         value = 0.0
         for _ in range(n_steps):
             v = v / norm(v)
@@ -180,7 +186,7 @@ class FISTA(SparseSolver):
 
 
 def dominating_engine(engine: Engine) -> Engine:
-    """An engine whose Hessian is, as a quadratic form, above all of the loss's own.
+    """Return an engine whose Hessian is, as a quadratic form, above all Hessians of the loss.
 
     The Hessian is Σ_p weight·ℓ''(t_p)·x̃_p x̃_p', which can only grow when every ℓ''(t_p) is
     replaced by the largest value 2c of ℓ''. That is the Hessian of c·max(0, 1 − t)² at w = 0,
@@ -192,19 +198,19 @@ def dominating_engine(engine: Engine) -> Engine:
 
 
 def trace_of_hessian(engine: Engine) -> float:
-    """Σ_p weight·ℓ''(t_p)·‖x̃_p‖², a few features at a time."""
+    """Return Σ_p weight·ℓ''(t_p)·‖x̃_p‖², computed for a few features at a time."""
     starts = range(0, engine.n_features, BLOCK)
     blocks = [np.arange(a, min(a + BLOCK, engine.n_features)) for a in starts]
     return sum(float(np.trace(engine.hessian(None, block))) for block in blocks)
 
 
 def largest_bend(loss: Loss) -> float:
-    """The largest ℓ''(t): it is Σ 2c_m over the hinges with τ_m > t.
+    """Return the largest ℓ''(t), which is Σ 2c_m over the hinges with τ_m > t.
 
     Examples
     --------
-    >>> from linrank.losses.pairwise import HUBER, LOGISTIC_EXACT
-    >>> largest_bend(HUBER), largest_bend(LOGISTIC_EXACT)
+    >>> from linrank.losses import get_loss
+    >>> largest_bend(get_loss("huber")), largest_bend(get_loss("logistic_exact"))
     (2.0, 0.25)
     """
     if loss.exact:

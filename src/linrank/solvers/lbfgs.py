@@ -1,18 +1,21 @@
-"""L-BFGS: a quasi-Newton method from scipy, to check the others by."""
+"""L-BFGS: scipy's quasi-Newton method, which checks the other solvers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import norm
 from scipy.optimize import OptimizeResult, minimize
 
-from .base import Iterate, Vector
+from .._typing import Vector
+from .base import Iterate, state
+from .needs import Needs
 from .result import Status
 from .smooth import SmoothSolver
 
-MEMORY = 10  #: pairs of differences that stand for the Hessian
+MEMORY = 10  #: pairs of differences that represent the Hessian
 
 
 @dataclass
@@ -22,23 +25,25 @@ class LBFGS(SmoothSolver):
     It stops as `SmoothSolver` says. Its steps need values and gradients only, and share nothing
     with the Newton methods; Hessian products estimate the distance to the optimum.
 
-    The first step has the length min(f/‖g‖, ‖g‖): the one brings the tangent down to 0, and
-    the optimum is no farther than the other, because the penalty ½‖w‖² is a part of f.
+    The first step has the length min(f/‖g‖, ‖g‖). At f/‖g‖ the tangent is 0, and the optimum is
+    no farther away than ‖g‖, because the penalty ½‖w‖² is a part of f.
 
     Examples
     --------
     >>> from linrank import make_ranking
-    >>> from linrank.path import make_problem
+    >>> from linrank.problem import make_problem
     >>> result = LBFGS().solve(make_problem(make_ranking(random_state=0), C=0.01))
     >>> result.converged, result.n_products
     (True, 0)
     """
 
-    _trial: Iterate = field(init=False, repr=False)
-    _start: Iterate = field(init=False, repr=False)
-    _unit: float = field(init=False, repr=False)
-    _slope: float = field(init=False, repr=False)
-    _arrived: bool = field(init=False, repr=False)
+    name: ClassVar[str] = "lbfgs"
+    needs: ClassVar[Needs] = Needs(loss="smooth")
+    _trial: Iterate = state()
+    _start: Iterate = state()
+    _unit: float = state()
+    _slope: float = state()
+    _arrived: bool = state()
 
     def _minimise(self) -> Status:
         if self._has_arrived():
@@ -65,13 +70,13 @@ class LBFGS(SmoothSolver):
         return Status.MAX_ITER if found.nit >= self.max_iter else self._status_at_rest()
 
     def _evaluate(self, v: Vector) -> tuple[float, Vector]:
-        """The objective for scipy: with units in which the first step and slope are 1."""
+        """Return the objective for scipy, in units in which the first step and slope are 1."""
         w = self._start.w + self._unit * v
         self._trial = Iterate(w, *self.problem.value_grad(w))
         return self._trial.value / self._unit / self._slope, self._trial.gradient / self._slope
 
     def _advance(self, intermediate_result: OptimizeResult) -> None:
-        """Take the point that scipy has accepted: the last that it evaluated."""
+        """Take the point that scipy has accepted, which is the last that it evaluated."""
         self.point = self._trial
         self._record()
         self._arrived = self._has_arrived()

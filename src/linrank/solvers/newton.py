@@ -2,76 +2,233 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..problem import Problem
-from .base import ROUNDING, Iterate, Vector
+from .._typing import Vector
+from ..problem import Face, Problem
+from .base import ROUNDING, Iterate, state
 from .conjugate_gradients import conjugate_gradients
-from .preconditioner import Estimate, Preconditioner, estimate_hessian, invert
+from .needs import Needs
+from .preconditioner import AgeingPreconditioner
 from .result import Status
-from .smooth import MOST_PRODUCTS, Distance, SmoothSolver, certifying_step, most_left
+from .smooth import MAX_PRODUCTS, Distance, SmoothSolver, certifying_step, remainder_of
 
-ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
-PATIENT = 30  #: steps after which a fit comes from smaller C; few need twenty
-STRIDE = np.sqrt(10.0)  #: from one of these to the next, and …
-ROUGH = 1e-4  #: … the tolerance on the way
-LOOSE = 0.1  #: the part of a gradient that a Newton step may leave at most, …
-TIGHT = 1e-8  #: … and one past a corner, where all that is left can be in few pairs
-LITTLE = 1e-4  #: the part of a step that draws in the pairs that spoil it
+
+@dataclass(frozen=True)
+class NewtonSettings:
+    """Constants of Newton's method.
+
+    Attributes
+    ----------
+    sufficient_decrease : float
+        Part of the predicted decrease that a step must reach (Armijo's condition).
+    max_backtracks : int
+        Trials of a line search before it fails.
+    continuation_after : int
+        Newton steps before a fit falls back to continuation in C. Few fits need twenty.
+    continuation_factor : float
+        Factor from one C to the next of the continuation. Larger factors make fewer, harder fits.
+    continuation_tol : float
+        Tolerance of the fits of the continuation.
+    loosest_forcing : float
+        Largest part of g'P⁻¹g that a Newton step may leave. Larger values take fewer products per
+        step and more steps.
+    corner_forcing : float
+        The same part for a step past a corner of the gradient, where few pairs hold the rest.
+    corner_step : float
+        Relative step length that activates the pairs which lie exactly on their margin.
+    bound_rounds : int
+        Linear systems of one step in which features that reach a bound are held there.
+    """
+
+    sufficient_decrease: float = 1e-4
+    max_backtracks: int = 30
+    continuation_after: int = 30
+    continuation_factor: float = float(np.sqrt(10.0))
+    continuation_tol: float = 1e-4
+    loosest_forcing: float = 0.1
+    corner_forcing: float = 1e-8
+    corner_step: float = 1e-4
+    bound_rounds: int = 8
+
+
+class Step(NamedTuple):
+    """A Newton step from a point, and the decrease that it promises."""
+
+    origin: Iterate
+    step: Vector
+    promise: float
 
 
 @dataclass
 class Newton(SmoothSolver):
     """Newton's method with preconditioned conjugate gradients and a line search.
 
-    Each iteration solves H s = −g approximately, with a preconditioner P ≈ H: a diagonal at
-    first, and for up to `DENSE_LIMIT` features, when that has cost enough, the Cholesky factor of
-    the Hessian of a sample of queries, scaled to unit diagonal. It stops as `SmoothSolver` says.
+    Each iteration solves H s = −g approximately with a preconditioner P ≈ H, and moves along s.
+    P is a diagonal at first. When the products with it have cost as much as a matrix, it becomes
+    the Cholesky factor of the Hessian of a sample of queries, scaled to unit diagonal. For more
+    than `HessianSettings.dense_limit` features it stays a diagonal.
+
+    With bounds, a step minimises the quadratic model over an active set: features at a bound that
+    blocks the descent stay there, and features that the step would take beyond a bound are moved
+    to it, while the system is solved again for the others. The gradient is that of the free
+    features (`Problem.value_grad`), so the stopping rule and its certificates hold unchanged.
+
+    It stops as `SmoothSolver` says.
+
+    Parameters
+    ----------
+    settings : NewtonSettings
+        Constants of the method.
+
+    Examples
+    --------
+    >>> from linrank import make_problem, make_ranking
+    >>> result = Newton(tol=1e-6).solve(make_problem(make_ranking(random_state=0), C=0.01))
+    >>> result.converged
+    True
     """
 
-    _estimate: Estimate | None = field(default=None, init=False, repr=False)
+    settings: NewtonSettings = NewtonSettings()
+    name: ClassVar[str] = "newton"
+    needs: ClassVar[Needs] = Needs(loss="smooth", bounds=True)
+    _preconditioner: AgeingPreconditioner = state(default_factory=AgeingPreconditioner)
+    _last: Step | None = state(default=None)
 
     def begin(self, problem: Problem, w: Vector, slope: float) -> None:
         """Get ready to `advance` from w; `slope` is the norm of the gradient at w = 0."""
         self.problem, self.slope_at_zero = problem, slope
         self.point = Iterate(w, *problem.value_grad(w))
-        self._estimate = None
+        self._preconditioner.discard()
         self._prepare()
 
     def _prepare(self) -> None:
-        """Begin with the estimate that the last problem ended with, if only C has changed."""
-        self._precondition: Preconditioner | None = None
-        self._estimated_at: Iterate | None = None
-        self._gain_at: Iterate | None = None
-        if self._estimate is None or self._estimate.engine is not self.problem.engine:
-            self._estimate, self._spent = None, 0.0
+        super()._prepare()
+        self._preconditioner.begin(self.problem.engine)
+        self._last = None
 
     def _minimise(self) -> Status:
         for iteration in range(self.max_iter):
             if self._has_arrived():
                 return self._status_on_arrival()
-            if iteration == PATIENT:
-                self._come_from_smaller_C()
+            if iteration == self.settings.continuation_after:
+                self._continue_from_smaller_C()
             if not self.advance():
                 return self._status_at_rest()
             self._record()
         return self._status_on_arrival() if self._has_arrived() else Status.MAX_ITER
 
-    def _come_from_smaller_C(self) -> None:
-        """Begin where the penalty outweighs the loss, and follow the solution to this C.
+    def advance(self) -> bool:
+        """Take one Newton step; return False if no step lowers the objective.
 
-        Where C is so large that hardly a pair is active, which ones are changes with every step,
-        and all steps are short. From a solution with a smaller C few of them change.
+        If the line search fails, the preconditioner may be at fault, so the step is solved for
+        again with one that is made here. If that fails as well, pairs that lie exactly on their
+        margin may be missing in the Hessian, so that the objective rises at once along the step.
+        The Hessian a little along the step contains these pairs.
         """
-        problem, w = self.problem, np.zeros(self.problem.n_features)
+        step = self._newton_step()
+        if self._line_search(step):
+            return True
+        if self._preconditioner.made_at is not self.point:
+            self._preconditioner.discard()
+            step = self._newton_step()
+            if self._line_search(step):
+                return True
+        self.problem.value_grad(self.point.w + self.settings.corner_step * step)
+        return self._line_search(self._newton_step(self.settings.corner_forcing))
+
+    def _newton_step(self, loosest: float | None = None) -> Vector:
+        """Minimise the quadratic model g's + ½ s'Hs within the bounds, approximately.
+
+        Conjugate gradients end when the residual, in the norm of P⁻¹, is a small part of g. That
+        part is no smaller than the stopping rule needs.
+        """
+        relative = self._relative_norm()
+        loosest = self.settings.loosest_forcing if loosest is None else loosest
+        needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
+        forcing = min(loosest, max(relative, needed))
+        face = self._face()
+        step = self._solve(face, -self.point.gradient, forcing)
+        promise = -0.5 * float(self.point.gradient @ step)
+        if isinstance(face, Face):
+            step = self._within_bounds(face, step, forcing)
+            promise = -float(self.point.gradient @ step)
+        self._last = Step(self.point, step, promise)
+        return step
+
+    def _solve(self, face: Problem | Face, right: Vector, forcing: float) -> Vector:
+        """Solve H s = right in the free features by preconditioned conjugate gradients."""
+        _, precondition = self._preconditioner.at(face, self.point)
+        step, _, n_products = conjugate_gradients(
+            face.hessp, right, precondition, forcing, MAX_PRODUCTS
+        )
+        self._preconditioner.judge(n_products, -np.log(forcing))
+        return step
+
+    def _within_bounds(self, face: Face, step: Vector, forcing: float) -> Vector:
+        """Hold the features that a step takes beyond a bound there, and solve for the others.
+
+        If the result is not a direction of descent, the step of the projected gradient, scaled by
+        the diagonal of the Hessian, is one.
+        """
+        limits, w, gradient = self.problem.penalty.limits, self.point.w, self.point.gradient
+        assert limits is not None
+        for _ in range(self.settings.bound_rounds):
+            held = np.clip(w + step, limits.low, limits.high) - w
+            beyond = face.free & (held != step)
+            if not beyond.any():
+                break
+            face = face.without(beyond)
+            step = np.where(face.free, 0.0, held)
+            right = np.where(face.free, -gradient - self.problem.hessp(step), 0.0)
+            if not right.any():
+                break
+            step = step + self._solve(face, right, forcing)
+        step = np.clip(w + step, limits.low, limits.high) - w
+        if float(gradient @ step) < 0:
+            return step
+        scaled = gradient / self.problem.hessian_diagonal()
+        return np.clip(w - scaled, limits.low, limits.high) - w
+
+    def _line_search(self, step: Vector) -> bool:
+        """Move along 1, ½, ¼, … of the step, to where the objective falls enough.
+
+        Close to the optimum, rounding hides the change of the objective. There a step is accepted
+        when the slope along it has not turned too steep upward (Hager & Zhang 2005).
+        """
+        slope, least = float(self.point.gradient @ step), self.settings.sufficient_decrease
+        part = 1.0
+        for _ in range(self.settings.max_backtracks):
+            w = self.problem.penalty.clip(self.point.w + part * step)
+            trial = Iterate(w, *self.problem.value_grad(w))
+            change = trial.value - self.point.value
+            flat = abs(change) <= ROUNDING * abs(self.point.value)
+            if change <= least * part * slope or (
+                flat and abs(float(trial.gradient @ step)) <= (1 - 2 * least) * abs(slope)
+            ):
+                self.point = trial
+                return True
+            part *= max(0.1, min(0.5, -0.5 * part * slope / (change - part * slope)))
+        self.problem.value_grad(self.point.w)
+        return False
+
+    def _continue_from_smaller_C(self) -> None:
+        """Follow the solution from a C at which the penalty outweighs the loss to this C.
+
+        If C is so large that hardly any pair is active, the set of active pairs changes with every
+        step, and all steps are short. Between neighbouring values of C few pairs change.
+        """
+        problem, settings = self.problem, self.settings
+        w = problem.penalty.clip(np.zeros(problem.n_features))
         problem.value_grad(w)
         least = 1.0 / (float(problem.engine.hessian_diagonal().max()) + 1.0 / problem.C)
-        n_steps = int(np.ceil(np.log(problem.C / least) / np.log(STRIDE)))
-        for C in np.geomspace(least, problem.C, n_steps + 1)[:-1]:
-            easier = problem.with_C(float(C))
-            result = Newton(tol=ROUGH, max_iter=PATIENT).solve(easier, w)
+        n_steps = np.log(problem.C / least) / np.log(settings.continuation_factor)
+        for C in np.geomspace(least, problem.C, int(np.ceil(n_steps)) + 1)[:-1]:
+            rough = Newton(settings.continuation_tol, settings.continuation_after)
+            result = rough.solve(problem.with_C(float(C)), w)
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             w = result.coef
@@ -80,137 +237,60 @@ class Newton(SmoothSolver):
             self.point = there
         else:
             problem.value_grad(self.point.w)
-        self._estimate = None
+        self._preconditioner.discard()
 
     def _is_near_optimum(self, goal: float) -> bool:
-        """Whether f(w) − f* is at most `goal`, by a bound or with an estimate made at this point.
+        """Return whether f(w) − f* is at most `goal`, by a bound or an estimate made here.
 
-        A matrix of an earlier iterate can count pairs that are no longer active, and a diagonal
-        ignores correlations. Both can underestimate the distance, so neither decides. Where a
-        matrix costs more than the fit so far, a Newton step decides instead; it is taken if it
-        lowers the objective by more than `goal`.
+        A diagonal preconditioner ignores correlations, and a matrix built at an earlier iterate
+        may count pairs that are no longer active. Both can underestimate the distance. Convergence
+        is therefore only declared with a matrix built at the current iterate. Where a matrix costs
+        more than the fit so far, a Newton step decides instead, and is taken if it lowers the
+        objective by more than `goal`.
         """
         if self.problem.gap_bound(self.point.gradient) <= goal:
             return True
-        if self._decrement() <= goal and self._estimated_at is not self.point:
-            self._estimate = None
-        if self._decrement() > goal:
+        decrement = self._decrement()
+        if decrement <= goal and self._preconditioner.made_at is not self.point:
+            self._preconditioner.discard()
+            decrement = self._decrement()
+        if decrement > goal:
             return False
-        assert self._estimate is not None
-        if self._estimate.is_spoilt:
+        estimate, precondition = self._preconditioner.at(self._face(), self.point)
+        if estimate.is_spoilt:
             return False
-        if self._estimate.of_loss.ndim == 1:
+        if estimate.is_diagonal:
             return self._step_is_short(goal)
-        step = -self._preconditioner(self.point.gradient)
-        left = most_left(self._estimate)
-        return self._model_holds(Distance(self._decrement(), step, self._preconditioner, left))
+        step = -precondition(self.point.gradient)
+        return self._model_holds(Distance(decrement, step, precondition, remainder_of(estimate)))
 
     def _step_is_short(self, goal: float) -> bool:
-        """Whether a Newton step proves that f(w) − f* is at most `goal`; otherwise take it."""
-        assert self._estimate is not None
-        gradient = self.point.gradient
+        """Return whether a Newton step proves that f(w) − f* ≤ `goal`; otherwise take the step."""
+        gradient, face = self.point.gradient, self._face()
         if not gradient.any():
             return True
-        largest = float(self.problem.hessian(self._estimate.of_loss).max())
+        estimate, precondition = self._preconditioner.at(face, self.point)
+        largest = float(face.hessian(estimate.of_loss).max())
         step, distance, n_products = certifying_step(
-            self.problem, gradient, self._preconditioner, largest, goal, self._spent
+            face, gradient, precondition, largest, goal, self._preconditioner.spent
         )
-        self._spent += n_products
-        found = Distance(distance, step, self._preconditioner)
-        if distance <= goal and self._model_holds(found):
+        self._preconditioner.spent += n_products
+        if distance <= goal and self._model_holds(Distance(distance, step, precondition)):
             return True
+        if isinstance(face, Face):
+            step = self._within_bounds(face, step, self.settings.loosest_forcing)
         if self._line_search(step):
             self._record()
         return False
 
     def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
-        """The decrease that the Newton step at this point promises, if one was computed."""
-        if self._gain_at is self.point:
-            precondition = self._preconditioner  # may make an estimate
-            assert self._estimate is not None
-            return Distance(self._gain, self._last_step, precondition, most_left(self._estimate))
-        return super()._distance_to_optimum(goal, affordable)
+        """Return the decrease that the Newton step at this point promises, if there is one."""
+        if self._last is None or self._last.origin is not self.point:
+            return super()._distance_to_optimum(goal, affordable)
+        estimate, precondition = self._preconditioner.at(self._face(), self.point)
+        return Distance(self._last.promise, self._last.step, precondition, remainder_of(estimate))
 
     def _decrement(self) -> float:
-        """½ g'P⁻¹g: about how far the objective is from its optimum."""
-        return 0.5 * float(self.point.gradient @ self._preconditioner(self.point.gradient))
-
-    def advance(self) -> bool:
-        """Take one Newton step; False where no step lowers the objective.
-
-        Pairs that are right at their margin may be missing in the Hessian, and a step that draws
-        them in climbs at once. Then they are let in: in such a corner of the gradient the Hessian
-        of a point a little along that step is as good as the one that was used.
-        """
-        step = self._newton_direction()
-        if self._line_search(step):
-            return True
-        if self._estimated_at is not self.point:  # the estimate may be what led astray
-            self._estimate = None
-            step = self._newton_direction()
-            if self._line_search(step):
-                return True
-        self.problem.value_grad(self.point.w + LITTLE * step)
-        return self._line_search(self._newton_direction(TIGHT))
-
-    @property
-    def _preconditioner(self) -> Preconditioner:
-        """The one that is in use, or one for the Hessian at the current point."""
-        if self._estimate is None:
-            self._estimate = estimate_hessian(self.problem, self._spent)
-            self._estimated_at = self.point
-            self._speed, self._regret = 0.0, 0.0
-            self._precondition = None
-        if self._precondition is None:
-            self._precondition = invert(self.problem.hessian(self._estimate.of_loss))
-        return self._precondition
-
-    def _newton_direction(self, most: float = LOOSE) -> Vector:
-        """Solve H s = −g until the residual, in the norm of P⁻¹, is a small part of g."""
-        precondition = self._preconditioner
-        relative = self._relative_norm()
-        needed = LOOSE * (self.tol / relative) ** 2  # no more than the stopping rule asks for
-        forcing = min(most, max(relative, needed))
-        step, _, n_products = conjugate_gradients(
-            self.problem.hessp, -self.point.gradient, precondition, forcing, MOST_PRODUCTS
-        )
-        self._judge(n_products, -np.log(forcing))
-        self._gain, self._gain_at = -0.5 * float(self.point.gradient @ step), self.point
-        self._last_step = step
-        return step
-
-    def _judge(self, n_products: int, gain: float) -> None:
-        """Drop an estimate when what it has cost too much would have paid for another one.
-
-        One that has aged costs products more than it would have needed at the speed, in gain per
-        product, that it had when it was new. Of a diagonal it is all products, where a matrix
-        could be had instead.
-        """
-        assert self._estimate is not None
-        self._spent += n_products
-        self._speed = self._speed or gain / n_products
-        self._regret += max(0.0, n_products - gain / self._speed)
-        if self._regret > self._estimate.cost or self._spent > self._estimate.enough:
-            self._estimate = None
-
-    def _line_search(self, step: Vector) -> bool:
-        """Move along the step, 1, ½, ¼, … of it, to where the objective falls enough.
-
-        Close to the optimum the objective's change drowns in rounding; there a step is good
-        when the slope along it has not turned too steep upward (Hager & Zhang 2005).
-        """
-        slope = float(self.point.gradient @ step)
-        part = 1.0
-        for _ in range(30):
-            w = self.point.w + part * step
-            trial = Iterate(w, *self.problem.value_grad(w))
-            change = trial.value - self.point.value
-            flat = abs(change) <= ROUNDING * abs(self.point.value)
-            if change <= ARMIJO * part * slope or (
-                flat and abs(float(trial.gradient @ step)) <= (1 - 2 * ARMIJO) * abs(slope)
-            ):
-                self.point = trial
-                return True
-            part *= max(0.1, min(0.5, -0.5 * part * slope / (change - part * slope)))
-        self.problem.value_grad(self.point.w)
-        return False
+        """Return ½ g'P⁻¹g, an estimate of the distance from the optimum."""
+        _, precondition = self._preconditioner.at(self._face(), self.point)
+        return 0.5 * float(self.point.gradient @ precondition(self.point.gradient))

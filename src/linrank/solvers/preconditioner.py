@@ -3,36 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from .._threads import blas_threads, resolve_threads
-from ..problem import Problem
-from .base import Vector
+from .._typing import Mask, Vector
+from ..problem import Face, Problem
 
 if TYPE_CHECKING:
     from ..engines.base import Engine
+    from .base import Iterate
 
 Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the Hessian
 
-DENSE_LIMIT = 4096  #: most features for which a d × d matrix is built and factored
-SHARED = 1000  #: number of features above which BLAS threads share a factorisation
-SAVINGS = 30.0  #: Hessian products that a sample of queries saves; see `rows_per_feature`
-DOCUMENT_SAVINGS = 100.0  #: Hessian products that a sample of documents saves
-CHEAPEST = 1.5  #: cost of a diagonal estimate, in Hessian products, and the least of any estimate
-FACTORED = 1 / 24  #: cost of a Cholesky factorisation per d³, in entries of X read by a product
-FREE = 2e6  #: entries of X that a product reads within a few ms; less work is not counted
-SPOILT = 1e-10  #: negative part of the largest diagonal entry that rounding may leave
-LEAST_ROWS = 4  #: fewest sampled rows per feature once a diagonal was not enough
+
+@dataclass(frozen=True)
+class HessianSettings:
+    """What decides how the Hessian is estimated; costs are counted in Hessian products.
+
+    Attributes
+    ----------
+    dense_limit : int
+        Largest number of features for which a d × d matrix is built and factored. Beyond it the
+        preconditioner is a diagonal.
+    threaded_factor : int
+        Number of features from which on BLAS threads share a factorisation.
+    query_savings, document_savings : float
+        Hessian products that a sample of queries, or of documents, saves (`rows_per_feature`).
+        Larger values take larger samples.
+    diagonal_cost : float
+        Cost of a diagonal estimate, and the least cost of any estimate.
+    factor_cost : float
+        Cost of a Cholesky factorisation per d³, in entries of X that a product reads.
+    free_work : float
+        Entries of X that a product reads within a few ms. Work below it is not counted, so that
+        small data get an exact matrix at once.
+    negative_part : float
+        Negative part of the largest diagonal entry that rounding may cause in a usable estimate.
+    least_rows : int
+        Fewest sampled rows per feature once a diagonal was not enough.
+    """
+
+    dense_limit: int = 4096
+    threaded_factor: int = 1000
+    query_savings: float = 30.0
+    document_savings: float = 100.0
+    diagonal_cost: float = 1.5
+    factor_cost: float = 1 / 24
+    free_work: float = 2e6
+    negative_part: float = 1e-10
+    least_rows: int = 4
+
+
+HESSIAN = HessianSettings()  #: the settings that all solvers use
 
 
 class Estimate(NamedTuple):
     """An estimate of the Hessian of the loss where it was last evaluated.
 
-    ``of_loss`` is a matrix, or a vector that is its diagonal; ``cost`` is what it took to make,
-    in Hessian products, and ``enough`` after how many of these in all to make a better one.
+    ``of_loss`` is a matrix, or a vector that is its diagonal. ``cost`` is its cost in Hessian
+    products, and ``enough`` the number of products after which a better estimate is made.
     ``exact`` says that it is the Hessian itself, not a sample.
     """
 
@@ -43,67 +76,145 @@ class Estimate(NamedTuple):
     exact: bool = False
 
     @property
+    def is_diagonal(self) -> bool:
+        """Whether it is a diagonal."""
+        return self.of_loss.ndim == 1
+
+    @property
     def is_spoilt(self) -> bool:
-        """Whether rounding has made a diagonal entry negative: features cancel in it."""
-        diagonal = self.of_loss.diagonal() if self.of_loss.ndim == 2 else self.of_loss
-        return bool(diagonal.min() < -SPOILT * diagonal.max())
+        """Whether rounding has made a diagonal entry negative, because features cancel in it."""
+        diagonal = self.of_loss if self.is_diagonal else self.of_loss.diagonal()
+        return bool(diagonal.min() < -HESSIAN.negative_part * diagonal.max())
 
 
-def estimate_hessian(problem: Problem, spent: float = 0) -> Estimate:
-    """The Hessian of the loss: exact, of a sample of queries or documents, or its diagonal.
+class AgeingPreconditioner:
+    """A preconditioner that is kept until it is no longer effective.
 
-    A matrix of whatever size is expected to make the rest of the fit the shortest, once as many
-    products are spent as it costs, so at once where data are small. Until then a diagonal: an easy
-    fit needs no more, and a matrix says the more the closer to the optimum it is made.
+    The estimate of the Hessian excludes the penalty, so it is reused across iterations and across
+    values of C. An estimate that was made at an earlier iterate needs more products than it did
+    when it was new. The products beyond those are its *regret*. When the regret would have paid
+    for a new estimate, the estimate is discarded. A diagonal is discarded when all products so far
+    would have paid for a matrix.
+
+    Attributes
+    ----------
+    estimate : Estimate or None
+    made_at : Iterate or None
+        The iterate at which the estimate was made in this fit.
+    spent : float
+        Hessian products since the engine is in use.
+    speed : float
+        Reduction of the residual, in log units per product, when the estimate was new.
+    regret : float
+        Products beyond those that a new estimate would have needed.
+    """
+
+    def __init__(self) -> None:
+        self.estimate: Estimate | None = None
+        self.made_at: Iterate | None = None
+        self.spent = self.speed = self.regret = 0.0
+        self._inverse: Preconditioner | None = None
+        self._free: Mask | None = None
+
+    def begin(self, engine: Engine) -> None:
+        """Start a fit: keep the estimate of the same engine, for another C."""
+        self.made_at, self._inverse = None, None
+        if self.estimate is None or self.estimate.engine is not engine:
+            self.estimate, self.spent = None, 0.0
+
+    def discard(self) -> None:
+        """Have a new estimate made when the preconditioner is next used."""
+        self.estimate = None
+
+    def at(self, problem: Problem | Face, point: Iterate) -> tuple[Estimate, Preconditioner]:
+        """Return the estimate and its inverse; a missing estimate is made at the point."""
+        if self.estimate is None:
+            self.estimate = estimate_hessian(problem, self.spent)
+            self.made_at = point
+            self.speed, self.regret, self._inverse = 0.0, 0.0, None
+        if self._inverse is None or not _same(self._free, problem.free):
+            self._inverse = invert(problem.hessian(self.estimate.of_loss))
+            self._free = problem.free
+        return self.estimate, self._inverse
+
+    def judge(self, n_products: int, reduction: float) -> None:
+        """Discard the estimate if the products of a linear system show that it has aged.
+
+        Parameters
+        ----------
+        n_products : int
+        reduction : float
+            The logarithm of the factor by which the products reduced the residual.
+        """
+        assert self.estimate is not None
+        self.spent += n_products
+        self.speed = self.speed or reduction / n_products
+        self.regret += max(0.0, n_products - reduction / self.speed)
+        if self.regret > self.estimate.cost or self.spent > self.estimate.enough:
+            self.discard()
+
+
+def _same(one: Mask | None, other: Mask | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
+
+
+def estimate_hessian(problem: Problem | Face, spent: float = 0) -> Estimate:
+    """Estimate the Hessian of the loss: exactly, from a sample, or by its diagonal.
+
+    A matrix is made once as many products are spent as it costs, which is at once for small data.
+    Its size is the one that is expected to make the rest of the fit the shortest. Until then the
+    estimate is a diagonal: an easy fit needs no more, and a matrix is the more effective the
+    closer to the optimum it is made.
     """
     engine = problem.engine
     make, cost, exact = _plan_matrix(engine)
     if spent <= cost:
-        return Estimate(engine.hessian_diagonal(), engine, CHEAPEST, cost)
-    return Estimate(make(), engine, max(CHEAPEST, cost), exact=exact)
+        return Estimate(engine.hessian_diagonal(), engine, HESSIAN.diagonal_cost, cost)
+    return Estimate(make(), engine, max(HESSIAN.diagonal_cost, cost), exact=exact)
 
 
 def _plan_matrix(engine: Engine) -> tuple[Callable[[], Vector], float, bool]:
-    """How to make the best matrix, what that costs in Hessian products, and whether it is exact."""
+    """Return a function that makes the best matrix, its cost, and whether it is exact."""
     d, row_work = engine.n_features, engine.row_work
     estimate: Callable[[int], Vector] = engine.hessian
-    if d > DENSE_LIMIT:
+    if d > HESSIAN.dense_limit:
         return engine.hessian, np.inf, True
-    n_rows = _sample_rows(engine, row_work, SAVINGS)
+    n_rows = _sample_rows(engine, row_work, HESSIAN.query_savings)
     if n_rows < engine.largest_query / 2:
         estimate, row_work = engine.hessian_of_documents, engine.document_work
-        n_rows = _sample_rows(engine, row_work, DOCUMENT_SAVINGS)
-    n_rows = int(min(max(n_rows, LEAST_ROWS * d), engine.data.n_docs))
-    cost = (n_rows * row_work + FACTORED * d**3 - FREE) / engine.product_work
+        n_rows = _sample_rows(engine, row_work, HESSIAN.document_savings)
+    n_rows = int(min(max(n_rows, HESSIAN.least_rows * d), engine.data.n_docs))
+    work = n_rows * row_work + HESSIAN.factor_cost * d**3 - HESSIAN.free_work
     exact = n_rows >= engine.data.n_docs and estimate == engine.hessian
-    return lambda: estimate(n_rows), cost, exact
+    return lambda: estimate(n_rows), work / engine.product_work, exact
 
 
 def _sample_rows(engine: Engine, row_work: float, savings: float) -> float:
     d = engine.n_features
     per_feature = rows_per_feature(d * row_work / engine.product_work, savings)
-    return max(d * per_feature, FREE / row_work)
+    return max(d * per_feature, HESSIAN.free_work / row_work)
 
 
 def rows_per_feature(cost: float, savings: float) -> float:
-    """How many rows r of a sample to take for each feature, where one costs so many products.
+    """Return the number of sampled rows r per feature that makes a fit the shortest.
 
-    A fit needed about 10 + 45/√r products on the shapes of data that were measured, and rarely
-    more than one sample, so about r = (30/cost)^⅔ takes the least.
+    `cost` is the cost of one row per feature in Hessian products. A fit needed about 10 + 45/√r
+    products on the shapes of data that were measured, and rarely more than one sample. The total
+    is least at about r = (30/cost)^⅔.
 
     Examples
     --------
-    >>> rows_per_feature(30.0, SAVINGS)
+    >>> rows_per_feature(30.0, HESSIAN.query_savings)
     1.0
     """
     return float((savings / cost) ** (2 / 3))
 
 
 def invert(P: Vector) -> Preconditioner:
-    """``v ↦ P⁻¹v`` for a diagonal P, or by a Cholesky factor of P scaled to unit diagonal.
+    """Return ``v ↦ P⁻¹v`` for a diagonal P, or by a Cholesky factor of a matrix P.
 
-    The scaling is what makes the factor useful when features range over many orders of
-    magnitude.
+    P is scaled to unit diagonal before it is factored. Without the scaling the factor is useless
+    when features range over many orders of magnitude.
     """
     if P.ndim == 1:
         inverse = 1.0 / P
@@ -113,13 +224,13 @@ def invert(P: Vector) -> Preconditioner:
     scale = 1.0 / np.sqrt(np.maximum(diagonal, floor))  # rounding can make one negative
     P = P * scale
     P *= scale[:, None]
-    with blas_threads(1 if len(P) < SHARED else resolve_threads()):
+    with blas_threads(1 if len(P) < HESSIAN.threaded_factor else resolve_threads()):
         factor = _cholesky(P)
     return lambda v: scale * cho_solve(factor, scale * v, check_finite=False)
 
 
 def _cholesky(P: Vector) -> tuple[Vector, bool]:
-    """Factor a matrix with unit diagonal, lifting the diagonal while rounding spoils it."""
+    """Factor a matrix with unit diagonal; enlarge that where rounding makes it indefinite."""
     lift = 0.0
     while True:
         try:

@@ -1,71 +1,118 @@
-"""Proximal Newton with working sets: the default for sparse rankers."""
+"""Proximal Newton with working sets: the default for penalties that choose features."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import norm
 
 from .._jit import njit
-from ..problem import SparseProblem
-from .base import Iterate, Vector
+from .._typing import Integers, Vector
+from ..engines.base import Engine
+from ..penalties.base import SeparablePenalty
+from .base import ROUNDING, Iterate, state
 from .conjugate_gradients import conjugate_gradients
+from .needs import Needs
 from .preconditioner import invert
 from .result import Status
 from .sparse import SparseSolver
 
-ARMIJO = 1e-4  #: part of the predicted decrease that a step must reach
-FIRST_SET = 10  #: features that the first working set may hold beyond those in use
-SPARE = 5  #: least number of features beyond a working set whose Hessian is computed with it
-MOST_SPARE = 100
-ROWS_PER_FEATURE = 320  #: of the sample that the Hessian is made of while the working set grows
-SLOW = 0.2  #: a step with an old Hessian may promise this part of what the one before promised
-NEARER = 4.0  #: factor from one C to the next on the way from w = 0
-ROUGH = 0.3  #: the gap to which the problems on the way are solved
-MATRIX = 400  #: features of which the Hessian is made as a matrix; of more it is multiplied with
-CHEAP = 3000  #: the same, where making it costs little, from n³ = so many times the entries of X on
-PRODUCTS = 100  #: most of these for one step
-ROUGHLY = 0.1  #: what a step by products may leave of the residual
-FORCING = 0.01  #: how much of the distance to a critical point a step may leave
-SWEEPS = 20  #: of coordinate descent, before a linear system is solved
-ROUNDS = 100  #: most of these together, per step
-ROUNDING = 1e-13  #: relative changes of the objective below this are rounding
-LIFT = 1e-10  #: of the mean diagonal is added to the Hessian, where features repeat each other
-FLAT = 1e-6  #: part of g²/f that stands for the diagonal where no pair bends
-MOST_LIFT = 1e6  #: when even this does not help, nothing does
-HALVINGS = 8  #: of a step, before the Hessian is lifted
-FEW_HALVINGS = 2  #: of a step with an old Hessian, before a new one is made
 
-Features = NDArray[np.int64]
+@dataclass(frozen=True)
+class ProximalSettings:
+    """Constants of the proximal Newton method.
+
+    Attributes
+    ----------
+    sufficient_decrease : float
+        Part of the predicted decrease that a step must reach (Armijo's condition).
+    first_set : int
+        Features that the first working set may hold beyond those in use.
+    least_spare, most_spare : int
+        Features beyond a working set whose Hessian is computed with it, at least and at most.
+    rows_per_feature : int
+        Rows per feature of the sample that the Hessian is made of while the working set grows.
+    reuse_ratio : float
+        Largest ratio of the promised decreases of two steps at which the Hessian is used again.
+    continuation_factor : float
+        Factor from one C to the next on the way from w = 0.
+    continuation_tol : float
+        Relative duality gap to which the problems on that way are solved.
+    matrix_limit : int
+        Features up to which the Hessian is made as a matrix. For more it is multiplied with.
+    cheap_matrix : float
+        The same limit, as n³ per entry of X, where the Hessian is made by level at little cost.
+    max_products : int
+        Hessian products of one step without a matrix.
+    product_residual : float
+        Part of the residual that a step without a matrix may leave.
+    model_residual : float
+        Part of the distance to a critical point that the minimum of the model may leave.
+    sweeps : int
+        Sweeps of coordinate descent before a linear system is solved.
+    rounds : int
+        Largest number of such sweeps and systems per step.
+    smallest_lift, largest_lift : float
+        Parts of the mean diagonal that are added to the Hessian, where features repeat each other.
+    flat_diagonal : float
+        Part of g²/f that replaces the diagonal where no pair has curvature.
+    halvings, old_halvings : int
+        Halvings of a step before the Hessian is lifted, and before an old Hessian is replaced.
+    """
+
+    sufficient_decrease: float = 1e-4
+    first_set: int = 10
+    least_spare: int = 5
+    most_spare: int = 100
+    rows_per_feature: int = 320
+    reuse_ratio: float = 0.2
+    continuation_factor: float = 4.0
+    continuation_tol: float = 0.3
+    matrix_limit: int = 400
+    cheap_matrix: float = 3000
+    max_products: int = 100
+    product_residual: float = 0.1
+    model_residual: float = 0.01
+    sweeps: int = 20
+    rounds: int = 100
+    smallest_lift: float = 1e-10
+    largest_lift: float = 1e6
+    flat_diagonal: float = 1e-6
+    halvings: int = 8
+    old_halvings: int = 2
 
 
 @dataclass
 class ProximalNewton(SparseSolver):
     """Newton's method with the penalty kept exact (Lee, Sun & Saunders 2014), l1 or elastic net.
 
-    Each iteration minimises, over the features of a working set,
+    Each iteration minimises, over the features of a working set and within their bounds,
 
         ∇f'δ + ½ δ'Hδ + Ω(w + δ)
 
     by coordinate descent, H the Hessian of f there, and moves along δ by a line search. The
-    working set are the features in use and those that violate optimality most; it may double
+    working set holds the features in use and those that violate optimality most. It may double
     from one iteration to the next, so H stays small when few features matter.
 
-    H costs as much as many gradients, and hardly changes near the optimum. So it is used again
-    while the decrease that the model promises falls fast from step to step, also for the next
-    problem on the same engine: at another C it is that of before times a number. While violators
-    do not fit in the working set, the Hessian of a sample of queries will do.
+    H costs as much as many gradients, and hardly changes near the optimum. It is used again while
+    the decrease that the model promises falls fast from step to step, also for the next problem
+    on the same engine: for another C it is multiplied by a number. While violators do not fit in
+    the working set, the Hessian of a sample of queries suffices.
 
-    Of a large working set H is not made. Then a step holds the signs of the weights and comes from
-    conjugate gradients, which need products with H only: a few reads of the data, and no memory.
+    For a large working set H is not made. Then a step holds the signs of the weights and comes
+    from conjugate gradients, which need products with H only: a few passes over the data, and no
+    memory.
+
+    Parameters
+    ----------
+    settings : ProximalSettings
+        Constants of the method.
 
     Examples
     --------
-    >>> from linrank import make_ranking
-    >>> from linrank.path import make_problem
+    >>> from linrank import make_problem, make_ranking
     >>> from linrank.penalties import L1
     >>> problem = make_problem(make_ranking(random_state=0), C=1e-4, penalty=L1())
     >>> result = ProximalNewton(tol=1e-6).solve(problem)
@@ -73,19 +120,31 @@ class ProximalNewton(SparseSolver):
     (True, True)
     """
 
-    _curvature: Curvature | None = field(init=False, repr=False, default=None)
-    _promise: float = field(init=False, repr=False)  #: the decrease that the last model promised
+    settings: ProximalSettings = ProximalSettings()
+    name: ClassVar[str] = "proximal-newton"
+    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("convex",), bounds=True)
+    _curvature: Curvature | None = state(default=None)
+    _promise: float = state(default=np.inf)  #: decrease that the last model promised
+    _l1: Vector = state()
+    _l2: Vector = state()
+    _low: Vector = state()
+    _high: Vector = state()
 
     def _prepare(self) -> None:
         self._promise = np.inf
-        known = self._curvature
-        if known is not None and known.problem.engine is not self.problem.engine:
+        penalty = self.problem.penalty
+        assert isinstance(penalty, SeparablePenalty)
+        self._l1, self._l2 = penalty.parts()
+        ones = np.ones(self.problem.n_features)
+        self._low, self._high = penalty.limits or (-np.inf * ones, np.inf * ones)
+        if self._curvature is not None and self._curvature.engine is not self.problem.engine:
             self._curvature = None
 
     def _minimise(self) -> Status:
+        settings = self.settings
         if not self.point.w.any() and not self.problem.engine.loss.squared:
-            self._approach()
-        lift = LIFT
+            self._continue_from_smaller_C()
+        lift = settings.smallest_lift
         for _ in range(self.max_iter):
             if self._is_done():
                 return Status.CONVERGED
@@ -95,134 +154,145 @@ class ProximalNewton(SparseSolver):
                 continue
             if not self._step_by_old_hessian(features):
                 self._curvature = self._make_curvature(features, complete)
-                while not self._line_search(self._newton_target(features, lift), HALVINGS):
-                    lift *= 100.0  # a flat model promises too much: make it steeper
-                    if lift > MOST_LIFT:
+                while not self._line_search(self._newton_target(features, lift), settings.halvings):
+                    lift *= 100.0  # the model promises too much where it is flat
+                    if lift > settings.largest_lift:
                         small = self._gradient_is_small()
                         return Status.PRECISION if small else self._status_at_rest()
-                lift = max(LIFT, 0.1 * lift)
+                lift = max(settings.smallest_lift, 0.1 * lift)
             self._record()
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
     def _is_done(self) -> bool:
-        """The rule of `SparseSolver` and, where there is no duality gap, a small Newton decrement.
+        """Return whether the rule of `SparseSolver` is met or, without a gap, the decrement small.
 
-        With a free feature there is no gap, and ‖∇f(0)‖, to which the gradient is compared, grows
-        with C: the comparison alone is met far from the optimum. The decrease that the model
-        promised for the last step must then be at most `tol` of the objective as well.
+        With a feature that costs nothing there is no gap, and ‖∇f(0)‖, to which the gradient is
+        compared, grows with C, so that the comparison is met far from the optimum. The decrease
+        that the model promised for the last step must then be at most `tol` of the objective.
         """
         if self.point.value <= 0.0 and self.point.w.any():
-            return True  # neither f nor Ω is ever below 0
+            return True  # neither f nor Ω is ever negative
         if not super()._is_done():
             return False
         if self._gap() is not None or not self.point.w.any() or self._distance() == 0.0:
             return True
         return self._promise <= self.tol * self.point.value
 
-    def _approach(self) -> None:
-        """From w = 0, come to this C by way of smaller ones, roughly.
+    def _continue_from_smaller_C(self) -> None:
+        """Follow rough solutions from w = 0 to this C.
 
-        Far from the optimum the curvature of most losses says little: steps would be cut short,
-        and bring in many features that are not needed.
+        Far from the optimum the curvature of most losses is a poor model. Steps would be cut
+        short, and would bring in many features that are not needed.
         """
-        C = NEARER * self.problem.smallest_C
+        factor = self.settings.continuation_factor
+        C, w = factor * self.problem.smallest_C, self.point.w
         if not C < self.problem.C:
             return
-        rough = ProximalNewton(tol=ROUGH, max_iter=self.max_iter)
-        w = self.point.w
+        rough = ProximalNewton(self.settings.continuation_tol, self.max_iter)
         while C < self.problem.C:
             result = rough.solve(self.problem.with_C(C), w)
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            w, C = result.coef, NEARER * C
+            w, C = result.coef, factor * C
         self._curvature = rough._curvature
         self.point = Iterate(w, *self.problem.value_grad(w))
 
-    def _working_set(self) -> tuple[Features, bool]:
-        """The features in use and the worst violators, as many again; whether these are all."""
+    def _working_set(self) -> tuple[Integers, bool]:
+        """Return the features in use with as many of the worst violators; whether these are all."""
         w = self.point.w
         away = self.problem.penalty.distance(w, self.point.gradient)
         in_use = np.flatnonzero(w)
         others = np.flatnonzero((w == 0) & (away > 0))
-        room = max(FIRST_SET, len(in_use))
+        room = max(self.settings.first_set, len(in_use))
         complete = len(others) <= room
         if not complete:
             others = others[np.argpartition(-away[others], room)[:room]]
         return np.sort(np.concatenate([in_use, others])), complete
 
-    def _make_curvature(self, features: Features, complete: bool) -> Curvature:
-        """The Hessian here, with spare features: those that are nearest to coming in.
+    def _make_curvature(self, features: Integers, complete: bool) -> Curvature:
+        """Return the Hessian here, with spare features: those that are nearest to coming in.
 
         A working set that leaves out violators is not the last one, and gets a sample only.
         """
+        settings, problem = self.settings, self.problem
         if not complete:
-            n_rows = ROWS_PER_FEATURE * len(features)
-            return Curvature(self.problem, features, self.problem.loss_hessian(features, n_rows))
-        missing = self.problem.penalty.parts()[0] - np.abs(self.point.gradient)
+            n_rows = settings.rows_per_feature * len(features)
+            return Curvature(problem.engine, features, problem.loss_hessian(features, n_rows))
+        missing = self._l1 - np.abs(self.point.gradient)
         missing[features] = np.inf
-        n_spare = min(max(SPARE, len(features) // 2), MOST_SPARE, len(missing) - len(features))
+        n_spare = min(max(settings.least_spare, len(features) // 2), settings.most_spare)
+        n_spare = min(n_spare, len(missing) - len(features))
         spare = np.argpartition(missing, n_spare - 1)[:n_spare] if n_spare else features[:0]
         features = np.sort(np.concatenate([features, spare]))
-        return Curvature(self.problem, features, self.problem.loss_hessian(features))
+        return Curvature(problem.engine, features, problem.loss_hessian(features))
 
     def _is_large(self, n: int) -> bool:
-        """Whether a Hessian of so many features costs more than to multiply with it."""
+        """Return whether a Hessian of n features costs more than products with it."""
         engine = self.problem.engine
         if engine.makes_hessian_by_level:
-            return n**3 > CHEAP * engine.n_entries
-        return n > MATRIX
+            return n**3 > self.settings.cheap_matrix * engine.n_entries
+        return n > self.settings.matrix_limit
 
-    def _step_by_products(self, features: Features) -> bool:
-        """Move by Newton's method with the signs held: H is not made, but multiplied with.
+    def _step_by_products(self, features: Integers) -> bool:
+        """Move by Newton's method with the signs held and Hessian products instead of a matrix.
 
-        Conjugate gradients minimise the model as long as no weight changes its sign (one at 0 may
-        go where f falls); weights that would change theirs end at 0.
+        Conjugate gradients minimise the model as long as no weight changes its sign. A weight that
+        is 0 may move where f falls. Weights that would change their sign end at 0, and weights
+        that would leave their bounds end there.
         """
-        w, (l1, l2) = self.point.w[features], self.problem.penalty.parts()
-        l1, l2, gradient = l1[features], l2[features], self.point.gradient[features]
+        w, l1, l2 = self.point.w[features], self._l1[features], self._l2[features]
+        gradient = self.point.gradient[features]
         signs = np.where(w != 0, np.sign(w), -np.sign(gradient))
         slope = gradient + l1 * signs + l2 * w
         diagonal = self.problem.hessian_diagonal()[features] + l2
         floor = np.finfo(float).eps * float(diagonal.max())
         scale = 1.0 / np.maximum(diagonal, floor or 1.0)
+        low, high = sided_limits(self._low[features], self._high[features], signs)
+        stays = ((w <= low) & (slope > 0)) | ((w >= high) & (slope < 0))
+        slope[stays] = 0.0
         full = np.zeros(self.problem.n_features)
 
         def product(v: Vector) -> Vector:
             full[features] = v
-            return self.problem.hessp(full)[features] + l2 * v
+            return np.where(stays, 0.0, self.problem.hessp(full)[features] + l2 * v)
 
-        step, *_ = conjugate_gradients(product, -slope, lambda v: scale * v, ROUGHLY**2, PRODUCTS)
+        residual = self.settings.product_residual**2
+        step, *_ = conjugate_gradients(
+            product, -slope, lambda v: scale * v, residual, self.settings.max_products
+        )
         for delta in (step, -scale * slope):
             target = self.point.w.copy()
-            target[features] = np.where((w + delta) * signs > 0, w + delta, 0.0)
+            target[features] = np.clip(w + delta, low, high)
             if self._slope(target) < 0:
-                return self._line_search(target, HALVINGS)
+                return self._line_search(target, self.settings.halvings)
         return False
 
-    def _step_by_old_hessian(self, features: Features) -> bool:
-        """Move by the Hessian at hand, if it has these features and still serves."""
+    def _step_by_old_hessian(self, features: Integers) -> bool:
+        """Move by the Hessian at hand, if it has these features and is still effective."""
         if self._curvature is None or not self._curvature.has(features):
             return False
-        target, before = self._newton_target(features, LIFT), self._promise
-        return self._slope(target) >= -SLOW * before and self._line_search(target, FEW_HALVINGS)
+        settings, before = self.settings, self._promise
+        target = self._newton_target(features, settings.smallest_lift)
+        is_effective = self._slope(target) >= -settings.reuse_ratio * before
+        return is_effective and self._line_search(target, settings.old_halvings)
 
-    def _newton_target(self, features: Features, lift: float) -> Vector:
-        """Where the model is least."""
+    def _newton_target(self, features: Integers, lift: float) -> Vector:
+        """Return the minimiser of the model."""
         assert self._curvature is not None
-        target, (l1, l2) = self.point.w.copy(), self.problem.penalty.parts()
+        settings, target, away = self.settings, self.point.w.copy(), self._distance()
         H = self.problem.C * self._curvature.of(features)
-        away = self._distance()
-        scale = max(np.trace(H) / len(features), FLAT * away**2 / self.point.value)
-        H.flat[:: len(features) + 1] += lift * scale
+        flat = settings.flat_diagonal * away**2 / self.point.value
+        H.flat[:: len(features) + 1] += lift * max(np.trace(H) / len(features), flat)
         model = Model(
-            H, self.point.gradient[features], target[features], l1[features], l2[features],
-            FORCING * away / np.sqrt(len(features)),
+            H, self.point.gradient[features], target[features], self._l1[features],
+            self._l2[features], self._low[features], self._high[features],
+            settings.model_residual * away / np.sqrt(len(features)),
         )  # fmt: skip
-        target[features] = minimise_model(model)
+        target[features] = minimise_model(model, settings.sweeps, settings.rounds)
         return target
 
     def _slope(self, target: Vector) -> float:
-        """How much the objective would change on the way to the target if f were straight."""
+        """Return the change of the objective up to the target if f were linear."""
         here, penalty = self.point, self.problem.penalty
         rise = penalty.value(target) - penalty.value(here.w)
         return float(here.gradient @ (target - here.w)) + rise
@@ -230,7 +300,8 @@ class ProximalNewton(SparseSolver):
     def _line_search(self, target: Vector, halvings: int) -> bool:
         """Move to the target, or ½, ¼, … of the way to where the objective falls enough.
 
-        Where its change drowns in rounding, coming nearer to a critical point will do.
+        Where rounding hides the change of the objective, a step that is nearer to a critical point
+        is accepted.
         """
         here, penalty = self.point, self.problem.penalty
         slope = self._slope(target)
@@ -242,7 +313,7 @@ class ProximalNewton(SparseSolver):
             trial = Iterate(w, *self.problem.value_grad(w))
             change = trial.value - here.value
             flat = abs(change) <= ROUNDING * abs(here.value)
-            if (slope < 0 and change <= ARMIJO * part * slope) or (
+            if (slope < 0 and change <= self.settings.sufficient_decrease * part * slope) or (
                 flat and norm(penalty.distance(w, trial.gradient)) < 0.9 * away
             ):
                 self.point = trial
@@ -253,18 +324,18 @@ class ProximalNewton(SparseSolver):
 
 
 class Curvature(NamedTuple):
-    """The Hessian of the loss L at some w, in some features, which are in order."""
+    """The Hessian of the loss L at some w, in some features in ascending order."""
 
-    problem: SparseProblem
-    features: Features
+    engine: Engine
+    features: Integers
     H: Vector
 
-    def has(self, features: Features) -> bool:
-        """Whether these are among its features."""
+    def has(self, features: Integers) -> bool:
+        """Return whether these are among its features."""
         return bool(np.isin(features, self.features, assume_unique=True).all())
 
-    def of(self, features: Features) -> Vector:
-        """The part of the matrix that belongs to some of its features."""
+    def of(self, features: Integers) -> Vector:
+        """Return the part of the matrix that belongs to some of its features."""
         if len(features) == len(self.features):
             return self.H
         at = np.searchsorted(self.features, features)
@@ -272,9 +343,9 @@ class Curvature(NamedTuple):
 
 
 class Model(NamedTuple):
-    """``g'(v − w) + ½(v − w)'H(v − w) + Σ l1|v| + ½ l2 v²``, to be minimised in v.
+    """``g'(v − w) + ½(v − w)'H(v − w) + Σ l1|v| + ½ l2 v²`` with low ≤ v ≤ high.
 
-    ``accuracy`` is how large a subgradient may be left.
+    ``accuracy`` is the largest subgradient that a minimiser may leave.
     """
 
     H: Vector
@@ -282,61 +353,75 @@ class Model(NamedTuple):
     w: Vector
     l1: Vector
     l2: Vector
+    low: Vector
+    high: Vector
     accuracy: float
 
     def value(self, v: Vector) -> float:
-        """What is to be minimised."""
+        """Return the value of the model at v."""
         delta = v - self.w
         smooth = float(delta @ (self.gradient + 0.5 * (self.H @ delta)))
         return smooth + float(self.l1 @ np.abs(v) + 0.5 * self.l2 @ v**2)
 
 
-def minimise_model(model: Model) -> Vector:
-    """Coordinate descent, helped by Newton's method among the coordinates in use.
+def minimise_model(model: Model, sweeps: int, rounds: int) -> Vector:
+    """Minimise the model by coordinate descent, helped by Newton's method with the signs held.
 
-    Coordinate descent finds which coordinates are in use, but crawls where features are nearly
-    the same; with the signs given, the rest is a linear system.
+    Coordinate descent finds which coordinates are in use, but is slow where features are nearly
+    the same. With the signs given, the rest is a linear system.
     """
     v = model.w.copy()
-    for _ in range(ROUNDS):
-        if descend(*model, SWEEPS, v):
+    for _ in range(rounds):
+        if descend(*model, sweeps, v):
             break
         _solve_with_signs(model, v)
     return v
 
 
-def _solve_with_signs(model: Model, v: Vector) -> None:
-    """Go to the minimum among the coordinates in use, given their signs.
+def sided_limits(low: Vector, high: Vector, signs: Vector) -> tuple[Vector, Vector]:
+    """Return the bounds of weights that may not change their sign; a sign of 0 holds a weight."""
+    upper = np.where(signs <= 0, np.minimum(high, 0.0), high)
+    return np.where(signs >= 0, np.maximum(low, 0.0), low), upper
 
-    Those that would change their sign stop at 0. That may lead uphill: then ½, ¼, … of the way, or
-    to where the first of them stops.
+
+def _solve_with_signs(model: Model, v: Vector) -> None:
+    """Move v to the minimum among the coordinates in use, given their signs.
+
+    Coordinates that would change their sign stop at 0, and coordinates that would leave their
+    bounds stop there. The objective may rise on that way. Then v moves ½, ¼, … of the way, or to
+    where the first coordinate stops.
     """
-    H, gradient, w, l1, l2, _ = model
-    used = np.flatnonzero(v)
+    H, gradient, w, l1, l2 = model[:5]
+    in_use = (v != 0) & (v > model.low) & (v < model.high)
+    used = np.flatnonzero(in_use)
     old, signs = v[used], np.sign(v[used])
     A = H[np.ix_(used, used)]
     A.flat[:: len(used) + 1] += l2[used]
-    goal = invert(A)((H @ w)[used] - gradient[used] - l1[used] * signs)
-    end = np.full(len(used), np.inf)  # part of the way after which a coordinate is 0
-    np.divide(old, old - goal, out=end, where=goal * signs <= 0)
+    fixed = np.where(in_use, 0.0, v)
+    right = (H @ (w - fixed))[used] if fixed.any() else (H @ w)[used]
+    goal = invert(A)(right - gradient[used] - l1[used] * signs)
+    low, high = sided_limits(model.low[used], model.high[used], signs)
+    limit = np.clip(goal, low, high)
+    end = np.full(len(used), np.inf)  # part of the way after which a coordinate stops
+    np.divide(old - limit, old - goal, out=end, where=limit != goal)
 
     def move(part: float) -> float:
-        v[used] = np.where(end <= part, 0.0, old + part * (goal - old))
+        v[used] = np.where(end <= part, limit, old + part * (goal - old))
         return model.value(v)
 
     first = min(1.0, float(end.min(initial=1.0)))
-    limit, part = move(first), 1.0
-    while part > first and move(part) > limit:
+    least, part = move(first), 1.0
+    while part > first and move(part) > least:
         part *= 0.5
     move(max(part, first))
 
 
 @njit(allocates=True)
-def descend(H, gradient, w, l1, l2, accuracy, sweeps, v):  # type: ignore[no-untyped-def]
-    """Coordinate descent on the model, from v on; True when v is a minimum to the accuracy.
+def descend(H, gradient, w, l1, l2, low, high, accuracy, sweeps, v):  # type: ignore[no-untyped-def]
+    """Descend on the model by coordinates, from v; return whether v is a minimum to the accuracy.
 
-    Sweeps go over all coordinates, then over those in use until these are at rest, and so on;
-    it ends when a full sweep finds no subgradient larger than `accuracy`.
+    Sweeps go over all coordinates, then over those in use until these are at rest, and so on. The
+    descent ends when a full sweep finds no subgradient larger than `accuracy`.
     """
     n = len(w)
     slope = gradient.copy()  # of the quadratic part at v
@@ -351,6 +436,7 @@ def descend(H, gradient, w, l1, l2, accuracy, sweeps, v):  # type: ignore[no-unt
             if v[j] != 0.0 or not in_use_only:
                 bend, old = H[j, j] + l2[j], v[j]
                 new = _shrink(slope[j] - H[j, j] * old, l1[j]) / bend
+                new = min(max(new, low[j]), high[j])
                 if new != old:
                     v[j] = new
                     for k in range(n):
@@ -364,7 +450,7 @@ def descend(H, gradient, w, l1, l2, accuracy, sweeps, v):  # type: ignore[no-unt
 
 @njit(inner=True)
 def _shrink(pull, l1):  # type: ignore[no-untyped-def]
-    """``−sign(pull)·(|pull| − l1)₊``."""
+    """Return −sign(pull)·(|pull| − l1)₊."""
     if pull > l1:
         return l1 - pull
     return -l1 - pull if pull < -l1 else 0.0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from .._typing import Vector
 from ..engines.stochastic import SGDState, StochasticPass, check_seed
 from ..errors import DataError
-from .base import Iterate, Solver, Vector
+from .base import Iterate, Solver, state
+from .needs import Needs
 from .result import Status
 
 WINDOW = 5  #: epochs over which the objective must have settled
@@ -19,7 +21,11 @@ class _SGD(Solver):
 
     seed: int = 0
     average: bool = True
-    over: ClassVar[str]
+    needs: ClassVar[Needs] = Needs(loss="pairwise", rows=True)
+    over: ClassVar[Literal["pairs", "queries"]]
+    _steps: StochasticPass = state()
+    _state: SGDState = state()
+    _values: list[float] = state()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,7 +57,7 @@ class _SGD(Solver):
         return self._state.coef if self.average else self._state.w.copy()
 
     def _status(self) -> Status | None:
-        """Why to stop: the optimum is near, or the objective stays where it is."""
+        """Return why to stop: the optimum is near, or the objective has settled."""
         if self.problem.gap_bound(self.point.gradient) <= self.tol * self.point.value:
             return Status.CONVERGED
         last = self._values[-WINDOW - 1 :]
@@ -92,13 +98,14 @@ class PairSGD(_SGD):
     Examples
     --------
     >>> from linrank import make_ranking
-    >>> from linrank.path import make_problem
+    >>> from linrank.problem import make_problem
     >>> result = PairSGD(max_iter=20).solve(make_problem(make_ranking(random_state=0), C=0.01))
     >>> result.n_products, result.objective < 30.0
     (0, True)
     """
 
-    over: ClassVar[str] = "pairs"
+    name: ClassVar[str] = "sgd-pairs"
+    over = "pairs"
 
 
 @dataclass
@@ -115,10 +122,11 @@ class QuerySGD(_SGD):
     Examples
     --------
     >>> from linrank import make_ranking
-    >>> from linrank.path import make_problem
+    >>> from linrank.problem import make_problem
     >>> result = QuerySGD(max_iter=20).solve(make_problem(make_ranking(random_state=0), C=0.01))
     >>> result.n_products, result.objective < 30.0
     (0, True)
     """
 
-    over: ClassVar[str] = "queries"
+    name: ClassVar[str] = "sgd-queries"
+    over = "queries"

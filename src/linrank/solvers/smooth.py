@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.linalg import norm
 
 from .._checks import choice
-from ..problem import Problem
-from .base import Solver, Vector
+from .._typing import Vector
+from ..problem import Face, Problem
+from .base import Solver, state
 from .conjugate_gradients import conjugate_gradients
 from .preconditioner import Estimate, Preconditioner, estimate_hessian, invert
 from .result import Status
 
-STOPS = ("optimum", "gradient")  #: names of the stopping rules
-GAP = 0.01  #: largest estimated f(w) − f* of rule "optimum", as a part of ε·f(w)
-FAR = 0.1  #: f(w) − f*, as a part of ε·f(w), above which rule "gradient" counts as not converged
-MOST_PRODUCTS = 250  #: Hessian products that one Newton step may take
-LEFT_BY_MATRIX = 1e-6  #: part of g'P⁻¹g that a Newton step may leave near the optimum
-LEFT_BY_SAMPLE = 0.3  #: the same with a sampled Hessian P
-HIDDEN = 1e-12  #: relative differences of f that line searches cannot rely on
-LEAST_FALL = 0.5  #: the distance is estimated again when ‖g‖ has fallen by this factor, or sooner
+StopName = Literal["optimum", "gradient"]
+
+TARGET_GAP = 0.01  #: largest estimated f(w) − f* of rule "optimum", as a part of ε·f(w)
+FAR_GAP = 0.1  #: f(w) − f*, as a part of ε·f(w), above which rule "gradient" has not converged
+MAX_PRODUCTS = 250  #: largest number of Hessian products for one Newton step
+MATRIX_REMAINDER = 1e-6  #: part of g'P⁻¹g that may remain after a Newton step near the optimum
+SAMPLE_REMAINDER = 0.3  #: the same part if P is a sample of the Hessian
+HIDDEN_CHANGE = 1e-12  #: relative change of f below which line searches cannot rely on it
+LEAST_FALL = 0.5  #: factor by which ‖g‖ must fall at most before the distance is estimated again
+
+
+class Distance(NamedTuple):
+    """An estimate of f(w) − f*, with the Newton step and the preconditioner that it comes from.
+
+    A bound has no step. ``remainder`` is the part of g'P⁻¹g that may remain after the step.
+    """
+
+    distance: float
+    step: Vector | None = None
+    precondition: Preconditioner = np.asarray
+    remainder: float = 0.0
 
 
 @dataclass
@@ -44,30 +58,35 @@ class SmoothSolver(Solver):
         then still fall by more than 0.1·ε·f(w), the status is `Status.FAR`.
     """
 
-    stop: str = "optimum"
-    _norm_to_estimate: float = field(default=np.inf, init=False, repr=False)
+    stop: StopName = "optimum"
+    _norm_to_estimate: float = state(default=np.inf)  #: ‖g‖ below which to estimate the distance
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("stop", self.stop, STOPS)
+        choice("stop", self.stop, get_args(StopName))
 
     def _prepare(self) -> None:
         self._norm_to_estimate = np.inf
 
     def _has_arrived(self) -> bool:
+        """Return whether the stopping rule is met."""
         if not self._gradient_is_small():
             return False
         return self.stop == "gradient" or self._is_near_optimum(self._goal())
 
     def _goal(self) -> float:
-        """The distance f(w) − f* at which to stop."""
-        return GAP * self.tol * self.point.value
+        """Return the distance f(w) − f* at which to stop."""
+        return TARGET_GAP * self.tol * self.point.value
+
+    def _face(self) -> Problem | Face:
+        """Return the problem in the features that bounds leave free at the current point."""
+        return self.problem.face(self.point.w, self.point.gradient)
 
     def _is_near_optimum(self, goal: float) -> bool:
-        """Whether f(w) − f* is at most `goal`.
+        """Return whether f(w) − f* is at most `goal`.
 
-        An estimate can cost as much as the fit so far. After one that was too large, the next
-        one waits until ‖g‖, whose square the distance follows, has fallen.
+        An estimate can cost as much as the fit so far. After an estimate that was too large, the
+        next one waits until ‖g‖ has fallen, because the distance follows ‖g‖².
         """
         size = float(norm(self.point.gradient))
         if size > self._norm_to_estimate:
@@ -80,69 +99,59 @@ class SmoothSolver(Solver):
         return False
 
     def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
-        """f(w) − f*, as exactly as a comparison with `goal` needs it.
+        """Return f(w) − f*, as exactly as a comparison with `goal` needs it.
 
         The estimate may cost as much as the fit so far, or as is `affordable`.
         """
         spent = self._spent_work() if affordable is None else affordable
-        return distance_to_optimum(self.problem, self.point.gradient, goal, spent)
+        return distance_to_optimum(self._face(), self.point.gradient, goal, spent)
 
     def _model_holds(self, found: Distance) -> bool:
-        """Whether the gradient falls along the Newton step as the quadratic model says.
+        """Return whether the gradient falls along the Newton step as the quadratic model says.
 
-        The model counts the curvature of all active pairs. Pairs that the step brings to their
-        margin become inactive on the way: then a part of the gradient stays, and the optimum is
-        farther away than the estimate. The same shows where rounding has spoilt the Hessian. At
-        the end of the step, the bound ½‖g‖² can decide, or else how much of g'P⁻¹g is left. A
-        distance that is a bound itself, or that rounding hides, needs no model.
+        The model counts the curvature of all active pairs. Pairs that reach their margin along the
+        step become inactive. Then a part of the gradient remains, and the optimum is farther away
+        than the estimate. The same happens where rounding has spoilt the Hessian. At the end of
+        the step, either the bound ½‖g‖² decides, or the part of g'P⁻¹g that remains. A distance
+        that is a bound itself, or that rounding hides, needs no model.
         """
-        if found.step is None or found.distance <= HIDDEN * abs(self.point.value):
+        if found.step is None or found.distance <= HIDDEN_CHANGE * abs(self.point.value):
             return True
-        before, there = self.point.gradient, self.point.w + found.step
+        before, there = self.point.gradient, self.problem.penalty.clip(self.point.w + found.step)
         value, after = self.problem.value_grad(there)
         self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point
         fall = max(0.0, self.point.value - value)
         if fall + self.problem.gap_bound(after) <= self.tol * self.point.value:
             return True
         left = float(after @ found.precondition(after)) / float(before @ found.precondition(before))
-        return left <= found.most_left
+        return left <= found.remainder
 
     def _spent_work(self) -> int:
-        """Evaluations and Hessian products of this fit so far."""
+        """Return the evaluations and Hessian products of this fit so far."""
         work, before = self.problem.engine.work, self._work_before
         return work.evaluations - before.evaluations + work.products - before.products
 
     def _status_on_arrival(self) -> Status:
-        """The status when the stopping rule is met."""
+        """Return the status when the stopping rule is met."""
         if self.stop == "optimum":
             return Status.CONVERGED
-        allowed = FAR * self.tol * self.point.value
+        allowed = FAR_GAP * self.tol * self.point.value
         near = self._distance_to_optimum(allowed).distance <= allowed
         return Status.CONVERGED if near else Status.FAR
 
     def _status_at_rest(self) -> Status:
-        """The status when no step lowers the objective: rounding alone may be the reason."""
-        noise, goal = max(self._noise(), HIDDEN * abs(self.point.value)), self._goal()
-        small = self._gradient_is_small()
+        """Return the status when no step lowers the objective; rounding may be the reason."""
+        noise = max(self._noise(), HIDDEN_CHANGE * abs(self.point.value))
+        goal, small = self._goal(), self._gradient_is_small()
         found = self._distance_to_optimum(max(noise, goal) if small else noise, affordable=np.inf)
         if small and found.distance <= goal and self._model_holds(found):
             return Status.CONVERGED
         return Status.PRECISION if found.distance <= noise else Status.STUCK
 
 
-class Distance(NamedTuple):
-    """An estimate of f(w) − f*, with the Newton step and the preconditioner that it comes from.
-
-    A bound has no step. ``most_left`` is the part of g'P⁻¹g that may be left behind the step.
-    """
-
-    distance: float
-    step: Vector | None = None
-    precondition: Preconditioner = np.asarray
-    most_left: float = 0.0
-
-
-def distance_to_optimum(problem: Problem, gradient: Vector, goal: float, spent: float) -> Distance:
+def distance_to_optimum(
+    problem: Problem | Face, gradient: Vector, goal: float, spent: float
+) -> Distance:
     """Estimate f(w) − f* at the last evaluated w, as exactly as a comparison with `goal` needs it.
 
     The estimates, in the order in which they are tried:
@@ -155,9 +164,9 @@ def distance_to_optimum(problem: Problem, gradient: Vector, goal: float, spent: 
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem or Face
     gradient : float64 array
-        At the last w given to ``problem.value_grad``.
+        The gradient at the last w given to ``problem.value_grad``.
     goal : float
     spent : float
         Evaluations and Hessian products that the fit has taken so far.
@@ -173,29 +182,29 @@ def distance_to_optimum(problem: Problem, gradient: Vector, goal: float, spent: 
     step = -precondition(gradient)
     decrement = -0.5 * float(gradient @ step)
     if P.ndim == 2 or not 0 < decrement <= goal:
-        return Distance(decrement, step, precondition, most_left(estimate))
+        return Distance(decrement, step, precondition, remainder_of(estimate))
     step, distance, _ = certifying_step(
         problem, gradient, precondition, float(P.max()), goal, spent
     )
     return Distance(distance, step, precondition)
 
 
-def most_left(estimate: Estimate) -> float:
-    """The part of g'P⁻¹g that a Newton step with this estimate may leave near the optimum."""
-    if estimate.of_loss.ndim == 1:
+def remainder_of(estimate: Estimate) -> float:
+    """Return the part of g'P⁻¹g that may remain after a Newton step near the optimum."""
+    if estimate.is_diagonal:
         return 0.0
-    return LEFT_BY_MATRIX if estimate.exact else LEFT_BY_SAMPLE
+    return MATRIX_REMAINDER if estimate.exact else SAMPLE_REMAINDER
 
 
 def certifying_step(
-    problem: Problem,
+    problem: Problem | Face,
     gradient: Vector,
     precondition: Preconditioner,
     largest: float,
     goal: float,
     spent: float,
 ) -> tuple[Vector, float, int]:
-    """A Newton step s, and the estimate −½ g's + ½‖r‖² of f(w) − f* that it gives.
+    """Return a Newton step s, and the estimate −½ g's + ½‖r‖² of f(w) − f* that it gives.
 
     The residual r = −g − Hs hides at most ½‖r‖² (`Problem.gap_bound`) of the decrease. This is
     at most ½·max(P)·r'P⁻¹r, with a diagonal P of which `largest` is the largest entry. Conjugate
@@ -208,7 +217,7 @@ def certifying_step(
     n_products : int
     """
     size = float(gradient @ precondition(gradient))
-    most = int(min(max(spent, 1), MOST_PRODUCTS))
+    most = int(min(max(spent, 1), MAX_PRODUCTS))
     step, residual, n_products = conjugate_gradients(
         problem.hessp, -gradient, precondition, goal / (largest * size), most
     )

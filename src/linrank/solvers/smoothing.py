@@ -1,51 +1,59 @@
-"""The hinge loss by way of smoother ones, with a duality gap as the proof."""
+"""Smoothing: losses with corners by way of smooth ones, with a duality gap as certificate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from ..losses.pairwise import smoothed_hinge
-from ..problem import Problem
+from .._typing import Vector
+from ..losses.pairwise import PairwiseLoss
 from .base import Iterate, Solver
+from .needs import Needs
 from .newton import Newton
 from .result import Status
 
-WIDTH = 1.0  #: the first μ
-SHRINK = 0.5  #: what μ is multiplied by when it is what keeps the gap open
+FIRST_WIDTH = 1.0  #: the first μ
+SHRINKAGE = 0.5  #: factor of μ when the smoothing is the larger part of the gap
 
 
 @dataclass
 class Smoothing(Solver):
-    """Newton's method on the hinge loss with its corner rounded over a width μ that shrinks.
+    """Newton's method on a loss whose corners are rounded over a width μ that shrinks.
 
-    The smoothed loss is ℓ_μ(t) = (max(0, 1 − t)² − max(0, 1 − μ − t)²) / 2μ, two hinges of a
-    table. At any w, α_p = C·clip((1 − t_p)/μ, 0, 1) is feasible in the dual
+    The corner a·max(0, τ − t) of the loss becomes a·(max(0, τ − t)² − max(0, τ − μ − t)²) / 2μ,
+    two hinges of a table. For the hinge, α_p = C·clip((1 − t_p)/μ, 0, 1) is feasible in the dual
 
         max Σ_p α_p − ½‖Σ_p α_p x̃_p‖²    subject to    0 ≤ α_p ≤ C
 
-    (Lee & Lin 2014, appendix A), and with G₁ and G₂ the sums of max(0, 1 − t) and
-    max(0, 1 − μ − t) over the pairs, and V that of ℓ_μ, the objective at w is above the dual
-    value at α by
+    at any w (Lee & Lin 2014, appendix A). With G₁ and G₂ the sums of max(0, 1 − t) and
+    max(0, 1 − μ − t) over the pairs, and V that of the smoothed loss, the objective at w is above
+    the dual value at α by
 
-        C·(G₁ + G₂ − 2V) + ½‖g_μ(w)‖²,
+        C·(G₁ + G₂ − 2V) + ½‖g_μ(w)‖².
 
-    all of which comes from sorted sums: no pair is ever formed. The first part is what the
-    rounded corner costs, the second what is left to optimise; when the first is the larger, μ
-    shrinks. Stops when the gap between the best objective and the best dual value so far is
-    at most `tol` of the objective.
+    All of this comes from sorted sums, so that no pair is ever listed. The first part is due to
+    the rounded corner, the second to the optimisation. When the first part is the larger, μ
+    shrinks. A loss with several corners has such a first part for each, and the smooth part of a
+    loss adds nothing to the gap. With bounds, g_μ is the gradient in the free features.
+
+    It stops when the gap between the best objective and the best dual value so far is at most
+    `tol` of the objective.
     """
 
+    name: ClassVar[str] = "smoothing"
+    needs: ClassVar[Needs] = Needs(loss="cornered", bounds=True)
+
     def _minimise(self) -> Status:
-        mu = WIDTH
+        mu = FIRST_WIDTH
         newton = self._smoothed(mu)
         corner, rest = self._certify(newton)
         for _ in range(self.max_iter):
             if self._is_done():
                 return Status.CONVERGED
             if rest <= corner:
-                mu *= SHRINK
+                mu *= SHRINKAGE
                 self._narrow(newton, mu)
-            # At the optimum of the smoothed problem there is no step; a smaller μ follows.
+            # At the optimum of the smoothed problem there is no step, and a smaller μ follows.
             if newton.point.gradient.any() and not newton.advance():
                 return self._status_at_rest()
             corner, rest = self._certify(newton)
@@ -53,33 +61,59 @@ class Smoothing(Solver):
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
     def _is_done(self) -> bool:
-        """Whether the gap is small; w = 0, which ranks nothing, is left even if it is."""
+        """Return whether the gap is small. The solver moves on from w = 0, which ranks nothing."""
         gap = self._gap()
         moved = self.slope_at_zero == 0 or bool(self.point.w.any())
         return gap is not None and gap <= self.tol and moved
 
     def _smoothed(self, mu: float) -> Newton:
-        """Newton's method at the start of the smoothed problem."""
-        engine = self.problem.engine.with_loss(smoothed_hinge(mu))
-        problem = Problem(engine, self.problem.C)
+        """Return Newton's method at the start of the smoothed problem."""
+        engine = self.problem.engine.with_loss(self._loss().smoothed(mu))
+        problem = self.problem.with_engine(engine)
         newton = Newton(tol=self.tol)
         newton.begin(problem, self.point.w, self.slope_at_zero)
         return newton
 
+    def _loss(self) -> PairwiseLoss:
+        loss = self.problem.engine.loss
+        assert isinstance(loss, PairwiseLoss)
+        return loss
+
     def _narrow(self, newton: Newton, mu: float) -> None:
-        newton.problem.engine.change_loss(smoothed_hinge(mu))
+        """Go on with a smaller width."""
+        newton.problem.engine.change_loss(self._loss().smoothed(mu))
         newton.begin(newton.problem, newton.point.w, self.slope_at_zero)
 
     def _certify(self, newton: Newton) -> tuple[float, float]:
-        """Take over the best objective and dual value; return the two parts of the gap here."""
+        """Keep the best objective and dual value; return the two parts of the gap here."""
         C, here = self.problem.C, newton.point
-        G1, G2 = newton.problem.engine.gaps(here.w)
+        outer, inner = self._corner_sums(newton.problem.engine.gaps(here.w))
         ridge = 0.5 * float(here.w @ here.w)
-        corner = max(0.0, C * (G1 + G2) - 2.0 * (here.value - ridge))
-        rest = 0.5 * float(here.gradient @ here.gradient)
-        value = ridge + C * G1
+        value, smooth_part = ridge + C * outer, 0.0
+        if self._loss().table[:, 2].any():
+            value = self.problem.value_grad(here.w)[0]
+            newton.problem.value_grad(here.w)  # Hessian products refer to the last evaluated loss
+            smooth_part = value - ridge - C * outer
+        corner = max(0.0, C * (outer + inner) - 2.0 * (here.value - ridge - smooth_part))
+        rest = newton.problem.gap_bound(here.gradient)
         self.bound = max(self.bound, value - corner - rest)
         leaves_zero = not self.point.w.any() and value <= (1 + self.tol) * self.point.value
         if value <= self.point.value or leaves_zero:
             self.point = Iterate(here.w, value, here.gradient)
         return corner, rest
+
+    def _corner_sums(self, gaps: Vector) -> tuple[float, float]:
+        """Return Σ a·max(0, τ − t) and Σ a·max(0, τ − μ − t) over the corners and the pairs.
+
+        `gaps` has a sum for each hinge of the smoothed loss, in the order of
+        `PairwiseLoss.smoothed`.
+        """
+        outer = inner = 0.0
+        sums = iter(gaps)
+        for _, a, c in self._loss().table.tolist():
+            if a:
+                outer += a * float(next(sums))
+                inner += a * float(next(sums))
+            if c:
+                next(sums)
+        return outer, inner

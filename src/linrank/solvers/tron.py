@@ -8,16 +8,17 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import norm
 
-from .base import Iterate, Vector
+from .._typing import Vector
+from .base import Iterate
+from .needs import Needs
 from .result import Status
-from .smooth import SmoothSolver
+from .smooth import HIDDEN_CHANGE, SmoothSolver, StopName
 
 # Lee & Lin 2014, eqs. 36 and 37
 ETA0, ETA1, ETA2 = 1e-4, 0.25, 0.75
 SIGMA1, SIGMA2, SIGMA3 = 0.25, 0.5, 4.0
-ROUNDING = 1e-12  #: changes of the objective below this part of it are rounding
-SUSPECT = 1e-8  #: a rejected step that promised less than this part of f may be due to rounding
-CG_TOL = 0.1  #: CG stops when the residual is this part of the gradient (Lin et al. 2008)
+SUSPECT_DECREASE = 1e-8  #: promised decrease, as a part of f, that rounding may hide
+CG_TOL = 0.1  #: norm of the residual at which CG stops, as a part of ‖g‖ (Lin et al. 2008)
 
 
 @dataclass
@@ -31,6 +32,9 @@ class Tron(SmoothSolver):
     by conjugate gradients, is taken when the objective falls by at least η₀ of what the
     model says (36), and Δ follows how well the two agree (37). It stops as `SmoothSolver` says.
     """
+
+    name: ClassVar[str] = "tron"
+    needs: ClassVar[Needs] = Needs(loss="smooth")
 
     def _minimise(self) -> Status:
         radius = float(norm(self.point.gradient))
@@ -48,8 +52,8 @@ class Tron(SmoothSolver):
             length = float(norm(step))
             radius = min(radius, length) if tries == 1 else radius
             radius = _next_radius(radius, length, slope, actual, predicted)
-            # Where the change drowns in the objective's rounding, the gradient decides.
-            flat = max(abs(actual), predicted) <= ROUNDING * abs(self.point.value)
+            # Where rounding hides the change of the objective, the gradient decides.
+            flat = max(abs(actual), predicted) <= HIDDEN_CHANGE * abs(self.point.value)
             if actual > ETA0 * predicted or (
                 flat and norm(trial.gradient) < norm(self.point.gradient)
             ):
@@ -57,13 +61,13 @@ class Tron(SmoothSolver):
                 self._record()
                 continue
             self.problem.value_grad(self.point.w)  # products refer to the last evaluated point
-            small = predicted <= SUSPECT * abs(self.point.value)
+            small = predicted <= SUSPECT_DECREASE * abs(self.point.value)
             if flat or (small and predicted <= self._noise()):
                 return self._status_at_rest()
         return self._status_on_arrival()
 
     def _steihaug(self, radius: float) -> tuple[Vector, Vector]:
-        """Conjugate gradients on H s = −g until small residual or the edge of the region.
+        """Solve H s = −g by conjugate gradients, up to the edge of the trust region.
 
         Returns the step and the residual −g − Hs.
         """
@@ -92,12 +96,13 @@ class Tron(SmoothSolver):
 class PaperTron(Tron):
     """TRON as Lee & Lin 2014 ran it: rule (38) alone, and each C of a path from w = 0 (§4.4)."""
 
-    stop: str = "gradient"
+    stop: StopName = "gradient"
+    name: ClassVar[str] = "tron-paper"
     warm_starts: ClassVar[bool] = False
 
 
 def _to_the_edge(step: Vector, direction: Vector, radius: float) -> float:
-    """The α ≥ 0 with ‖step + α·direction‖ = radius, in the form that does not cancel."""
+    """Return the α ≥ 0 with ‖step + α·direction‖ = radius, by the formula without cancellation."""
     along, size = float(step @ direction), float(direction @ direction)
     room = radius**2 - float(step @ step)
     root = np.sqrt(along**2 + size * room)
@@ -107,7 +112,7 @@ def _to_the_edge(step: Vector, direction: Vector, radius: float) -> float:
 def _next_radius(
     radius: float, length: float, slope: float, actual: float, predicted: float
 ) -> float:
-    """Rule (37), with the minimiser of the quadratic through what was seen as the guide."""
+    """Return the next Δ by rule (37), from the quadratic through both values and the slope."""
     bend = -actual - slope
     alpha = SIGMA3 if bend <= 0 else max(SIGMA1, -0.5 * slope / bend)
     if actual < ETA0 * predicted:

@@ -1,0 +1,255 @@
+"""Rankers that `linrank.training` fits: the estimators below only declare their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+from sklearn.feature_selection import SelectorMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import whole_number
+from .._threads import resolve_threads
+from .._typing import Mask, Vector
+from ..criterion import Criterion, Fold
+from ..data.ranking import RankingData
+from ..errors import (
+    DataError,
+    GridEdgeWarning,
+    NotConvergedWarning,
+    NothingSelectedWarning,
+    warn,
+)
+from ..model import LinearModel
+from ..path import RegularizationPath
+from ..solvers.result import Result, Step
+from ..training import Trainer, Training
+from .base import LinearRanker
+from .model_selection import QueryKFold
+
+BLOCK_ENTRIES = 2**20  #: entries of X that `has_values` looks at together
+
+
+class TrainedRanker(LinearRanker):
+    """Base of the rankers whose parameters are options of `linrank.settings.Settings`.
+
+    Subclasses declare parameters in `__init__` and document them.
+    """
+
+    __metadata_request__fit: ClassVar = {"propensity": True, "margin": True}
+
+    result_: Result
+    model_: LinearModel
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        propensity: Any = None,
+        margin: Any = None,
+    ) -> Self:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+        y : array of shape (n_docs,)
+            Labels: any real numbers; larger is more relevant.
+        qid : array of shape (n_docs,), optional
+            The query of each document: any type, any order. None: one query.
+        sample_weight : array of shape (n_docs,), optional
+            Weight of each document. A pair weighs query × upper document × lower document. In the
+            objective, weight 0 is removal and weight 2 a second copy. The exception is
+            ``delta="dcg"``: there a document of any weight above 0 holds one place in the ideal
+            ranking, where two copies hold two.
+        query_weight : array of shape (n_docs,), optional
+            Weight of each document's query: one value within a query.
+        propensity : array of shape (n_docs,), optional
+            The probability that a document was examined. A pair is divided by the propensity of
+            its upper document, which corrects for clicks that low positions prevented.
+        margin : array of shape (n_docs,), optional
+            The scores of a pair should differ by margin_i − margin_j instead of 1; not together
+            with ``rescale="margin"``.
+        """
+        data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
+        return self._fit_data(data)
+
+    def _training_data(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any, propensity: Any,
+        margin: Any,
+    ) -> RankingData:  # fmt: skip
+        return self._ranking_data(
+            X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
+        )
+
+    def _fit_data(self, data: RankingData) -> Self:
+        trainer = self._trainer()
+        w0 = getattr(self, "coef_", None) if self.warm_start else None
+        self._store(trainer.train(data, self.C, w0=w0), data, trainer)
+        return self
+
+    def _options(self) -> dict[str, Any]:
+        """Return the parameters that are options of the settings."""
+        names = Trainer.option_names()
+        return {k: v for k, v in self.get_params(deep=False).items() if k in names}
+
+    def _trainer(self, **more: Any) -> Trainer:
+        options = self._options() | {
+            "n_threads": resolve_threads(self.n_threads),
+            "seed": as_seed(getattr(self, "random_state", None)),
+            "callback": print_step if self.verbose else None,
+        }
+        return Trainer.of(**options | more)
+
+    def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
+        """Set the attributes of a fitted ranker; re-raise an interrupt so that callers also stop."""
+        result = training.result
+        if not result.converged and not training.interrupted:
+            warn(result.message, NotConvergedWarning)
+        self.coef_ = result.coef
+        self.result_ = result
+        self.model_ = training.model
+        self.n_iter_ = max(1, result.n_iter)
+        self.n_pairs_ = training.n_pairs
+        self.n_empty_queries_ = training.n_empty_queries
+        self.n_queries_ = data.n_queries
+        if training.interrupted:
+            raise KeyboardInterrupt(result.message)
+
+
+class SparseRanker(SelectorMixin, TrainedRanker):
+    """Base of the rankers that choose features: a feature selector of scikit-learn as well."""
+
+    debias = False
+
+    def _get_support_mask(self) -> Mask:
+        check_is_fitted(self)
+        return self.coef_ != 0
+
+    def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
+        used = np.flatnonzero(training.result.coef)
+        if len(used) and self.debias:
+            training = trainer.debias(training, data)
+        sentence = trainer.nothing_selected(training, data)
+        if sentence is not None:
+            warn(sentence, NothingSelectedWarning)
+        self.n_selected_ = len(used)
+        self.zero_weights_ = 1.0 - len(used) / data.n_features
+        self.sparsity_ratio_ = len(used) / max(1, int(has_values(data.X).sum()))
+        super()._store(training, data, trainer)
+
+
+class ChoosesC:
+    """Mixin of the rankers that choose C on held-out data or by folds."""
+
+    C_: float
+    metric_path_: Vector | None
+    path_: RegularizationPath | None
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        propensity: Any = None,
+        margin: Any = None,
+        valid: tuple[Any, Any, Any] | None = None,
+    ) -> Self:
+        """Choose C and learn the weights.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight, query_weight, propensity, margin
+            See `linrank.RankSVM.fit`.
+        valid : tuple (X, y, qid), optional
+            Held-out data to choose C by. Without it, C is chosen by query folds of the data.
+        """
+        data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
+        trainer = self._trainer(criterion=Criterion(self.metric, rule=getattr(self, "rule", "best")))
+        if valid is None:
+            training = trainer.train_by_folds(data, self._folds(data), self.Cs)
+        else:
+            held_out = self._held_out(valid, data, has_qid=qid is not None)
+            training = trainer.train_on_grid(data, held_out, self.Cs)
+        self.metric_path_ = training.fold_values
+        self.C_ = training.C
+        self.path_ = training.path
+        if training.edge is not None:
+            warn(edge_sentence(training), GridEdgeWarning)
+        self._store(training, data, trainer)
+        return self
+
+    def _held_out(
+        self, valid: tuple[Any, Any, Any], data: RankingData, has_qid: bool
+    ) -> RankingData:
+        if len(valid) != 3 or (has_qid and valid[2] is None):
+            raise DataError(
+                "valid must be (X, y, qid), with a qid if fit has one. If all rows of valid belong "
+                "to one query, pass qid=np.zeros(len(y))."
+            )
+        held_out = RankingData(*valid, n_threads=resolve_threads(self.n_threads))
+        if held_out.n_features != data.n_features:
+            raise DataError(
+                f"valid has {held_out.n_features} features but X has {data.n_features}"
+            )
+        return held_out
+
+    def _folds(self, data: RankingData) -> int | Iterable[Fold]:
+        """Return the argument of `Trainer.train_by_folds`; splitters get the caller's rows."""
+        if self.cv is None or isinstance(self.cv, Integral):
+            return 5 if self.cv is None else int(self.cv)
+        if isinstance(self.cv, QueryKFold):
+            return self.cv.get_n_splits()
+        here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
+        query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
+        folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))
+        return ((np.sort(here[train]), np.sort(here[test])) for train, test in folds)
+
+
+def edge_sentence(training: Training) -> str:
+    """Return the warning for a best C at an end of the grid."""
+    assert training.Cs is not None
+    best = training.Cs[0 if training.edge == "smallest" else -1]
+    wanted = "smaller" if training.edge == "smallest" else "larger"
+    return (
+        f"the best C, {best:g}, is the {training.edge} of the {len(training.Cs)} that were tried. "
+        f"A {wanted} C may be better: give Cs with {wanted} values."
+    )
+
+
+def as_seed(random_state: int | None) -> int:
+    """Return the seed of a `random_state`; None is 0."""
+    return 0 if random_state is None else whole_number("random_state", random_state, least=0)
+
+
+def print_step(C: float, step: Step, fold: int) -> None:
+    """Print a line for an iteration, as ``verbose=True`` shows it."""
+    print(
+        (f"fold {fold:<3d}" if fold else "")
+        + f"C {C:<12.6g}iteration {step.iteration:<4d} objective {step.objective:<14.8g} "
+        + (f"gap {step.gap:<9.2e} " if step.gap is not None else "")
+        + f"gradient {step.gradient_norm:<9.2e} products {step.products:<5d} {step.seconds:.2f} s"
+    )
+
+
+def has_values(X: ArrayLike) -> Mask:
+    """Return which features are not zero everywhere, looking at some rows at a time."""
+    found = np.zeros(X.shape[1], dtype=bool)
+    step = max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
+    for first in range(0, X.shape[0], step):
+        rows = X[first : first + step]
+        if issparse(rows):
+            found[rows.indices[rows.data != 0]] = True
+        else:
+            found |= rows.any(axis=0)
+    return found

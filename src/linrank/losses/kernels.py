@@ -1,0 +1,62 @@
+"""The kernels of the losses, each picked by the type of the state that it works on.
+
+The type is known when the kernels of an engine are compiled, so the choice costs nothing later.
+"""
+
+from __future__ import annotations
+
+from .._jit import by_type
+from ..counting.explicit import (
+    ExplicitState,
+    curve_explicit,
+    gaps_explicit,
+    linearize_explicit,
+)
+from ..counting.tables import TableState
+from ..counting.trees import TreeState
+from ..counting.two_level import (
+    TwoLevelState,
+    curve_two_level,
+    gaps_two_level,
+    linearize_two_level,
+)
+from . import pairwise
+from .domination import DominationState, curve_domination, linearize_domination
+
+#: ``linearize_query(plan, state, hinges, q, scores, gradient, scratch)``: the loss of query q, and
+#: its gradient in the scores; leaves `state` at these scores.
+linearize_query = by_type(
+    1,
+    {
+        TableState: pairwise.linearize,
+        TreeState: pairwise.linearize,
+        TwoLevelState: linearize_two_level,
+        ExplicitState: linearize_explicit,
+        DominationState: linearize_domination,
+    },
+)
+
+#: ``curve_query(plan, state, hinges, q, v, out, scratch)``: ``out = H v`` for query q, H the
+#: Hessian of the loss at the scores last linearised.
+curve_query = by_type(
+    1,
+    {
+        TableState: pairwise.curve,
+        TreeState: pairwise.curve,
+        TwoLevelState: curve_two_level,
+        ExplicitState: curve_explicit,
+        DominationState: curve_domination,
+    },
+)
+
+#: ``gaps_query(plan, state, hinges, q, scores, gaps, scratch)``: adds Σ_p weight·max(0, τ_m − t_p)
+#: to ``gaps[m]``, at the scores last linearised.
+gaps_query = by_type(
+    1,
+    {
+        TableState: pairwise.gaps,
+        TreeState: pairwise.gaps,
+        TwoLevelState: gaps_two_level,
+        ExplicitState: gaps_explicit,
+    },
+)

@@ -1,0 +1,46 @@
+"""Losses by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .._checks import choice
+from .base import Loss
+from .domination import DOMINATION, DOMINATION_BINARY
+from .pairwise import PAIRWISE
+from .tables import LossName
+
+LOSSES: Mapping[str, Loss] = {
+    loss.name: loss for loss in (*PAIRWISE.values(), DOMINATION, DOMINATION_BINARY)
+}
+
+
+def get_loss(loss: LossName | Loss) -> Loss:
+    """Return the loss of a name; a `Loss` is returned as it is.
+
+    Examples
+    --------
+    >>> get_loss("hinge")
+    PairwiseLoss('hinge', [(1.0, 1.0, 0.0)])
+    """
+    if isinstance(loss, Loss):
+        return loss
+    choice("loss", loss, LOSSES, "or a Loss, such as PairwiseLoss")
+    return LOSSES[loss]
+
+
+def describe_loss(loss: Loss) -> str | dict[str, Any]:
+    """Return a loss as model files store it: its name, and the table of a user's own loss.
+
+    Examples
+    --------
+    >>> from linrank.losses import PairwiseLoss
+    >>> describe_loss(get_loss("huber"))
+    'huber'
+    >>> describe_loss(PairwiseLoss("steep", [(1.0, 0.0, 2.0)]))
+    {'name': 'steep', 'table': [[1.0, 0.0, 2.0]]}
+    """
+    if LOSSES.get(loss.name) == loss:
+        return loss.name
+    return {"name": loss.name, "table": loss.table.tolist()}

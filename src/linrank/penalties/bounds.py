@@ -1,0 +1,126 @@
+"""Limits of the weights: low ≤ w ≤ high, for all features or for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .._typing import Mask, Vector
+from ..errors import DataError
+
+#: A number, one number per feature, or numbers by feature name; None is no limit.
+Limit: TypeAlias = float | Sequence[float] | Vector | Mapping[str, float] | None
+BoundsLike: TypeAlias = "Literal['positive'] | tuple[Limit, Limit] | Bounds | None"
+
+
+class Bounds(NamedTuple):
+    """Limits of each weight: low_j ≤ w_j ≤ high_j.
+
+    Examples
+    --------
+    >>> make_bounds("positive", 2).clip(np.array([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    >>> make_bounds((None, {"age": 0.5}), 2, ["size", "age"]).high.tolist()
+    [inf, 0.5]
+    """
+
+    low: Vector
+    high: Vector
+
+    def clip(self, w: Vector) -> Vector:
+        """Return the nearest weights within the limits."""
+        return np.clip(w, self.low, self.high)
+
+    def blocks(self, w: Vector, direction: Vector) -> Mask:
+        """Return the features that are at a limit, with a direction that leads beyond it."""
+        return ((w <= self.low) & (direction < 0)) | ((w >= self.high) & (direction > 0))
+
+    @property
+    def contain_zero(self) -> bool:
+        """Whether w = 0 is within the limits."""
+        return bool((self.low <= 0).all() and (self.high >= 0).all())
+
+    def describe(self) -> dict[str, list[float | None]]:
+        """Return the limits as plain lists, with None where there is no limit."""
+        return {
+            name: [None if np.isinf(limit) else limit for limit in getattr(self, name).tolist()]
+            for name in ("low", "high")
+        }
+
+
+def make_bounds(
+    bounds: BoundsLike, n_features: int, names: Sequence[str] | None = None
+) -> Bounds | None:
+    """Return the limits of each weight; None where there are none.
+
+    Parameters
+    ----------
+    bounds : None, "positive" or (low, high)
+        ``"positive"`` is ``(0, None)``. Each limit is a number for all features, an array with one
+        number per feature, or a dict by feature name, in which other features have no limit. None
+        is no limit.
+    n_features : int
+    names : sequence of str, optional
+        The names of the features, for limits by name.
+    """
+    if bounds is None:
+        return None
+    if isinstance(bounds, str) and bounds == "positive":
+        bounds = (0.0, None)
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise DataError(f"bounds is {bounds!r}; expected None, 'positive' or (low, high)")
+    low = _limits("low", bounds[0], -np.inf, n_features, names)
+    high = _limits("high", bounds[1], np.inf, n_features, names)
+    bad = np.flatnonzero(~(low <= high) | (low == np.inf) | (high == -np.inf))
+    if len(bad):
+        name = repr(names[bad[0]]) if names is not None else str(bad[0])
+        raise DataError(
+            f"bounds of feature {name} are {low[bad[0]]:g} and {high[bad[0]]:g}; expected "
+            "numbers with low ≤ high"
+        )
+    if not np.isfinite(low).any() and not np.isfinite(high).any():
+        return None
+    return Bounds(low, high)
+
+
+def _limits(
+    side: str, limit: Any, default: float, n_features: int, names: Sequence[str] | None
+) -> Vector:
+    if limit is None:
+        return np.full(n_features, default)
+    if isinstance(limit, Mapping):
+        return _limits_by_name(side, limit, default, n_features, names)
+    try:
+        limits = np.array([default if one is None else one for one in np.atleast_1d(limit)], float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"bounds: {side} cannot be read as numbers ({error})") from None
+    if np.ndim(limit) == 0:
+        return np.full(n_features, limits[0])
+    if limits.shape != (n_features,):
+        raise DataError(
+            f"bounds: {side} has shape {np.shape(limit)}, but there are {n_features} features"
+        )
+    return limits
+
+
+def _limits_by_name(
+    side: str,
+    limit: Mapping[str, Any],
+    default: float,
+    n_features: int,
+    names: Sequence[str] | None,
+) -> Vector:
+    if names is None:
+        raise DataError(
+            f"bounds: {side} is given by feature name, but the features have no names. Give an "
+            "array with one number per feature, or fit on data with column names."
+        )
+    place = {name: number for number, name in enumerate(names)}
+    limits = np.full(n_features, default)
+    for name, value in limit.items():
+        if name not in place:
+            raise DataError(f"bounds: {side} names {name!r}, which is not a feature of the data")
+        limits[place[name]] = _limits(side, value, default, 1, None)[0]
+    return limits

@@ -1,0 +1,78 @@
+"""The penalties that keep all features: ½‖w‖², and none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .._typing import Vector
+from .base import Kind, SeparablePenalty
+
+
+@dataclass(frozen=True, eq=False)
+class L2(SeparablePenalty):
+    """``Ω(w) = ½‖w‖²``: the penalty of RankSVM (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3).
+
+    It has a derivative, so that it is a part of the gradient and the Hessian of a `Problem`.
+
+    Examples
+    --------
+    >>> L2().value(np.array([3.0, 4.0]))
+    12.5
+    """
+
+    name: ClassVar[str] = "l2"
+    takes_costs: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "smooth"
+
+    def value(self, w: Vector) -> float:
+        """Return Ω(w)."""
+        return 0.5 * float(w @ w)
+
+    def parts(self) -> tuple[Vector, Vector]:
+        """Return l1 = 0 and l2 = 1 for each feature."""
+        return np.zeros_like(self.weights), self.weights
+
+    def curve(self, u: Vector) -> Vector:
+        """Return g(u) = ½u²."""
+        return 0.5 * u**2
+
+    def slope(self, u: Vector) -> Vector:
+        """Return g'(u) = u."""
+        return u
+
+    def shrink(self, u: Vector, t: Vector) -> Vector:
+        """Return u/(1 + t)."""
+        return u / (1.0 + t)
+
+
+@dataclass(frozen=True, eq=False)
+class NoPenalty(SeparablePenalty):
+    """``Ω(w) = 0``: only the loss is minimised.
+
+    There may be no optimum: where the training data can be ranked without error, weights grow
+    without limit, and the objective falls to 0.
+    """
+
+    name: ClassVar[str] = "none"
+    cost: ClassVar[float] = 0.0
+    takes_costs: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "convex"
+
+    def parts(self) -> tuple[Vector, Vector]:
+        """Return l1 = l2 = 0 for each feature."""
+        return self.weights, self.weights
+
+    def curve(self, u: Vector) -> Vector:
+        """Return g(u) = 0."""
+        return np.zeros_like(u)
+
+    def slope(self, u: Vector) -> Vector:
+        """Return g'(u) = 0."""
+        return np.zeros_like(u)
+
+    def shrink(self, u: Vector, t: Vector) -> Vector:
+        """Return u: nothing is shrunk."""
+        return u

@@ -1,0 +1,69 @@
+"""Penalties by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+
+from numpy.typing import ArrayLike
+
+from .._checks import choice
+from ..errors import DataError
+from . import CLASSES, PenaltyName
+from .base import Penalty
+from .bounds import BoundsLike
+
+
+def _find(place: str) -> type[Penalty]:
+    module, name = place.split(".")
+    return getattr(import_module(f".{module}", __package__), name)
+
+
+PENALTIES: Mapping[str, type[Penalty]] = {name: _find(place) for name, place in CLASSES.items()}
+
+
+def make_penalty(
+    penalty: PenaltyName | Penalty,
+    shape: float | None = None,
+    weights: ArrayLike | None = None,
+    bounds: BoundsLike = None,
+) -> Penalty:
+    """Return the penalty of a name, or the given penalty with the bounds added.
+
+    Parameters
+    ----------
+    penalty : str or Penalty
+    shape : float, optional
+        The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp.
+        The defaults are 0.5, 2, 3.7, 0.1 and 0.5. l2, l1 and none have no parameter.
+    weights : array of shape (n_features,), optional
+        The cost of each feature.
+    bounds : None, "positive" or (low, high)
+        Limits of the weights; see `linrank.penalties.Bounds`.
+
+    Examples
+    --------
+    >>> make_penalty("log", 0.5)
+    Log(weights=None, bounds=None, epsilon=0.5)
+    """
+    if isinstance(penalty, Penalty):
+        if shape is not None or weights is not None:
+            raise DataError(
+                f"shape and feature_cost belong to a penalty that is given by name, but penalty is "
+                f"{penalty!r}. Give them to its constructor."
+            )
+        if bounds is None:
+            return penalty
+        if penalty.bounds is not None:
+            raise DataError("bounds are given twice: by bounds= and by the penalty. Give one.")
+        return replace(penalty, bounds=bounds)
+    choice("penalty", penalty, PENALTIES, "or a Penalty")
+    kind = PENALTIES[penalty]
+    if shape is None:
+        return kind(weights, bounds=bounds)
+    if kind.parameter is None:
+        raise DataError(
+            f"penalty={penalty!r} has no parameter, but shape is {shape!r}. Use shape=None."
+        )
+    return kind(weights, bounds=bounds, **{kind.parameter: shape})

@@ -1,0 +1,180 @@
+"""The settings of a training: one frozen object, from command line and estimators to models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+from numpy.typing import ArrayLike
+
+from ._checks import choice
+from .counting.layout import COUNTINGS
+from .counting.preferences import ALL_PAIRS, Delta, Preferences
+from .data.ranking import RankingData
+from .engines.choose import ENGINES
+from .errors import DataError
+from .losses.base import Loss
+from .losses.registry import describe_loss, get_loss
+from .losses.tables import LossName
+from .penalties import PenaltyName
+from .penalties.base import Penalty
+from .penalties.bounds import BoundsLike
+from .penalties.registry import make_penalty
+from .problem import Problem, make_problem
+from .solvers import SolverChoice
+from .solvers.base import Callback, Solver
+from .solvers.registry import make_solver, with_options
+
+DEFAULT_TOL = 1e-3
+DEFAULT_MAX_ITER = 1000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is minimised, and how.
+
+    Loss, penalty and solver may be given by name. They are resolved and checked against each
+    other at once, so that the attributes hold objects.
+
+    Parameters
+    ----------
+    loss : str or Loss
+    tol, max_iter
+        Of a solver that is given by name; an object has its own.
+    solver : str or Solver
+    counting, normalize, n_threads, engine
+        See `linrank.RankSVM`.
+    preferences : Preferences
+        Which pairs are compared, with which margins.
+    penalty : str, Penalty or None
+        None is ``"l2"``.
+    seed : int
+        Of a stochastic solver that is given by name.
+
+    Examples
+    --------
+    >>> settings = Settings(loss="hinge", tol=1e-4)
+    >>> settings.solver
+    Smoothing(tol=0.0001, max_iter=1000)
+    >>> Settings.of(penalty="l1", bounds="positive").solver.name
+    'proximal-newton'
+    """
+
+    loss: Loss = "squared_hinge"  # type: ignore[assignment]  # __post_init__ resolves names
+    tol: float = DEFAULT_TOL
+    solver: Solver = "auto"  # type: ignore[assignment]
+    counting: str = "auto"
+    preferences: Preferences = ALL_PAIRS
+    normalize: str | None = None
+    penalty: Penalty = None  # type: ignore[assignment]
+    max_iter: int = DEFAULT_MAX_ITER
+    seed: int = 0
+    n_threads: int | None = None
+    engine: str = "threads"
+
+    has_rows: ClassVar[bool] = True  #: whether the rows of X are in this process
+
+    def __post_init__(self) -> None:
+        loss = get_loss(self.loss)
+        penalty = make_penalty("l2" if self.penalty is None else self.penalty)
+        choice("counting", self.counting, COUNTINGS)
+        choice("engine", self.engine, ENGINES)
+        solver = self._resolved_solver(loss, penalty)
+        for name, value in (("loss", loss), ("penalty", penalty), ("solver", solver)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "tol", solver.tol)
+        object.__setattr__(self, "max_iter", solver.max_iter)
+
+    def _resolved_solver(self, loss: Loss, penalty: Penalty) -> Solver:
+        given = {"tol": self.tol, "max_iter": self.max_iter}
+        if not isinstance(self.solver, Solver):
+            return make_solver(
+                self.solver, loss, penalty, has_rows=self.has_rows, seed=self.seed, **given
+            )
+        defaults = {"tol": DEFAULT_TOL, "max_iter": DEFAULT_MAX_ITER}
+        for name, value in given.items():
+            if value not in (defaults[name], getattr(self.solver, name)):
+                kind = type(self.solver).__name__
+                raise DataError(
+                    f"{name} is {value!r}, but solver is an object with its own {name}. Use "
+                    f"solver={kind}({name}={value!r})."
+                )
+        return make_solver(self.solver, loss, penalty, has_rows=self.has_rows)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        loss: LossName | Loss = "squared_hinge",
+        solver: SolverChoice | Solver = "auto",
+        pairs: str = "all",
+        rescale: str | None = None,
+        delta: str | Delta = "label",
+        penalty: PenaltyName | Penalty | None = None,
+        shape: float | None = None,
+        feature_cost: ArrayLike | None = None,
+        bounds: BoundsLike = None,
+        solver_options: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Self:
+        """Return the settings for options as estimators and the command line have them.
+
+        Parameters
+        ----------
+        loss, solver, pairs, rescale, delta
+            See `linrank.RankSVM`.
+        penalty, shape, feature_cost, bounds
+            See `linrank.SparseRankSVM`.
+        solver_options : mapping, optional
+            Fields of the solver's class, for a solver that is given by name.
+        **more
+            Fields of the class.
+        """
+        settings = cls(
+            loss=get_loss(loss),
+            solver=solver,  # type: ignore[arg-type]
+            preferences=Preferences(pairs, rescale, delta),
+            penalty=make_penalty("l2" if penalty is None else penalty, shape, feature_cost, bounds),
+            **more,
+        )
+        if not solver_options:
+            return settings
+        chosen = with_options(settings.solver, solver_options)
+        return replace(settings, solver=chosen, tol=chosen.tol, max_iter=chosen.max_iter)
+
+    @classmethod
+    def option_names(cls) -> frozenset[str]:
+        """Return the names of all options of `of`."""
+        own = {"pairs", "rescale", "delta", "shape", "feature_cost", "bounds", "solver_options"}
+        return frozenset(own | {field.name for field in fields(cls)} - {"preferences"})
+
+    def problem(self, data: RankingData, C: float = 1.0) -> Problem:
+        """Return the problem of ranking the data."""
+        return make_problem(
+            data, C, loss=self.loss, counting=self.counting, preferences=self.preferences,
+            normalize=self.normalize, penalty=self.penalty, n_threads=self.n_threads,
+            engine=self.engine,
+        )  # fmt: skip
+
+    def new_solver(self, callback: Callback | None = None) -> Solver:
+        """Return a copy of the solver for one training."""
+        return replace(self.solver, callback=callback)
+
+    def describe(self, C: float) -> dict[str, Any]:
+        """Return the settings as plain data, for model files."""
+        preferences = self.preferences
+        return {
+            "C": C,
+            "loss": describe_loss(self.loss),
+            "tol": self.tol,
+            "solver": self.solver.name,
+            "solver_options": self.solver.options(),
+            "counting": self.counting,
+            "pairs": preferences.pairs,
+            "rescale": preferences.rescale,
+            "delta": None if preferences.rescale is None else preferences.delta_name,
+            "normalize": self.normalize,
+            "penalty": self.penalty.describe(),
+            "max_iter": self.max_iter,
+        }

@@ -1,0 +1,50 @@
+"""What a solver needs of a problem, and the sentence that says what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..losses.base import Loss
+from ..penalties.base import Kind, Penalty
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a solver needs of a problem; a class attribute of every solver.
+
+    Attributes
+    ----------
+    loss : {"any", "smooth", "cornered", "pairwise", "listwise"}
+        A loss with a derivative; one without; a sum over pairs; or one that is not a sum over
+        pairs.
+    penalties : tuple of {"smooth", "convex", "concave", "group"}
+        The kinds of penalty that it can minimise.
+    bounds : bool
+        Whether weights may have bounds.
+    rows : bool
+        Whether the rows of X must be in this process, and not with the workers of a cluster.
+    """
+
+    loss: Literal["any", "smooth", "cornered", "pairwise", "listwise"] = "any"
+    penalties: tuple[Kind, ...] = ("smooth",)
+    bounds: bool = False
+    rows: bool = False
+
+    def complaint(self, loss: Loss, penalty: Penalty, has_rows: bool = True) -> str | None:
+        """Return what a problem lacks, as the rest of a sentence; None if it lacks nothing."""
+        if self.loss == "smooth" and not loss.smooth:
+            return f"needs a loss with a derivative, which loss={loss.name!r} does not have"
+        if self.loss == "cornered" and (loss.smooth or not loss.pairwise):
+            return f"is for losses without a derivative, but loss={loss.name!r} has one"
+        if self.loss == "pairwise" and not loss.pairwise:
+            return f"needs a pairwise loss, but loss={loss.name!r} is listwise"
+        if self.loss == "listwise" and loss.pairwise:
+            return f"needs a listwise loss, but loss={loss.name!r} is a sum over pairs"
+        if penalty.kind not in self.penalties:
+            return f"does not support penalty={penalty.name!r}"
+        if penalty.bounds is not None and not self.bounds:
+            return "does not support bounds"
+        if self.rows and not has_rows:
+            return "needs the rows of X in this process, but they stay with the workers"
+        return None

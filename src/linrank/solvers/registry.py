@@ -1,0 +1,133 @@
+"""Solvers by name, and the check that a solver fits a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from importlib import import_module
+from typing import Any
+
+from .._checks import choice
+from ..errors import DataError
+from ..losses.base import Loss
+from ..losses.pairwise import SQUARED_HINGE
+from ..losses.registry import LOSSES
+from ..penalties.base import Penalty
+from ..penalties.l2 import L2
+from . import AUTOMATIC, CLASSES, SOLVER_CHOICES, SolverChoice
+from .base import Solver
+
+
+def _find(place: str) -> type[Solver]:
+    module, name = place.split(".")
+    return getattr(import_module(f".{module}", __package__), name)
+
+
+SOLVERS: Mapping[str, type[Solver]] = {name: _find(place) for name, place in CLASSES.items()}
+
+
+def make_solver(
+    solver: SolverChoice | Solver,
+    loss: Loss = SQUARED_HINGE,
+    penalty: Penalty | None = None,
+    *,
+    has_rows: bool = True,
+    seed: int = 0,
+    **options: Any,
+) -> Solver:
+    """Return the solver of a name, if it can minimise the loss with the penalty.
+
+    ``"auto"`` is `Newton`, which needs the fewest passes over the data on every shape measured so
+    far. For the hinge, which has no second derivative, it is `Smoothing`. For a convex penalty
+    other than ½‖w‖² it is `ProximalNewton`, for a concave one `Reweighted`, and for groups `FISTA`.
+
+    Parameters
+    ----------
+    solver : str or Solver
+        A `Solver` is checked and copied. It has options of its own, so the others are ignored.
+    loss : Loss
+    penalty : Penalty, optional
+        The default is ½‖w‖².
+    has_rows : bool
+        Whether the rows of X are in this process.
+    seed : int
+        For solvers that have one.
+    **options
+        Fields of the solver's class.
+    """
+    penalty = L2() if penalty is None else penalty
+    if isinstance(solver, Solver):
+        _check(type(solver), loss, penalty, has_rows)
+        return replace(solver)
+    choice("solver", solver, SOLVER_CHOICES, "or a Solver, such as Newton(max_iter=50)")
+    if solver == "auto":
+        kind = _automatic(loss, penalty, has_rows)
+    else:
+        kind = SOLVERS[solver]
+        _check(kind, loss, penalty, has_rows)
+    seeded = {"seed": seed} if any(field.name == "seed" for field in fields(kind)) else {}
+    return with_options(kind(), seeded | options)
+
+
+def with_options(solver: Solver, options: Mapping[str, Any]) -> Solver:
+    """Return a copy of the solver with other options.
+
+    Examples
+    --------
+    >>> from linrank.solvers import Newton
+    >>> with_options(Newton(), {"tol": 0.1}).tol
+    0.1
+    """
+    known = [field.name for field in fields(solver) if field.init]
+    for name in options:
+        if name not in known:
+            listed = ", ".join(known)
+            raise DataError(
+                f"solver={solver.name!r} has no option {name!r}. Its options: {listed}."
+            )
+    return replace(solver, **options)
+
+
+def usable_solvers(loss: Loss, penalty: Penalty | None = None, has_rows: bool = True) -> list[str]:
+    """Return the names of the solvers for a problem, that of ``"auto"`` first.
+
+    Examples
+    --------
+    >>> from linrank.losses import get_loss
+    >>> usable_solvers(get_loss("hinge"))
+    ['smoothing', 'cutting-planes', 'sgd-pairs', 'sgd-queries']
+    """
+    penalty = L2() if penalty is None else penalty
+    names = [*AUTOMATIC, *(name for name in SOLVERS if name not in AUTOMATIC)]
+    return [n for n in names if SOLVERS[n].needs.complaint(loss, penalty, has_rows) is None]
+
+
+def _automatic(loss: Loss, penalty: Penalty, has_rows: bool) -> type[Solver]:
+    usable = usable_solvers(loss, penalty, has_rows)
+    if not usable:
+        raise DataError(_nothing_fits(loss, penalty))
+    return SOLVERS[usable[0]]
+
+
+def _check(kind: type[Solver], loss: Loss, penalty: Penalty, has_rows: bool) -> None:
+    """Raise a `DataError` that names solvers which fit, unless this one does."""
+    complaint = kind.needs.complaint(loss, penalty, has_rows)
+    if complaint is None:
+        return
+    usable = usable_solvers(loss, penalty, has_rows)
+    if not usable:
+        raise DataError(_nothing_fits(loss, penalty))
+    first, *others = (repr(name) for name in usable)
+    more = "" if not others else f", or {', '.join(others)}"
+    raise DataError(
+        f"solver={kind.name!r} {complaint}. Use solver={first} (the choice of 'auto'){more}."
+    )
+
+
+def _nothing_fits(loss: Loss, penalty: Penalty) -> str:
+    """Return the sentence for a loss and a penalty that no solver minimises."""
+    bounds = "" if penalty.bounds is None else " and bounds"
+    losses = [name for name, other in LOSSES.items() if usable_solvers(other, penalty)]
+    listed = " or ".join(f"loss={name!r}" for name in losses[:2])
+    advice = f" Use {listed}." if losses else " Use another penalty, or no bounds."
+    return f"no solver minimises loss={loss.name!r} with penalty={penalty.name!r}{bounds}.{advice}"
