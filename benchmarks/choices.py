@@ -188,7 +188,7 @@ class LowRank:
 
 def _low_rank(problem: Problem, spent: int = 0) -> Estimate:
     engine = problem.engine
-    curvature, diagonal = engine._state.curvature, engine.hessian_diagonal()
+    curvature, diagonal = engine.state.curvature, engine.hessian_diagonal()
     picks = ((np.arange(RANK) + 0.5) * engine.data.n_docs / RANK).astype(np.int64)
     rows = np.argsort(curvature, kind="stable")[picks]
     share = curvature[rows] * curvature.sum() / max(curvature[rows].sum(), 1e-300)

@@ -122,7 +122,7 @@ def bench_speed(options: Options) -> Section:
     data = read_fold("MQ2007", 1, "train")
     engine = make_problem(data).engine
     listed = make_problem(data, counting="explicit").engine
-    pairs, labels = signed_differences(data, listed._plan)
+    pairs, labels = signed_differences(data, listed.layout.plan)
     for C in (1e-3,) if options.quick else (1e-3, 1e-2):
         problem, slow = (SparseProblem(one, C, L1()) for one in (engine, listed))
         best = ProximalNewton(tol=1e-10).solve(problem).objective

@@ -13,7 +13,7 @@ from scipy import sparse
 
 import reference
 from linrank import DataError, RankingData
-from linrank.counting.layout import COUNTINGS
+from linrank.counting.names import COUNTINGS
 from linrank.counting.preferences import Preferences
 from linrank.losses import get_loss
 from linrank.path import make_problem

@@ -11,12 +11,12 @@ import numpy as np
 from ._checks import choice
 from ._rows import multiply
 from ._typing import Vector
-from .counting.layout import COUNTINGS
+from .counting.names import COUNTINGS
 from .counting.preferences import ALL_PAIRS, Preferences
 from .criterion import Criterion, Fold, mean_of_folds, query_folds, standard_error
 from .data.checks import check_matrix
 from .data.ranking import RankingData
-from .engines.choose import ENGINES
+from .engines.names import ENGINES
 from .errors import DataError
 from .grid import Edge, Grid, as_grid, default_grid, search
 from .losses import get_loss

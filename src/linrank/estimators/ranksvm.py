@@ -15,11 +15,11 @@ from .._threads import resolve_threads
 from ..counting.preferences import Delta, Preferences
 from ..criterion import Criterion, Fold
 from ..data.ranking import RankingData
-from ..engines.stochastic import SGDState, stream_pass
 from ..errors import DataError, GridEdgeWarning, NotConvergedWarning
 from ..losses import get_loss
 from ..model import LinearModel
 from ..solvers import Result, Step
+from ..solvers.stochastic import SGDState, stream_pass
 from ..training import Trainer, Training
 from .base import DTYPES, LinearRanker
 from .model_selection import QueryKFold

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..engines.coordinates import CoordinateEngine, Rule
 from ..errors import DataError
 from ..losses import Loss
 from ..penalties import Penalty
 from .base import Iterate, Solver
+from .coordinates import CoordinateSteps, Rule
 from .result import Status
 from .smooth import SmoothSolver
 from .sparse import SparseSolver
@@ -32,7 +32,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
 
     An iteration is a sweep over all features, O(entries of X), and an evaluation of the objective.
     A weight that moves also costs a look at all better documents of the queries that it touches
-    (see `linrank.engines.coordinates`): little where few documents are relevant, but most of the
+    (see `linrank.solvers.coordinates`): little where few documents are relevant, but most of the
     time where half of them are.
 
     Parameters
@@ -58,7 +58,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
     """
 
     relax: bool = True
-    _coordinates: CoordinateEngine = field(init=False, repr=False)
+    _coordinates: CoordinateSteps = field(init=False, repr=False)
     _rule: Rule = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
         self.check(engine.loss, penalty)
         known = getattr(self, "_coordinates", None)
         if known is None or known.engine is not engine:
-            self._coordinates = CoordinateEngine(engine)
+            self._coordinates = CoordinateSteps(engine)
         l1, l2 = np.zeros(engine.n_features), np.ones(engine.n_features)
         if penalty is not None:
             l1, l2 = penalty.parts()

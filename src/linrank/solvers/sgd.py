@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..engines.stochastic import SGDState, StochasticPass, check_seed
 from ..errors import DataError
 from .base import Iterate, Solver, Vector
 from .result import Status
+from .stochastic import SGDState, StochasticPass, check_seed
 
 WINDOW = 5  #: epochs over which the objective must have settled
 
 
 @dataclass
 class _SGD(Solver):
-    """What both kinds share; the step is described in `linrank.engines.stochastic`."""
+    """What both kinds share; the step is described in `linrank.solvers.stochastic`."""
 
     seed: int = 0
     average: bool = True
@@ -64,7 +64,7 @@ class PairSGD(_SGD):
     """``w ← w − η (λw + ℓ'(w'(x_i − x_j))(x_i − x_j))`` for a pair (i, j) drawn at random.
 
     Chapelle & Keerthi 2010, algorithm 2; the step lengths and the averaging are those of
-    `linrank.engines.stochastic`. Pairs are drawn by their weight: without weights all have the
+    `linrank.solvers.stochastic`. Pairs are drawn by their weight: without weights all have the
     same chance, and with ``normalize="queries"`` all queries have (Sculley 2009).
 
     An epoch, which counts as an iteration, is as many steps as there are documents, and one
