@@ -16,7 +16,7 @@ from linrank import open_store
 from linrank.path import make_problem
 from linrank.problem import Problem
 from linrank.solvers import make_solver
-from linrank.solvers.preconditioner import CHEAPEST, DENSE_LIMIT, Estimate, estimate_hessian
+from linrank.solvers.preconditioner import HESSIAN, Estimate, estimate_hessian
 
 from .shapes import QUICK, SHAPES, available, kept
 from .tools import (
@@ -113,12 +113,15 @@ def run_choice(
     problem = _problem(name, part, threads)
     if choice == "exact" and problem.n_features * problem.engine.data.n_docs > MOST_NUMBERS:
         return
-    if choice in ("exact", "sampled 20", "sampled 160") and problem.n_features > DENSE_LIMIT:
+    if (
+        choice in ("exact", "sampled 20", "sampled 160")
+        and problem.n_features > HESSIAN.dense_limit
+    ):
         return
     if choice == "low-rank" and not problem.engine.data.is_sparse:
         return
     small = _problem(name, QUICK, threads)
-    with patch("linrank.solvers.newton.estimate_hessian", estimate):
+    with patch("linrank.solvers.preconditioner.estimate_hessian", estimate):
         make_solver(solver, tol=0.1).solve(small)
         started = time.perf_counter()
         for _ in range(3):
@@ -142,7 +145,7 @@ def _problem(name: str, part: float, threads: int) -> Any:
 
 
 def _diagonal(problem: Problem, spent: int = 0) -> Estimate:
-    return Estimate(problem.engine.hessian_diagonal(), problem.engine, CHEAPEST)
+    return Estimate(problem.engine.hessian_diagonal(), problem.engine, HESSIAN.diagonal_cost)
 
 
 def _sampled(per_feature: float) -> Callable[..., Estimate]:
@@ -188,7 +191,7 @@ class LowRank:
 
 def _low_rank(problem: Problem, spent: int = 0) -> Estimate:
     engine = problem.engine
-    curvature, diagonal = engine._state.curvature, engine.hessian_diagonal()
+    curvature, diagonal = engine.state.curvature, engine.hessian_diagonal()
     picks = ((np.arange(RANK) + 0.5) * engine.data.n_docs / RANK).astype(np.int64)
     rows = np.argsort(curvature, kind="stable")[picks]
     share = curvature[rows] * curvature.sum() / max(curvature[rows].sum(), 1e-300)

@@ -31,7 +31,7 @@ from linrank import (
 )
 from linrank.baselines import AdaRank, RankBoost
 from linrank.penalties import L1
-from linrank.problem import Objective
+from linrank.problem import Problem
 from linrank.solvers import CoordinateDescent, Newton, ProximalNewton, Result, Solver
 
 from .sparse import read_fold
@@ -142,7 +142,7 @@ def _compare_solvers(
 
 
 def _first_within(
-    make: Callable[..., Solver], problem: Objective, best: float
+    make: Callable[..., Solver], problem: Problem, best: float
 ) -> tuple[Result, float | None, float]:
     """Run until the objective is near enough: the result, the seconds, and how near it came."""
     times = stop_after(LIMIT)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linrank import RankingData, make_ranking
-from linrank.counting.layout import COUNTINGS
+from linrank.counting.names import COUNTINGS
 from linrank.errors import DataError
 from linrank.path import make_problem
 from linrank.problem import Problem

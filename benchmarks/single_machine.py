@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from linrank import LinearModel, RankingData, open_store, read_letor, write_letor
-from linrank.path import make_problem, mean_metric, regularization_path
+from linrank.criterion import mean_metric
+from linrank.path import make_problem, regularization_path
 from linrank.solvers import make_solver
 
 from .shapes import QUICK, SHAPES, available, kept

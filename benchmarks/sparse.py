@@ -26,7 +26,7 @@ from sklearn.svm import LinearSVC
 from linrank import RankingData, SparseRankSVMCV, evaluate, make_problem, read_letor
 from linrank.path import RegularizationPath, regularization_path, sparse_grid
 from linrank.penalties import L1
-from linrank.problem import SparseProblem
+from linrank.problem import Problem
 from linrank.solvers import FISTA, ProximalNewton, Step
 
 from .tools import (
@@ -95,7 +95,7 @@ def letor_fold(name: str, fold: int, penalty: str) -> list[float]:
     """
     train, valid, test = (read_fold(name, fold, part) for part in ("train", "vali", "test"))
     problem = make_problem(train, normalize="pairs", penalty=L1())
-    assert isinstance(problem, SparseProblem)
+    assert isinstance(problem, Problem)
     ranker = SparseRankSVMCV(
         sparse_grid(problem, 50, LETOR_RATIO), metric="map", penalty=penalty, normalize="pairs",
         tol=1e-4,
@@ -122,9 +122,9 @@ def bench_speed(options: Options) -> Section:
     data = read_fold("MQ2007", 1, "train")
     engine = make_problem(data).engine
     listed = make_problem(data, counting="explicit").engine
-    pairs, labels = signed_differences(data, listed._plan)
+    pairs, labels = signed_differences(data, listed.layout.plan)
     for C in (1e-3,) if options.quick else (1e-3, 1e-2):
-        problem, slow = (SparseProblem(one, C, L1()) for one in (engine, listed))
+        problem, slow = (Problem(one, C, L1()) for one in (engine, listed))
         best = ProximalNewton(tol=1e-10).solve(problem).objective
         roads = {
             "proximal Newton": proximal_newton(problem),
@@ -159,13 +159,13 @@ def signed_differences(data: RankingData, plan: Any) -> tuple[Any, Any]:
     return labels[:, None] * (data.X[start + plan.upper] - data.X[start + plan.lower]), labels
 
 
-def proximal_newton(problem: SparseProblem) -> tuple[float, float]:
+def proximal_newton(problem: Problem) -> tuple[float, float]:
     """The median seconds to a gap of 1e-4, and the objective there."""
     results = [ProximalNewton(tol=1e-4).solve(problem) for _ in range(5)]
     return statistics.median(result.seconds for result in results), results[0].objective
 
 
-def fista(problem: SparseProblem, step: str, best: float = 0.0) -> tuple[float, float]:
+def fista(problem: Problem, step: str, best: float = 0.0) -> tuple[float, float]:
     """The seconds to a gap of 1e-4, or to within that of the best objective; and the objective."""
     stop = stop_after(300)
 
@@ -178,14 +178,14 @@ def fista(problem: SparseProblem, step: str, best: float = 0.0) -> tuple[float, 
     return result.seconds, result.objective
 
 
-def linear_svc(problem: SparseProblem, pairs: Any, labels: Any, best: float) -> tuple[float, float]:
+def linear_svc(problem: Problem, pairs: Any, labels: Any, best: float) -> tuple[float, float]:
     """The median over five seeds, which decide how far a tolerance carries, and an objective."""
     found = [_linear_svc(problem, pairs, labels, best, seed) for seed in range(5)]
     return statistics.median(seconds for seconds, _ in found), found[0][1]
 
 
 def _linear_svc(
-    problem: SparseProblem, pairs: Any, labels: Any, best: float, seed: int
+    problem: Problem, pairs: Any, labels: Any, best: float, seed: int
 ) -> tuple[float, float]:
     """The seconds of the loosest tolerance that comes within 1e-4 of the best objective."""
     for tol in (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
@@ -214,7 +214,7 @@ def bench_path(options: Options) -> Section:
         ["what", "seconds", "path, in such fits"],
     )
     problem = make_problem(read_fold("MQ2007", 1, "train"), penalty=L1())
-    assert isinstance(problem, SparseProblem)
+    assert isinstance(problem, Problem)
     grid = sparse_grid(problem, 10 if options.quick else 50)
     middle, last = (problem.with_C(grid[k]) for k in (len(grid) // 2, -1))
     path = f"path of {len(grid)} C"
@@ -284,7 +284,7 @@ def wide_path(file: Path) -> Iterator[tuple[float, int, int]]:
 
 def _path_over(data: RankingData) -> RegularizationPath:
     problem = make_problem(data, penalty=L1())
-    assert isinstance(problem, SparseProblem)
+    assert isinstance(problem, Problem)
     return regularization_path(problem)
 
 

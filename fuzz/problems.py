@@ -13,12 +13,12 @@ from scipy import sparse
 
 import reference
 from linrank import DataError, RankingData
-from linrank.counting.layout import COUNTINGS
+from linrank.counting.names import COUNTINGS
 from linrank.counting.preferences import Preferences
 from linrank.losses import get_loss
 from linrank.path import make_problem
 from linrank.penalties import make_penalty
-from linrank.solvers import SOLVERS, SPARSE_SOLVERS, Result, Status, make_solver
+from linrank.solvers import Result, Status, make_solver
 
 from .campaign import Campaign, Case
 from .optimum import TABLES, SlowProblem, solve
@@ -92,9 +92,11 @@ def draw(rng: np.random.Generator) -> Drawn:
         None if rng.random() < 0.6 or "margin" in data else str(rng.choice(["margin", "slack"]))
     )
     delta = str(rng.choice(["label", "label-squared", "gain", "dcg"])) if rescale else "label"
-    penalty, solvers = None, ["auto", *SOLVERS]
+    penalty, kinds = None, ("smooth",)
     if rng.random() < 0.3:
-        penalty, solvers = str(rng.choice([*CONVEX, *CONVEX, *CONCAVE])), ["auto", *SPARSE_SOLVERS]
+        penalty, kinds = str(rng.choice([*CONVEX, *CONVEX, *CONCAVE])), ("convex", "concave")
+    fitting = [name for name, kind in SOLVERS.items() if set(kinds) & set(kind.needs.penalties)]
+    solvers = ["auto", *(name for name in fitting if name != "coordinate-descent")]
     return Drawn(
         data=data,
         C=float(10.0 ** rng.uniform(-4, 4)),

@@ -11,7 +11,7 @@ import pytest
 
 import reference
 from linrank import DataError, RankingData, RankSVM
-from linrank.counting.layout import COUNTINGS
+from linrank.counting.names import COUNTINGS
 from linrank.losses import get_loss
 from linrank.losses.pairwise import PAIRWISE
 from linrank.path import make_problem

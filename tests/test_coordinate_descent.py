@@ -11,11 +11,11 @@ from scipy.optimize import minimize
 
 import reference
 from linrank import DataError, RankingData
-from linrank.engines.coordinates import CoordinateEngine, Rule
 from linrank.losses import get_loss
 from linrank.path import make_problem, regularization_path
 from linrank.penalties import L1, MCP, ElasticNet
 from linrank.solvers import CoordinateDescent, Reweighted, Status, make_solver
+from linrank.solvers.coordinates import CoordinateSteps, Rule
 from problems import as_form
 
 pytestmark = pytest.mark.interpreted
@@ -101,7 +101,7 @@ def optimum(variant, penalty):
 
 def start_coordinates(problem, penalty, w):
     """The engine with the state of w, and the rule without longer steps."""
-    coordinates = CoordinateEngine(problem.engine)
+    coordinates = CoordinateSteps(problem.engine)
     coordinates.begin(w)
     return coordinates, Rule(problem.C, coordinates.bound, 1.0, *prices(penalty))
 
@@ -190,7 +190,7 @@ def test_forms_give_the_same_weights(form, penalty):
 def test_explicit_zeros_are_no_entries():
     data, _, _ = make_data("levels", form="csr64")
     data.X.data[::5] = 0.0
-    coordinates = CoordinateEngine(make_problem(data, loss="domination").engine)
+    coordinates = CoordinateSteps(make_problem(data, loss="domination").engine)
     assert np.all(coordinates.columns.data)
 
 
@@ -268,9 +268,9 @@ def test_queries_without_pairs_change_nothing():
 
 def test_a_path_uses_one_copy_of_the_columns(monkeypatch):
     made = []
-    original = CoordinateEngine.__init__
+    original = CoordinateSteps.__init__
     monkeypatch.setattr(
-        CoordinateEngine, "__init__", lambda self, e: (made.append(e), original(self, e))[1]
+        CoordinateSteps, "__init__", lambda self, e: (made.append(e), original(self, e))[1]
     )
     problem = make("levels", "l2")
     path = regularization_path(problem, [0.1, 1.0], solver="coordinate-descent", tol=1e-8)

@@ -14,8 +14,8 @@ from scipy.optimize import approx_fprime
 
 import reference
 from linrank import DataError, RankingData, RankSVM
-from linrank.counting import layout
-from linrank.counting.layout import COUNTINGS
+from linrank.counting import comparison, layout
+from linrank.counting.names import COUNTINGS
 from linrank.counting.preferences import Preferences, ideal_discounts
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
@@ -111,7 +111,7 @@ def test_storages_and_threads(counting, form, monkeypatch):
         RankingData(as_form(X, form), y, qid), MIXED, n_threads=3, counting=counting
     )
     for fused in (True, False):
-        engine._fused = fused
+        engine.fused = fused
         for one, other in zip(parts_of(engine, w, v), expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
@@ -536,7 +536,7 @@ def test_auto_lists_no_more_pairs_than_can_be_listed(monkeypatch):
     data = RankingData(np.zeros((200, 1)), np.arange(200) == 0)
     engine = partial(ThreadEngine, data, SQUARED_HINGE, preferences=Preferences("adjacent"))
     assert engine().counting == "explicit"
-    monkeypatch.setattr(layout, "MAX_PAIRS", 100)
+    monkeypatch.setattr(comparison, "MAX_PAIRS", 100)
     assert engine().counting == "two-level"
 
 
@@ -565,7 +565,7 @@ def test_data_without_pairs(counting, normalize):
 
 
 def test_too_many_pairs_get_a_sentence(monkeypatch):
-    monkeypatch.setattr(layout, "MAX_PAIRS", 100)
+    monkeypatch.setattr(comparison, "MAX_PAIRS", 100)
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=r"there are 1,\d\d\d pairs.*use counting='auto'"):
         RankSVM(counting="explicit").fit(X, y, qid)
@@ -637,7 +637,7 @@ def test_a_large_query_is_sorted_by_all_threads(monkeypatch):
     for y in (rng.integers(0, 2, 400), rng.permutation(400)):
         one = ThreadEngine(RankingData(X, y), SQUARED_HINGE, n_threads=1)
         three = ThreadEngine(RankingData(X, y), SQUARED_HINGE, n_threads=3)
-        assert not three._fused
+        assert not three.fused
         for _ in range(2):
             for a, b in zip(parts_of(one, w, w), parts_of(three, w, w), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-10)

@@ -164,7 +164,7 @@ def test_storages_and_threads(form, monkeypatch):
     monkeypatch.setattr(threads, "BLOCK_BYTES", 1000)
     engine = ThreadEngine(RankingData(as_form(X, form), y, qid), LOSS, n_threads=3)
     for fused in (True, False):
-        engine._fused = fused
+        engine.fused = fused
         check(engine, X, w, v, reference.domination_loss(X @ w, y, qid))
 
 

@@ -18,7 +18,8 @@ from linrank import (
     sparse_path,
 )
 from linrank.cli._options import EngineName
-from linrank.engines.choose import ENGINES, make_engine
+from linrank.engines.choose import make_engine
+from linrank.engines.names import ENGINES
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from problems import make_problem_arrays

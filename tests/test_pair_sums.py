@@ -118,7 +118,7 @@ def test_threads_and_routes_agree(kind, form, monkeypatch):
     three, _ = make_engine(X, y, qid, n_threads=3)
     assert three.n_threads == 3
     split, _ = make_engine(X, y, qid, n_threads=3)
-    split._fused = not three._fused
+    split.fused = not three.fused
     value, gradient = one.value_grad(w)
     for engine in (three, split):
         other = engine.value_grad(w)
@@ -164,7 +164,7 @@ def test_every_pair_lies_in_one_node(k):
     assert levels.mass[0, 0] == len(reference.preference_pairs(y, np.zeros(40)))
     engine, _ = make_engine(np.zeros((40, 1)), y, np.zeros(40))
     engine.value_grad(np.zeros(1))
-    state = engine._state
+    state = engine.state
     assert len(docs) == len(state.docs)
     above = np.zeros((40, 40), int)
     for node in range(plan.query_nodes[1]):

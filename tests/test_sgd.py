@@ -11,13 +11,13 @@ from scipy import sparse
 import reference
 from linrank import DataError, RankingData, make_ranking
 from linrank.counting.preferences import Preferences
-from linrank.engines.stochastic import SGDState, StochasticPass, stream_pass
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from linrank.losses.pairwise import SQUARED_HINGE
 from linrank.path import make_problem
 from linrank.solvers import Newton, Status
 from linrank.solvers.sgd import WINDOW, PairSGD, QuerySGD
+from linrank.solvers.stochastic import SGDState, StochasticPass, stream_pass
 from problems import as_form, make_problem_arrays
 
 SOLVERS = [PairSGD, QuerySGD]

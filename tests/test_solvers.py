@@ -12,7 +12,8 @@ import reference
 from linrank import DataError, RankingData, pairwise_accuracy
 from linrank.path import C_GRID, make_problem, regularization_path
 from linrank.solvers import Status, make_solver
-from linrank.solvers.newton import Newton, estimate_hessian
+from linrank.solvers.newton import Newton, NewtonSettings
+from linrank.solvers.preconditioner import HessianSettings, estimate_hessian
 from problems import KINDS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
@@ -59,6 +60,11 @@ def test_forms_give_the_same_weights(solver, form):
     np.testing.assert_allclose(other, dense, rtol=1e-6, atol=1e-9)
 
 
+def use_settings(monkeypatch, **settings):
+    """Have the Hessian estimated with other settings."""
+    monkeypatch.setattr("linrank.solvers.preconditioner.HESSIAN", HessianSettings(**settings))
+
+
 def test_more_features_than_documents(solver):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((12, 40)), np.arange(12) % 3
@@ -71,7 +77,7 @@ def test_more_features_than_documents(solver):
 def test_diagonal_preconditioner_reaches_the_same_optimum(monkeypatch):
     X, y, qid = make_problem_arrays("five levels")
     exact = make_solver("newton", tol=1e-9).solve(make_problem(RankingData(X, y, qid)))
-    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 1)
+    use_settings(monkeypatch, dense_limit=1)
     other = make_solver("newton", tol=1e-9).solve(make_problem(RankingData(X, y, qid)))
     assert other.converged
     np.testing.assert_allclose(other.coef, exact.coef, rtol=1e-6)
@@ -79,7 +85,7 @@ def test_diagonal_preconditioner_reaches_the_same_optimum(monkeypatch):
 
 def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
     """Features that nearly repeat each other: no diagonal helps."""
-    monkeypatch.setattr("linrank.solvers.preconditioner.FREE", 0)
+    use_settings(monkeypatch, free_work=0)
     monkeypatch.setattr("linrank.solvers.preconditioner.rows_per_feature", lambda *_: 0.1)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 1)) + 1e-4 * rng.standard_normal((600, 30))
@@ -87,7 +93,7 @@ def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
     problem = make_problem(RankingData(X, y, qid), 1e3)
     made = []
     monkeypatch.setattr(
-        "linrank.solvers.newton.estimate_hessian",
+        "linrank.solvers.preconditioner.estimate_hessian",
         lambda *args: made.append(estimate_hessian(*args)) or made[-1],
     )
     result = make_solver("newton", tol=1e-6).solve(problem)
@@ -101,7 +107,7 @@ def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_a_diagonal_alone_does_not_end_a_fit(limit, monkeypatch):
     """Two features that are nearly the same: along their difference a diagonal sees no way left."""
-    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", limit)
+    use_settings(monkeypatch, dense_limit=limit)
     rng = np.random.default_rng(0)
     common, difference = rng.standard_normal((2, 400))
     X = np.column_stack([common + 1e-3 * difference, common - 1e-3 * difference])
@@ -126,7 +132,7 @@ def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
     best = make_solver("tron", tol=1e-10).solve(problem)
     made = []
     monkeypatch.setattr(
-        "linrank.solvers.newton.estimate_hessian",
+        "linrank.solvers.preconditioner.estimate_hessian",
         lambda *args: made.append(estimate_hessian(*args)) or made[-1],
     )
     result = make_solver("auto", tol=1e-5).solve(problem)
@@ -138,13 +144,13 @@ def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
 @long_as_plain_python
 def test_a_long_fit_comes_from_smaller_C(monkeypatch):
     """More features than documents and a large C: which pairs are active changes all the time."""
-    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 0)
+    use_settings(monkeypatch, dense_limit=0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 200)) * (rng.random((60, 200)) < 0.05)
     problem = make_problem(RankingData(X, rng.integers(0, 3, 60), np.arange(60) // 20), 1e4)
     result = make_solver("newton", tol=1e-6).solve(problem)
-    monkeypatch.setattr("linrank.solvers.newton.PATIENT", 10_000)
-    straight = make_solver("newton", tol=1e-6).solve(problem)
+    patient = NewtonSettings(continuation_after=10_000)
+    straight = make_solver("newton", tol=1e-6, settings=patient).solve(problem)
     assert result.converged
     assert straight.converged
     assert result.n_iter < straight.n_iter / 2
@@ -156,7 +162,7 @@ def test_a_long_fit_comes_from_smaller_C(monkeypatch):
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_pairs_right_at_their_margin_do_not_stop_a_fit(limit, monkeypatch):
     """At this C nearly all pairs are there, where the Hessian jumps."""
-    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", limit)
+    use_settings(monkeypatch, dense_limit=limit)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((200, 1000)) * (rng.random((200, 1000)) < 0.05)
@@ -179,8 +185,8 @@ def test_a_step_that_does_not_help_is_solved_for_again(monkeypatch):
         return line_search(solver, step)
 
     monkeypatch.setattr(Newton, "_line_search", stubborn)
-    monkeypatch.setattr("linrank.solvers.newton.LITTLE", 1.0)
-    result = make_solver("newton", tol=1e-9).solve(problem)
+    settings = NewtonSettings(corner_step=1.0)
+    result = make_solver("newton", tol=1e-9, settings=settings).solve(problem)
     assert (steps[0] != steps[1]).any()
     assert result.converged
     np.testing.assert_allclose(result.coef, best.coef, rtol=1e-8)
@@ -211,7 +217,7 @@ def test_an_estimate_is_kept_across_C_but_not_across_data(monkeypatch):
     problems = [make_problem(RankingData(scale * X, y, qid)) for scale in (1.0, 10.0)]
     made = []
     monkeypatch.setattr(
-        "linrank.solvers.newton.estimate_hessian",
+        "linrank.solvers.preconditioner.estimate_hessian",
         lambda *args: made.append(estimate_hessian(*args)) or made[-1],
     )
     solver = make_solver("newton", tol=1e-3)
@@ -244,7 +250,7 @@ def test_sampled_preconditioner_reaches_the_same_optimum(monkeypatch):
     problem = make_problem(RankingData(X, y, qid))
     exact = make_solver("newton", tol=1e-9).solve(problem)
     monkeypatch.setattr("linrank.solvers.preconditioner.rows_per_feature", lambda *_: 60)
-    monkeypatch.setattr("linrank.solvers.preconditioner.FREE", 0)
+    use_settings(monkeypatch, free_work=0)
     sampled = make_solver("newton", tol=1e-9).solve(problem)
     assert exact.converged
     assert sampled.converged
@@ -302,7 +308,7 @@ def test_interrupt_keeps_the_best_so_far(solver):
 def test_an_interrupt_on_the_way_from_smaller_C_ends_the_fit(monkeypatch):
     X, _, qid = make_problem_arrays("two levels")
     problem = make_problem(RankingData(X, X[:, 0] > 0, qid), 100.0)
-    monkeypatch.setattr("linrank.solvers.newton.PATIENT", 1)
+    settings = NewtonSettings(continuation_after=1)
     value_grad, direct = type(problem).value_grad, []
 
     def interrupted_once(some, w):
@@ -313,7 +319,7 @@ def test_an_interrupt_on_the_way_from_smaller_C_ends_the_fit(monkeypatch):
         return value_grad(some, w)
 
     monkeypatch.setattr(type(problem), "value_grad", interrupted_once)
-    result = make_solver("newton", tol=1e-12).solve(problem)
+    result = make_solver("newton", tol=1e-12, settings=settings).solve(problem)
     assert direct.count(False) == 3
     assert result.status is Status.INTERRUPTED
 
@@ -385,7 +391,7 @@ def test_large_queries_are_sampled_by_document(monkeypatch):
     X, y = rng.standard_normal((9000, 20)) @ rng.standard_normal((20, 20)), rng.integers(0, 2, 9000)
     problem = make_problem(RankingData(X, y), 1e-6)
     diagonal = make_solver("tron", tol=1e-6).solve(problem)
-    monkeypatch.setattr("linrank.solvers.preconditioner.FREE", 0)
+    use_settings(monkeypatch, free_work=0)
     monkeypatch.setattr(type(problem.engine), "hessian", None)
     result = make_solver("newton", tol=1e-6).solve(problem)
     assert result.converged

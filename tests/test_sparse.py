@@ -110,7 +110,7 @@ def test_the_C_that_a_concave_penalty_is_told_does_select(data, penalty):
 
 @pytest.mark.parametrize("form", ["dense64", "csr32"])
 def test_features_without_values(monkeypatch, form):
-    monkeypatch.setattr("linrank.estimators.sparse.BLOCK", 9)  # three rows at a time
+    monkeypatch.setattr("linrank.estimators.trained.BLOCK_ENTRIES", 9)  # three rows at a time
     X = np.zeros((10, 3))
     X[7, 1] = X[2, 0] = 2.0
     matrix = as_form(X, form)
@@ -297,7 +297,7 @@ def test_the_scale_of_features_does_not_empty_a_path(data):
 
 
 def test_a_search_that_finds_no_C_says_so(data, monkeypatch):
-    monkeypatch.setattr("linrank.path.DOUBLINGS", 1)
+    monkeypatch.setattr("linrank.path.MAX_DOUBLINGS", 1)
     problem = make_problem(data.replace(X=1e8 * data.X), penalty=make_penalty("lp"))
     assert first_C(problem) == np.inf
 

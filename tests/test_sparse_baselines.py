@@ -22,7 +22,7 @@ from linrank.data.ranking import RankingData
 from linrank.errors import NothingSelectedWarning
 from linrank.path import make_problem
 from linrank.penalties import L1
-from linrank.problem import SparseProblem
+from linrank.problem import Problem
 from linrank.solvers.proximal_newton import ProximalNewton
 from problems import as_form, make_problem_arrays
 from reference import preference_pairs
@@ -99,7 +99,7 @@ def test_fenchel_rank_finds_the_optimum_of_a_quadratic_program(arrays, r):
 def test_fenchel_rank_finds_the_optimum_of_the_penalised_problem():
     data = make_ranking(20, (5, 15), 8, noise=1.0, random_state=3)
     engine = make_problem(data, normalize="pairs").engine
-    best = ProximalNewton(tol=1e-9).solve(SparseProblem(engine, 4.0, L1()))
+    best = ProximalNewton(tol=1e-9).solve(Problem(engine, 4.0, L1()))
     r = float(np.abs(best.coef).sum())
     loss = engine.value_grad(best.coef)[0]
     assert 0 < np.count_nonzero(best.coef) < 8
@@ -301,7 +301,7 @@ def test_fsm_rank_without_similarity_is_a_weighted_l1():
     ranker = FSMRank(0.3, similarity_weight=0.0, tol=1e-7).fit(data.X, data.y, data.qid)
     engine = make_problem(data, normalize="pairs").engine
     penalty = L1(weights=0.3 * (1.0 - ranker.importances_))
-    best = ProximalNewton(tol=1e-12).solve(SparseProblem(engine, 1.0, penalty))
+    best = ProximalNewton(tol=1e-12).solve(Problem(engine, 1.0, penalty))
     np.testing.assert_allclose(ranker.coef_, best.coef, atol=1e-5)
     np.testing.assert_array_equal(ranker.coef_ == 0, best.coef == 0)
     assert 0 < ranker.n_selected_ < 8

@@ -22,7 +22,7 @@ from linrank.penalties import L1, MCP, SCAD, ElasticNet, Log, Lp
 from linrank.solvers import FISTA, ProximalNewton, Reweighted, Status
 from linrank.solvers.base import Iterate
 from linrank.solvers.fista import dominating_engine, largest_bend, trace_of_hessian
-from linrank.solvers.sparse import highest_dual
+from linrank.solvers.proximal_newton import ProximalSettings
 from problems import as_form
 
 D = 6
@@ -406,11 +406,10 @@ def test_a_hessian_belongs_to_its_engine():
 
 
 def test_a_sample_will_do_while_the_working_set_grows(monkeypatch):
-    monkeypatch.setattr("linrank.solvers.proximal_newton.FIRST_SET", 1)
-    monkeypatch.setattr("linrank.solvers.proximal_newton.ROWS_PER_FEATURE", 5)
+    settings = ProximalSettings(first_set=1, rows_per_feature=5)
     problem = sparse_problem(L1(), 30.0)
     hessians = count_calls(monkeypatch, "hessian")
-    result = ProximalNewton(tol=1e-9).solve(problem)
+    result = ProximalNewton(tol=1e-9, settings=settings).solve(problem)
     assert result.gap <= 1e-9
     samples = [n_rows for n_rows, _ in hessians]
     assert samples[0] == 5
@@ -438,7 +437,7 @@ def test_the_highest_dual_value_along_a_ray(seed):
         return s * rise - s * s * bend - np.sum(excess**2 / (2 * (1 - ratio) * weights))
 
     best = max(dual(s) for s in np.linspace(0.0, end, 20_001))  # steps of 2e-4
-    found = highest_dual(rise, bend, gradient, penalty, end)
+    found = penalty.best_dual(rise, bend, gradient, end)
     assert best - 1e-12 <= found <= best + 1e-3 * (1 + abs(best))
 
 
@@ -496,9 +495,9 @@ def test_sparse_solvers_stop_by_the_gap():
 def test_the_highest_dual_value_of_a_parabola_alone():
     """s − s²/4 is largest at s = 2."""
     penalty = L1().for_features(2)
-    assert highest_dual(1.0, 0.25, np.zeros(2), penalty, np.inf) == pytest.approx(1.0)
-    assert highest_dual(1.0, 0.25, np.zeros(2), penalty, 1.0) == pytest.approx(0.75)
-    assert highest_dual(-1.0, 0.25, np.zeros(2), penalty, np.inf) == 0.0
+    assert penalty.best_dual(1.0, 0.25, np.zeros(2), np.inf) == pytest.approx(1.0)
+    assert penalty.best_dual(1.0, 0.25, np.zeros(2), 1.0) == pytest.approx(0.75)
+    assert penalty.best_dual(-1.0, 0.25, np.zeros(2), np.inf) == 0.0
 
 
 def test_the_ray_of_the_dual_ends_at_the_gradient():

@@ -85,7 +85,7 @@ def test_kernels_are_compiled_once_and_found_again(tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     first = json.loads(python(FIT, tmp_path / "store", **cache))
     second = json.loads(python(FIT, tmp_path / "store", **cache))
-    assert "linrank.engines.threads._walk_blocks" in first
+    assert "linrank.engines.walk.walk_blocks" in first
     assert {name: n for name, (n, _) in first.items() if n != 1} == {}
     assert {name: misses for name, (_, misses) in second.items() if misses} == {}
     assert any(misses for _, misses in first.values())

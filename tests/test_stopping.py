@@ -17,7 +17,7 @@ from linrank.path import make_problem, regularization_path
 from linrank.penalties import L1, Log
 from linrank.solvers import Status, make_solver
 from linrank.solvers.base import Iterate, Solver
-from linrank.solvers.preconditioner import invert
+from linrank.solvers.preconditioner import HessianSettings, invert
 from linrank.solvers.result import Result
 from linrank.solvers.smooth import Distance, certifying_step, distance_to_optimum
 from problems import make_problem_arrays
@@ -258,7 +258,7 @@ def test_the_distance_to_the_optimum_by_a_matrix():
 
 def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
     """A diagonal may say that the optimum is far. That it is near, a Newton step has to prove."""
-    monkeypatch.setattr("linrank.solvers.preconditioner.DENSE_LIMIT", 0)
+    monkeypatch.setattr("linrank.solvers.preconditioner.HESSIAN", HessianSettings(dense_limit=0))
     problem, distance, gradient = near_an_optimum()
     by_diagonal = 0.5 * gradient @ (gradient / problem.hessian(problem.engine.hessian_diagonal()))
     far = distance_to_optimum(problem, gradient, 0.99 * by_diagonal, 99).distance

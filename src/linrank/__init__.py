@@ -26,7 +26,7 @@ _HOME = {
     "load": "data.store",
     "make_ranking": "data.generate",
     "C_GRID": "path",
-    "make_problem": "path",
+    "make_problem": "problem",
     "regularization_path": "path",
     "warmup": "_warmup",
     "LinrankError": "errors",
@@ -98,7 +98,8 @@ if TYPE_CHECKING:
         reciprocal_rank,
     )
     from .model import LinearModel
-    from .path import C_GRID, make_problem, regularization_path, sparse_path
+    from .path import C_GRID, regularization_path, sparse_path
+    from .problem import make_problem
     from .solvers.result import Status
 
 

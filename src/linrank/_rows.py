@@ -1,12 +1,13 @@
-"""Products of a range of rows with a vector, for dense and CSR matrices alike.
+"""Products of a range of rows with a vector, for dense and CSR matrices.
 
-Kernels call `matvec` and `rmatvec` without knowing how X is stored: numba picks the
-implementation by type. A CSR matrix travels as a `CSR` tuple of its three arrays.
+Kernels call `matvec` and `rmatvec` for either storage of X: numba chooses the implementation by
+type. A CSR matrix is passed to kernels as a `CSR` tuple of its three arrays.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,43 +17,52 @@ from ._jit import by_type, njit
 from ._maps import check_maps
 from ._prefetch import CACHE_LINE, prefetch_row
 from ._threads import resolve_threads, run, split
+from ._typing import Integers, Vector
 
-AHEAD = 4  #: how many rows ahead memory is asked for
-LONG_ROW = 2048  #: bytes of a row from which on the hardware asks for it early enough by itself
+AHEAD = 4  #: rows between the row that is read and the row that is prefetched
+LONG_ROW = 2048  #: bytes of a row above which the hardware prefetcher is fast enough by itself
+
+Floats: TypeAlias = NDArray[np.floating[Any]]  #: numbers of single or double precision
+Matrix: TypeAlias = Floats | sparse.csr_array  #: X as users and `RankingData` hold it
+Columns: TypeAlias = tuple[Integers, Integers]  #: chosen features; see `choose_columns`
 
 
 class CSR(NamedTuple):
-    """The arrays of a CSR matrix: row i holds ``data[indptr[i]:indptr[i + 1]]``."""
+    """The arrays of a CSR matrix: row i has the entries ``data[indptr[i]:indptr[i + 1]]``."""
 
-    indptr: NDArray[np.int64]
+    indptr: Integers
     indices: NDArray[np.int32]
-    data: NDArray[Any]
+    data: Floats
 
 
-def kernel_matrix(X: Any) -> Any:
-    """The form of X that kernels take: the array itself, or a `CSR`.
+KernelMatrix: TypeAlias = Floats | CSR  #: X as kernels read it
 
-    Always read-only, as memory-mapped arrays are, so that each kernel is compiled once. What is
-    mapped from a file that has changed since is refused: reading it could end the process.
+
+def kernel_matrix(X: Matrix) -> KernelMatrix:
+    """Return X in the form that kernels read: the array itself, or a `CSR`.
+
+    The arrays are marked read-only, as memory-mapped arrays are, so that each kernel is compiled
+    once. A file that has changed since it was mapped raises an error, because reading the map
+    could end the process.
     """
     check_maps(X)
-    if sparse.issparse(X):
-        return CSR(read_only(X.indptr), read_only(X.indices), read_only(X.data))
-    return read_only(X)
+    if isinstance(X, np.ndarray):
+        return read_only(X)
+    return CSR(read_only(X.indptr), read_only(X.indices), read_only(X.data))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers, not to be written through this view."""
+    """Return a view of an array through which it cannot be written."""
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
-def aligned_zeros(n_rows: int, n_columns: int) -> NDArray[np.float64]:
-    """Zeros; each row begins a cache line, so that no two share one.
+def aligned_zeros(n_rows: int, n_columns: int) -> Vector:
+    """Allocate a matrix of zeros in which each row starts at a cache line.
 
-    Sums over rows of X are written to once for each row: vectors that lie across two lines made a
-    product a quarter slower.
+    Two rows then never share a line. Sums over the rows of X are written once per row of X. A
+    product takes 25 % longer if SIMD vectors of these sums cross the border of two lines.
     """
     line = CACHE_LINE // 8
     width = -(-n_columns // line) * line
@@ -63,7 +73,7 @@ def aligned_zeros(n_rows: int, n_columns: int) -> NDArray[np.float64]:
 
 @njit(fast=True)
 def _matvec_dense(X, first, last, v, out):  # type: ignore[no-untyped-def]
-    # One row at a time: a single stream from memory is what the prefetcher follows best.
+    # One row at a time: the hardware prefetcher follows a single stream from memory best.
     for i in range(first, last):
         total = 0.0
         for f in range(X.shape[1]):
@@ -73,7 +83,7 @@ def _matvec_dense(X, first, last, v, out):  # type: ignore[no-untyped-def]
 
 @njit(fast=True)
 def _matvec_csr(X, first, last, v, out):  # type: ignore[no-untyped-def]
-    # Unsigned indices need no test for being negative, which would cost more than the product.
+    # Numba tests signed indices for being negative, which would cost more than the product.
     for i in range(first, last):
         total = 0.0
         a, b = X.indptr[i], X.indptr[i + 1]
@@ -85,7 +95,7 @@ def _matvec_csr(X, first, last, v, out):  # type: ignore[no-untyped-def]
 
 @njit(fast=True)
 def _rmatvec_dense(X, first, last, u, out):  # type: ignore[no-untyped-def]
-    # Four rows at a time: the rows come from the cache, so the sums' own traffic counts.
+    # Four rows at a time: the rows are in the cache, so reading and writing `out` would dominate.
     i = first
     while i + 4 <= last:
         u0, u1, u2, u3 = u[i - first], u[i - first + 1], u[i - first + 2], u[i - first + 3]
@@ -113,7 +123,7 @@ def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type
         _rmatvec_dense(X, first, last, u, out)
         _matvec_dense(X, next_first, next_last, v, s)
         return
-    # Both at once: the rows behind come from the cache while those ahead come from memory.
+    # Both in one loop: rows of the first range come from the cache while others come from memory.
     n = min(last - first, next_last - next_first)
     for r in range(n):
         if next_first + r + AHEAD < len(X):
@@ -152,7 +162,7 @@ def _rmatvec_squares_csr(X, first, last, u, out):  # type: ignore[no-untyped-def
 @njit
 def _copy_columns_dense(X, first, last, chosen, out):  # type: ignore[no-untyped-def]
     features, _ = chosen
-    for k in range(len(features)):  # read from the cache in strides, write to memory in order
+    for k in range(len(features)):  # reads have strides but hit the cache; writes are in order
         f = features[k]
         for i in range(first, last):
             out[k, i - first] = X[i, f]
@@ -168,58 +178,67 @@ def _copy_columns_csr(X, first, last, chosen, out):  # type: ignore[no-untyped-d
                 out[k, i - first] = X.data[e]
 
 
-def _by_storage(dense: Any, csr: Any, doc: str) -> Any:
-    """One function for both storages, callable from Python and from other kernels."""
+def _by_storage(
+    dense: Callable[..., None], csr: Callable[..., None], doc: str
+) -> Callable[..., None]:
+    """Return one function for both storages, callable from Python and from other kernels."""
     function = by_type(0, {CSR: csr}, dense)
     function.__doc__ = doc
     return function
 
 
 matvec = _by_storage(
-    _matvec_dense, _matvec_csr, "``out[i] = x_{first + i} · v`` for the rows first, …, last − 1."
+    _matvec_dense,
+    _matvec_csr,
+    "Compute ``out[i] = x_{first + i} · v`` for the rows first, …, last − 1.",
 )
 rmatvec = _by_storage(
-    _rmatvec_dense, _rmatvec_csr, "``out += Σ_i u[i] x_{first + i}`` over the rows of a range."
+    _rmatvec_dense,
+    _rmatvec_csr,
+    "Add ``Σ_i u[i] x_{first + i}`` over the rows first, …, last − 1 to ``out``.",
 )
 rmatvec_squares = _by_storage(
-    _rmatvec_squares_dense, _rmatvec_squares_csr, "``out += Σ_i u[i] x²_{first + i}``, x² by entry."
+    _rmatvec_squares_dense,
+    _rmatvec_squares_csr,
+    "Add ``Σ_i u[i] x²_{first + i}`` to ``out``, with the squares of the entries of a row.",
 )
 copy_columns = _by_storage(
     _copy_columns_dense,
     _copy_columns_csr,
-    "``out[k, i] = x_{first + i, features[k]}``: rows into columns; `out` is zero before. What is "
-    "chosen are the features, and for each feature of X its place among them, or −1.",
+    "Compute ``out[k, i] = x_{first + i, features[k]}`` for the features of `choose_columns`; "
+    "``out`` must be zero before.",
 )
 advance = _by_storage(
     _advance_dense,
     _advance_csr,
-    "``advance(X, first, last, u, out, next_first, next_last, v, s)``: `rmatvec` of one range of "
-    "rows and `matvec` of the next, in one walk.",
+    "Compute `rmatvec` of one range of rows and `matvec` of the next range in one loop: "
+    "``advance(X, first, last, u, out, next_first, next_last, v, s)``.",
 )
 
 
-def choose_columns(features: NDArray[np.int64], n_features: int) -> tuple[Any, Any]:
-    """What `copy_columns` takes as chosen: the features, and the place of each feature among them.
+def choose_columns(features: Integers, n_features: int) -> Columns:
+    """Return the chosen features, and for each feature of X its place among them, or −1.
 
     Examples
     --------
     >>> choose_columns(np.array([0, 3]), 4)
     (array([0, 3]), array([ 0, -1, -1,  1]))
     """
-    place: NDArray[np.int64] = np.full(n_features, -1)
+    place: Integers = np.full(n_features, -1)
     place[features] = np.arange(len(features))
     return features, place
 
 
-def row_ranges(X: Any, n_parts: int) -> list[tuple[int, int]]:
+def row_ranges(X: Matrix, n_parts: int) -> list[tuple[int, int]]:
     """Cut the rows of X into contiguous ranges of about equal work."""
-    if sparse.issparse(X):
-        return split(X.indptr, n_parts)
-    return split(np.arange(X.shape[0] + 1), n_parts)
+    ptr = np.arange(X.shape[0] + 1) if isinstance(X, np.ndarray) else X.indptr
+    return split(ptr, n_parts)
 
 
-def multiply(X: Any, w: NDArray[np.float64], n_threads: int | None = None) -> NDArray[np.float64]:
-    """``Xw`` in threads, without a copy of X; X as `linrank.data.checks.check_matrix` leaves it.
+def multiply(X: Matrix, w: Vector, n_threads: int | None = None) -> Vector:
+    """Compute Xw in threads, without a copy of X.
+
+    X must be in the form that `linrank.data.checks.check_matrix` returns.
 
     Examples
     --------

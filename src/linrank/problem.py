@@ -15,8 +15,10 @@ from .losses.registry import get_loss
 from .penalties.l2 import L2
 
 if TYPE_CHECKING:
+    from .counting.names import CountingName, NormalizeName
     from .data.ranking import RankingData
     from .engines.base import Engine
+    from .engines.names import EngineName
     from .losses import Loss, LossName
     from .penalties import Penalty
 
@@ -199,12 +201,12 @@ def make_problem(
     C: float = 1.0,
     *,
     loss: LossName | Loss = "squared_hinge",
-    counting: str = "auto",
+    counting: CountingName = "auto",
     preferences: Preferences = ALL_PAIRS,
-    normalize: str | None = None,
+    normalize: NormalizeName | None = None,
     penalty: Penalty | None = None,
     n_threads: int | None = None,
-    engine: str = "threads",
+    engine: EngineName = "threads",
 ) -> Problem:
     """Return the problem of ranking the data.
 

@@ -9,10 +9,17 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from ._checks import choice
-from .counting.layout import COUNTINGS
+from .counting.names import (
+    COUNTINGS,
+    CountingName,
+    DeltaName,
+    NormalizeName,
+    PairsName,
+    RescaleName,
+)
 from .counting.preferences import ALL_PAIRS, Delta, Preferences
 from .data.ranking import RankingData
-from .engines.choose import ENGINES
+from .engines.names import ENGINES, EngineName
 from .errors import DataError
 from .losses.base import Loss
 from .losses.registry import describe_loss, get_loss
@@ -64,14 +71,14 @@ class Settings:
     loss: Loss = "squared_hinge"  # type: ignore[assignment]  # __post_init__ resolves names
     tol: float = DEFAULT_TOL
     solver: Solver = "auto"  # type: ignore[assignment]
-    counting: str = "auto"
+    counting: CountingName = "auto"
     preferences: Preferences = ALL_PAIRS
-    normalize: str | None = None
+    normalize: NormalizeName | None = None
     penalty: Penalty = None  # type: ignore[assignment]
     max_iter: int = DEFAULT_MAX_ITER
     seed: int = 0
     n_threads: int | None = None
-    engine: str = "threads"
+    engine: EngineName = "threads"
 
     has_rows: ClassVar[bool] = True  #: whether the rows of X are in this process
 
@@ -108,9 +115,9 @@ class Settings:
         *,
         loss: LossName | Loss = "squared_hinge",
         solver: SolverChoice | Solver = "auto",
-        pairs: str = "all",
-        rescale: str | None = None,
-        delta: str | Delta = "label",
+        pairs: PairsName = "all",
+        rescale: RescaleName | None = None,
+        delta: DeltaName | Delta = "label",
         penalty: PenaltyName | Penalty | None = None,
         shape: float | None = None,
         feature_cost: ArrayLike | None = None,

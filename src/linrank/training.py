@@ -273,7 +273,8 @@ class Trainer(Settings):
         curvature = trace_of_hessian(engine) / len(used)
         C = 1.0 / max(REFIT_RIDGE * curvature, np.finfo(float).tiny)
         solver = Newton(min(self.tol, REFIT_TOL), self.max_iter)
-        result = solver.solve(Problem(engine, C, L2(bounds=penalty.limits)), training.result.coef[used])
+        refit = Problem(engine, C, L2(bounds=penalty.limits))
+        result = solver.solve(refit, training.result.coef[used])
         coef = np.zeros(data.n_features)
         coef[used] = result.coef
         result = replace(result, coef=coef)

@@ -19,9 +19,8 @@ from ..errors import NotConvergedWarning
 from ..estimators.base import LinearRanker, Vector
 from ..losses.pairwise import SQUARED_HINGE
 from ..model import LinearModel
-from ..path import make_problem
 from ..penalties.base import check_parameter
-from ..problem import Problem
+from ..problem import Problem, make_problem
 from ..solvers.base import Iterate, Solver
 from ..solvers.result import Result, Status
 from ..training import training_summary

@@ -14,13 +14,13 @@ from ..counting.layout import lay_out
 from ..counting.preferences import ALL_PAIRS
 from ..counting.sampling import PairSampler
 from ..data.ranking import RankingData
-from ..engines.steps import Work, add_rows, ask_for, feature_at
 from ..errors import DataError
 from ..estimators.base import LinearRanker
-from ..estimators.ranksvm import _as_seed
+from ..estimators.trained import as_seed
 from ..model import LinearModel
-from ..path import no_pair
 from ..penalties.base import check_parameter
+from ..problem import no_pair
+from ..solvers.sgd_steps import RowSums, add_rows, ask_for, feature_at
 from .base import check_count
 
 CHUNK = 2**16  #: steps between two looks at Ctrl-C
@@ -125,7 +125,7 @@ class PAMIR(LinearRanker):
             Weight of each document's query, one value within a query: the chance to be drawn.
         """
         check_parameter("C", self.C, 0.0)
-        n_passes, seed = check_count("max_iter", self.max_iter), _as_seed(self.random_state)
+        n_passes, seed = check_count("max_iter", self.max_iter), as_seed(self.random_state)
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         draws = _Draws(data)
         if draws.n_pairs == 0:
@@ -147,7 +147,7 @@ class PAMIR(LinearRanker):
             See `fit`.
         """
         check_parameter("C", self.C, 0.0)
-        seed, first = _as_seed(self.random_state), not hasattr(self, "_state")
+        seed, first = as_seed(self.random_state), not hasattr(self, "_state")
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
         # A copy: whoever has kept the weights so far still has them, and so has a batch that fails.
         state = _State(data.n_features, seed) if first else copy.deepcopy(self._state)
@@ -213,7 +213,7 @@ class _Draws:
         self.n_docs = len(self.sampler.rows)
         self._X, d = kernel_matrix(data.X), data.n_features
         # One more place in the list, since a feature is written there before it is known to be new.
-        self._work = Work(np.zeros(d), np.zeros(d + 1, np.uint32), np.zeros(d, np.bool_))
+        self._work = RowSums(np.zeros(d), np.zeros(d + 1, np.uint32), np.zeros(d, np.bool_))
 
     def one_pass(self, state: _State, C: float) -> None:
         """As many steps as there are documents in pairs."""

@@ -12,7 +12,7 @@ from .._jit import njit
 from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData
 from ..estimators.base import Ranker, Vector
-from ..path import no_pair
+from ..problem import no_pair
 from .base import LARGEST_R, check_count, checked_rows
 from .stumps import StumpModel, Stumps, add_stump, best_stump, number_values
 

@@ -1,1 +1,1 @@
-"""The ways to sum over preference pairs."""
+"""Sums over the preference pairs of each query, as functions of the scores."""

@@ -11,7 +11,7 @@ from .._typing import Vector
 from ..counting.preferences import ALL_PAIRS, Delta, Preferences
 from ..engines.base import Engine, Work
 from ..errors import DataError
-from ..losses import Loss
+from ..losses.base import Loss
 from .data import DaskData
 from .recipe import Recipe, pack_loss
 

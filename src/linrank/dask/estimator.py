@@ -13,43 +13,52 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import multiply
+from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
 from ..data.checks import check_finite, check_matrix
 from ..errors import DataError, WorkersLost
-from ..estimators.ranksvm import _BaseRankSVM
-from ..penalties import Penalty, make_penalty
+from ..estimators.trained import TrainedRanker
+from ..losses.base import Loss
+from ..losses.tables import LossName
+from ..penalties import PenaltyName
+from ..penalties.base import Penalty
+from ..penalties.bounds import BoundsLike
+from ..solvers import SolverChoice
+from ..solvers.base import Solver
 from .clusters import connected
 from .data import DaskData
 from .metrics import evaluate
 from .sources import find_parts
-from .training import DaskTrainer, check_solver
+from .training import DaskTrainer
 
 
-class DaskRankSVM(_BaseRankSVM):
-    """RankSVM on data that are spread over the workers of a Dask cluster.
+class DaskRankSVM(TrainedRanker):
+    """RankSVM on data that are distributed over the workers of a Dask cluster.
 
-    Minimises what `RankSVM` does, or with a penalty what `SparseRankSVM` does. Each worker loads
-    its part of the data once and keeps it; per product, as many numbers as there are features
-    travel to each worker and back.
+    It minimises the objective of `RankSVM`, or with a penalty that of `SparseRankSVM`. Each worker
+    loads its part of the data once and keeps it. A Hessian product sends as many numbers as there
+    are features to each worker and back.
 
     Parameters
     ----------
     C : float
         The weight of the loss against the penalty.
     client : Client or str, optional
-        The cluster, or the address of its scheduler. A client's ``Security`` holds for linrank's
-        own connections too; with an address, credentials are those of Dask's configuration. None:
-        worker processes on this machine, which no other user can reach, and which end when the
-        fit does.
-    penalty : {"l1", "elastic_net", "mcp", "scad", "log", "lp"} or Penalty, optional
-        What makes the ranker sparse; None is ½‖w‖².
+        The cluster, or the address of its scheduler. The ``Security`` of a client applies to
+        linrank's own connections as well; with an address, the credentials are those of Dask's
+        configuration. None: worker processes on this machine, which no other user can reach, and
+        which end with the fit.
+    penalty : str or Penalty, optional
+        None is ``"l2"``, ½‖w‖².
     shape, feature_cost
         See `SparseRankSVM`.
+    bounds
+        See `RankSVM`.
     loss, tol, counting, pairs, rescale, delta, normalize, max_iter, warm_start, verbose
         See `RankSVM`.
-    solver : str
-        As in `RankSVM` and `SparseRankSVM`, but for those that need single rows: ``sgd-pairs``,
-        ``sgd-queries`` and ``coordinate-descent``.
+    solver : str or Solver
+        As in `RankSVM` and `SparseRankSVM`, except those that need rows in this process:
+        ``sgd-pairs``, ``sgd-queries`` and ``coordinate-descent``.
     n_threads : int, optional
         Threads of each worker; by default as many as Dask gives it.
     timeout : float
@@ -75,29 +84,28 @@ feature_names_in_
     >>> ranker.predict(X).compute().shape  # doctest: +SKIP
     """
 
-    engine = "threads"  #: of each worker
-
     def __init__(
         self,
         C: float = 1.0,
         *,
         client: Client | str | None = None,
-        penalty: str | Penalty | None = None,
+        penalty: PenaltyName | Penalty | None = None,
         shape: float | None = None,
         feature_cost: Any = None,
-        loss: str = "squared_hinge",
+        loss: LossName | Loss = "squared_hinge",
         tol: float = 1e-3,
-        solver: str = "auto",
-        counting: str = "auto",
-        pairs: str = "all",
-        rescale: str | None = None,
-        delta: str | Delta = "label",
-        normalize: str | None = None,
+        solver: SolverChoice | Solver = "auto",
+        counting: CountingName = "auto",
+        pairs: PairsName = "all",
+        rescale: RescaleName | None = None,
+        delta: DeltaName | Delta = "label",
+        normalize: NormalizeName | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
         timeout: float = 600.0,
         warm_start: bool = False,
         verbose: bool = False,
+        bounds: BoundsLike = None,
     ) -> None:
         self.C = C
         self.client = client
@@ -117,6 +125,7 @@ feature_names_in_
         self.timeout = timeout
         self.warm_start = warm_start
         self.verbose = verbose
+        self.bounds = bounds
 
     def fit(
         self,
@@ -140,7 +149,9 @@ feature_names_in_
         sample_weight, query_weight, propensity, margin
             See `RankSVM.fit`; Dask collections, or names of columns.
         """
-        trainer = self._dask_trainer()
+        if not self.timeout > 0:
+            raise DataError(f"timeout is {self.timeout}; expected a positive number of seconds")
+        trainer = DaskTrainer.like(self._trainer())
         parts = find_parts(
             X, y, qid, sample_weight=sample_weight, query_weight=query_weight,
             propensity=propensity, margin=margin,
@@ -165,17 +176,6 @@ feature_names_in_
             state["client"] = self.client.scheduler.address
         return state
 
-    def _dask_trainer(self) -> DaskTrainer:
-        check_solver(self.solver)
-        if not self.timeout > 0:
-            raise DataError(f"timeout is {self.timeout}; expected a positive number of seconds")
-        penalty = None
-        if self.penalty is not None:
-            penalty = make_penalty(self.penalty, self.shape, self.feature_cost)
-        elif self.shape is not None or self.feature_cost is not None:
-            raise DataError("shape and feature_cost are of a penalty, and there is none")
-        return DaskTrainer.like(self._trainer(penalty=penalty))
-
     def _fit_on(self, trainer: DaskTrainer, data: Any) -> None:
         w0 = getattr(self, "coef_", None) if self.warm_start else None
         training = trainer.train(data, self.C, w0=w0)
@@ -185,7 +185,7 @@ feature_names_in_
         if data.feature_names is not None:
             self.feature_names_in_ = np.array(data.feature_names, dtype=object)
         try:
-            self._store(training, data, stacklevel=5)
+            self._store(training, data, trainer)
         except KeyboardInterrupt:
             if data.fault is None:
                 raise

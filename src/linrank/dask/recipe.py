@@ -8,8 +8,9 @@ import numpy as np
 
 from ..counting.preferences import Delta, Preferences
 from ..errors import DataError
-from ..losses import LOSSES, Loss
+from ..losses.base import Loss
 from ..losses.pairwise import PairwiseLoss
+from ..losses.registry import LOSSES
 
 
 class Recipe(NamedTuple):
@@ -43,7 +44,7 @@ class Recipe(NamedTuple):
 
 def pack_loss(loss: Loss) -> list[Any]:
     """A loss as plain data: its name and its hinges."""
-    if loss is not LOSSES.get(loss.name) and type(loss) is not PairwiseLoss:
+    if loss != LOSSES.get(loss.name) and type(loss) is not PairwiseLoss:
         raise DataError(
             f"loss {loss.name!r} is a {type(loss).__name__}, which cannot be sent to workers: "
             f"expected one of {', '.join(LOSSES)}, or a PairwiseLoss"

@@ -27,7 +27,7 @@ from ..counting.plan import rank_labels
 from ..data.ranking import RankingData
 from ..engines.threads import ThreadEngine
 from ..errors import DataError, LinrankError
-from ..losses import Loss
+from ..losses.base import Loss
 from ..metrics import parse_metric
 from ..metrics._ranking import Ranking
 from ..metrics._rules import resolve_rules

@@ -1,50 +1,45 @@
-"""`DaskTrainer`: what `Trainer` does, on data that are in the memory of workers."""
+"""`DaskTrainer`: trains on data that are in the memory of the workers of a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from ..errors import DataError
-from ..losses import get_loss
-from ..path import problem_of
-from ..problem import Objective
+from ..problem import Problem, problem_of
 from ..training import Trainer, Training
 from .data import DaskData
 from .engine import DaskEngine
 
-#: Solvers that look at single rows, not at sums over them.
-NEEDS_ROWS = ("sgd-pairs", "sgd-queries", "coordinate-descent")
-
 
 @dataclass(frozen=True)
 class DaskTrainer(Trainer):
-    """Trains models on `DaskData`; settings are those of `Trainer`.
+    """Trains models on `DaskData`; the settings are those of `Trainer`.
 
-    Held-out data are a `RankingData` here, as elsewhere.
+    Held-out data are a `RankingData` in this process.
     """
 
+    has_rows: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
-        check_solver(self.solver)
         if self.engine != "threads":
             raise DataError(
-                f"engine={self.engine!r} is of one machine: the workers of a cluster count with "
-                "threads"
+                f"engine={self.engine!r} works on one machine only, but the data are with the "
+                "workers of a cluster. Use engine='threads'."
             )
         super().__post_init__()
 
     @classmethod
     def like(cls, trainer: Trainer) -> Self:
-        """A trainer with the settings of another."""
+        """Return a trainer with the settings of another."""
         return cls(**{field.name: getattr(trainer, field.name) for field in fields(trainer)})
 
-    def problem(self, data: Any, C: float = 1.0) -> Objective:
-        """What is to be minimised."""
+    def problem(self, data: Any, C: float = 1.0) -> Problem:
+        """Return the problem of ranking the data."""
         engine = DaskEngine(
-            data, get_loss(self.loss), self.normalize, counting=self.counting,
-            preferences=self.preferences,
-        )  # fmt: skip
+            data, self.loss, self.normalize, counting=self.counting, preferences=self.preferences
+        )
         return problem_of(engine, C, self.penalty)
 
     def train(self, data: Any, C: float = 1.0, **options: Any) -> Training:
@@ -56,24 +51,15 @@ class DaskTrainer(Trainer):
         return _or_fault(data, lambda: super(DaskTrainer, self).train_on_grid(data, valid, Cs))
 
     def train_by_folds(self, data: Any, folds: Any = 5, Cs: Any = None) -> Training:
-        """Refused: folds take rows out of the data."""
+        """Raise a `DataError`: folds take rows out of the data."""
         raise DataError(
-            "folds need the rows at hand, which stay with the workers: choose C on held-out data"
-        )
-
-
-def check_solver(solver: str) -> None:
-    """Refuse solvers that need single rows."""
-    if solver in NEEDS_ROWS:
-        raise DataError(
-            f"solver={solver!r} needs single rows, which stay with the workers: use 'auto', "
-            "'newton', 'tron', 'smoothing', 'cutting-planes' or 'lbfgs', or with a penalty "
-            "'proximal-newton', 'reweighted' or 'fista', which need sums only"
+            "folds need the rows of the data in this process, but they stay with the workers. "
+            "Choose C on held-out data instead."
         )
 
 
 def _or_fault(data: DaskData, train: Callable[[], Training]) -> Training:
-    """Train; where workers were lost before anything was learnt, it is that which is said."""
+    """Train; raise the loss of workers instead of the interrupt that it caused."""
     try:
         return train()
     except KeyboardInterrupt:

@@ -1,1 +1,1 @@
-"""Where the sums over all queries are computed."""
+"""Engines: the loss summed over all queries, as a function of the weights."""

@@ -1,4 +1,4 @@
-"""What a problem asks of an engine, wherever the rows live."""
+"""The interface of an engine: the loss as a function of the weights, wherever the rows are."""
 
 from __future__ import annotations
 
@@ -7,45 +7,58 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import norm
 
 from .._lazy import lazy_property
-from .._typing import Vector
-from ..losses import Loss
+from .._typing import Integers, Vector
+from ..losses.base import Loss
 
-# What work costs, in entries of a dense matrix that a Hessian product reads (measured).
-SPARSE_ENTRY = 4  #: an entry of a sparse matrix in a product
-DOCUMENT = 20  #: the pair sums of a document in a product
-CURVED = 12  #: an entry of a row of `hessian`, beside what it is multiplied with
-CENTRED = 2  #: an entry of a row of `hessian_of_documents`, likewise
-MULTIPLIED = 1 / 8  #: an entry multiplied with another one, where both are dense
-SPARSE_MULTIPLIED = 10  #: the same of sparse rows
+# Measured costs. The unit is the time that a Hessian product takes per entry of a dense matrix.
+SPARSE_ENTRY = 4  #: cost of an entry of a sparse matrix in a Hessian product
+DOCUMENT = 20  #: cost of the pair sums of a document in a Hessian product
+CURVED = 12  #: cost of an entry of a row in `hessian`, without the matrix product
+CENTRED = 2  #: cost of an entry of a row in `hessian_of_documents`, without the matrix product
+MULTIPLIED = 1 / 8  #: cost of a multiplication in the matrix product of dense rows
+SPARSE_MULTIPLIED = 10  #: cost of a multiplication in the matrix product of sparse rows
 
 
 @dataclass
 class Work:
-    """The ledger of an engine: how often it was evaluated, and multiplied with its Hessian."""
+    """The work that an engine has done.
 
-    evaluations: int = 0  #: of the loss and its gradient
+    Attributes
+    ----------
+    evaluations : int
+        The number of evaluations of the loss and its gradient.
+    products : int
+        The number of Hessian-vector products.
+    """
+
+    evaluations: int = 0
     products: int = 0
 
 
 class Engine(ABC):
-    """A loss of the scores s = Xw, such as Σ_pairs weight·ℓ(s_i − s_j): value, gradient, products.
+    """A loss of the scores s = Xw as a function of w, such as Σ_pairs weight·ℓ(s_i − s_j).
 
     Attributes
     ----------
-    data : RankingData, or what stands for data that are elsewhere
+    data : RankingData, or a description of data in other processes
         Has `n_docs`, `n_queries` and `is_sparse`.
     loss : Loss
     counting : str
-        How pairs are summed over.
-    n_features, n_entries, n_pairs, n_empty_queries, largest_query : int
-        Of X, its columns and the numbers in it; of the data, the pairs, the queries that have
-        none, and the documents of the largest query.
-    last : (w, loss, gradient), or None
-        What `value_grad` has found last.
+        The algorithm that sums over pairs.
+    n_features : int
+        The number of columns of X.
+    n_entries : int
+        The number of stored entries of X.
+    n_pairs : int
+    n_empty_queries : int
+        The number of queries without pairs.
+    largest_query : int
+        The number of documents of the largest query.
+    last : (w, loss, gradient) or None
+        The argument and the result of the last `value_grad`.
     work : Work
         Counts the calls of `value_grad` and `hessp`. Engines made by `with_loss` share it.
     """
@@ -63,59 +76,68 @@ class Engine(ABC):
 
     @abstractmethod
     def with_loss(self, loss: Loss) -> Engine:
-        """The same data and pairs with another loss; the two must not be used at one time."""
+        """Return an engine for the same data and pairs with another loss.
+
+        Both engines share buffers, so they must not be used at the same time.
+        """
 
     @abstractmethod
     def change_loss(self, loss: Loss) -> None:
-        """Take a loss of as many hinges; what is known of the order of scores is kept."""
+        """Replace the loss by one with as many hinges, and keep the order of the scores."""
 
     @abstractmethod
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The loss and its gradient at w; Hessian products are then those at w."""
+        """Compute the loss and its gradient at w; Hessian products then refer to w."""
 
     @abstractmethod
     def hessp(self, v: Vector) -> Vector:
-        """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
+        """Compute the product H v with the Hessian H = X'MX at the last w of `value_grad`."""
 
     @abstractmethod
     def gaps(self, w: Vector) -> Vector:
-        """``Σ_pairs weight·max(0, τ_m − t)`` for each hinge m, at the last w of `value_grad`.
+        """Compute Σ_pairs weight·max(0, τ_m − t) for each hinge m, at the last w of `value_grad`.
 
-        Duality gaps are made of these sums.
+        Duality gaps consist of these sums.
         """
 
     @abstractmethod
     def scores(self, w: Vector) -> Vector:
-        """``Xw``, in the data's row order."""
+        """Compute the scores Xw of all documents, in the row order of the data."""
 
     @abstractmethod
-    def hessian(
-        self, n_rows: int | None = None, features: NDArray[np.int64] | None = None
-    ) -> Vector:
-        """The Hessian as a matrix, exact or estimated from queries with about `n_rows` rows.
+    def hessian(self, n_rows: int | None = None, features: Integers | None = None) -> Vector:
+        """Compute the Hessian as a matrix.
 
-        With `features`, of these only.
+        Parameters
+        ----------
+        n_rows : int, optional
+            Estimate the Hessian from a sample of queries with about that many rows. The default
+            is to use all queries.
+        features : int64 array, optional
+            The features of the matrix. The default is all features.
         """
 
     @abstractmethod
     def hessian_diagonal(self) -> Vector:
-        """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j.
+        """Compute Σ_i curvature_i x_i²: the diagonal of the Hessian without the terms x_i x_j.
 
-        They vanish for a feature that no two partners share, and are small for a rare one.
+        These terms are 0 for a feature that no two compared documents share, and small for a rare
+        feature.
         """
 
     @abstractmethod
     def hessian_of_documents(self, n_rows: int) -> Vector:
-        """``Σ_i curvature_i (x_i − μ)(x_i − μ)'`` over a sample of documents, μ their query's mean.
+        """Compute Σ_i curvature_i (x_i − μ)(x_i − μ)' over a sample of about `n_rows` documents.
 
-        Where all n documents of a query are compared with each other it is the Hessian, but for
-        a factor 1 − 1/n: an estimate for a query that is too large to be multiplied out.
+        μ is the mean of the sampled documents of the query of i, weighted by curvature. If all n
+        documents of a query are compared with each other, this is the Hessian of the query up to
+        a factor of 1 − 1/n. It serves as an estimate if a query is too large for `hessian`.
         """
 
     @property
     @abstractmethod
     def makes_hessian_by_level(self) -> bool:
-        """Whether the Hessian is a diagonal and a few vectors, in the scores."""
+        """Whether the Hessian in the scores is a diagonal plus a few vectors per query."""
 
     @lazy_property
     def at_zero(self) -> tuple[float, float]:
@@ -125,19 +147,19 @@ class Engine(ABC):
 
     @property
     def product_work(self) -> float:
-        """What a Hessian product takes, in entries of a dense matrix."""
+        """The cost of a Hessian product, in the unit of `MULTIPLIED` and its siblings."""
         return self.n_entries * (SPARSE_ENTRY if self.data.is_sparse else 1) + (
             DOCUMENT * self.data.n_docs
         )
 
     @property
     def row_work(self) -> float:
-        """What a row of the sample of `hessian` takes, in the same unit."""
+        """The cost of a row of the sample of `hessian`, in the same unit."""
         return self.n_features * (CURVED + MULTIPLIED * self.n_features)
 
     @property
     def document_work(self) -> float:
-        """What a row of `hessian_of_documents` takes, in the same unit."""
+        """The cost of a row of the sample of `hessian_of_documents`, in the same unit."""
         if self.data.is_sparse:
             return SPARSE_MULTIPLIED * (self.n_entries / self.data.n_docs) ** 2
         return self.n_features * (CENTRED + MULTIPLIED * self.n_features)

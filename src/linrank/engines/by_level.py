@@ -1,34 +1,39 @@
-"""The Hessian of the domination loss as a matrix, without a product for each feature.
+"""The Hessian of the domination loss as a matrix, without a Hessian product for each feature.
 
-In the scores it is a diagonal less two vectors per level (`linrank.losses.domination`). So X'MX is
-X'DX, for sparse X at the cost of the entries that meet in a row, less products of the vectors'
-sums over X.
+In the scores, the Hessian M is a diagonal D minus products of two vectors per level
+(`linrank.losses.domination`). X'MX is therefore X'DX minus products of sums of rows of X. For a
+sparse X, the cost of X'DX is the number of pairs of entries that lie in the same row.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from .._jit import njit
-from .._rows import CSR, choose_columns, copy_columns, kernel_matrix, row_ranges
+from .._rows import (
+    CSR,
+    Columns,
+    KernelMatrix,
+    Matrix,
+    choose_columns,
+    copy_columns,
+    kernel_matrix,
+    row_ranges,
+)
 from .._threads import blas_threads, run
-from .._typing import Vector
+from .._typing import Integers, Vector
+from ..counting.base import Plan, State
 from ..losses.domination import DominationPlan, DominationState, curvature_parts
 
-BLOCK_ROWS = 1024  #: of a dense X that are multiplied out at a time
+BLOCK_ROWS = 1024  #: rows of a dense X multiplied at a time; more take more memory
 
 
 def hessian_by_level(
-    X: Any,
-    plan: DominationPlan,
-    state: DominationState,
-    features: NDArray[np.int64],
-    n_threads: int,
+    X: Matrix, plan: Plan, state: State, features: Integers, n_threads: int
 ) -> Vector:
-    """``X'MX`` in some features, M at the scores last linearised."""
+    """Compute X'MX in some features, with M at the scores last linearised."""
+    assert isinstance(plan, DominationPlan)
+    assert isinstance(state, DominationState)
     parts = curvature_parts(plan, state)
     chosen = choose_columns(features, X.shape[1])
     shape = len(state.total), len(features)
@@ -46,11 +51,11 @@ def hessian_by_level(
     return H
 
 
-def gram(X: Any, weight: Vector, chosen: Any, n_threads: int) -> Vector:
-    """``X' diag(weight) X`` in the chosen features (as for `copy_columns`); weights are ≥ 0."""
+def gram(X: Matrix, weight: Vector, chosen: Columns, n_threads: int) -> Vector:
+    """Compute X' diag(weight) X in the chosen features; the weights must not be negative."""
     ranges = row_ranges(X, n_threads)
     tasks = [(kernel_matrix(X), a, b, weight, chosen) for a, b in ranges]
-    with blas_threads(1):  # each of our threads multiplies its own rows
+    with blas_threads(1):  # each thread of `run` calls BLAS for its own rows
         H, *others = run(_gram_of_rows, tasks, n_threads)
     for other in others:
         H += other
@@ -58,8 +63,10 @@ def gram(X: Any, weight: Vector, chosen: Any, n_threads: int) -> Vector:
     return H
 
 
-def _gram_of_rows(X: Any, first: int, last: int, weight: Vector, chosen: Any) -> Vector:
-    """The part of some rows; of CSR rows, its upper triangle."""
+def _gram_of_rows(
+    X: KernelMatrix, first: int, last: int, weight: Vector, chosen: Columns
+) -> Vector:
+    """Compute the part of some rows in `gram`; of CSR rows, only its upper triangle."""
     n = len(chosen[0])
     H = np.zeros((n, n))
     if isinstance(X, CSR):
@@ -103,7 +110,7 @@ def _mirror(H):  # type: ignore[no-untyped-def]
 
 @njit
 def _sum_dense(X, group, weight, chosen, sums):  # type: ignore[no-untyped-def]
-    """``sums[g] += Σ weight_i x_i`` over the documents of each group, in the chosen features."""
+    """Add Σ weight_i x_i over the documents of each group g to ``sums[g]``."""
     features, _ = chosen
     for i in range(len(group)):
         if group[i] >= 0:
@@ -113,7 +120,7 @@ def _sum_dense(X, group, weight, chosen, sums):  # type: ignore[no-untyped-def]
 
 @njit
 def _sum_csr(X, group, weight, chosen, sums):  # type: ignore[no-untyped-def]
-    """`_sum_dense` for CSR rows."""
+    """Do what `_sum_dense` does, for CSR rows."""
     _, place = chosen
     for i in range(len(group)):
         if group[i] >= 0:
@@ -125,7 +132,7 @@ def _sum_csr(X, group, weight, chosen, sums):  # type: ignore[no-untyped-def]
 
 @njit(allocates=True)
 def _sum_upward(query_nodes, decay, sums):  # type: ignore[no-untyped-def]
-    """From sums of levels to those of all levels below: S_{g+1} = decay_g·S_g + sum_g."""
+    """Replace sums of levels by sums over all levels below: S_{g+1} = decay_g·S_g + sum_g."""
     for q in range(len(query_nodes) - 1):
         below = np.zeros(sums.shape[1])
         for g in range(query_nodes[q], query_nodes[q + 1]):

@@ -1,21 +1,17 @@
-"""Engines by name."""
+"""Construction of an engine from its name."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from .._checks import choice
+from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
-from ..losses import Loss
+from ..losses.base import Loss
+from .names import ENGINES
 from .threads import ThreadEngine
-
-#: Where the sums are made: on the processor; on a graphics card, X staying there or coming in parts
-#: for every product; there too, with the sums of Jin & Lin 2014.
-ENGINES = ("threads", "cuda", "cuda-streaming", "p-swx")
 
 
 def check_engine(name: str) -> None:
-    """Refuse an engine that is unknown, or that cannot be had here."""
+    """Raise a `DataError` if the engine is unknown, or if this machine cannot run it."""
     choice("engine", name, ENGINES)
     if name != "threads":
         from .cuda.availability import check_available
@@ -24,16 +20,24 @@ def check_engine(name: str) -> None:
 
 
 def make_engine(
-    name: str, data: RankingData, loss: Loss, normalize: str | None, n_threads: int | None,
-    **options: Any,
-) -> ThreadEngine:  # fmt: skip
-    """The engine of that name; options are `counting` and `preferences`."""
+    name: str,
+    data: RankingData,
+    loss: Loss,
+    normalize: str | None = None,
+    n_threads: int | None = None,
+    *,
+    counting: str = "auto",
+    preferences: Preferences = ALL_PAIRS,
+) -> ThreadEngine:
+    """Make the engine of that name; the other parameters are those of `ThreadEngine`."""
     check_engine(name)
     if name == "threads":
-        return ThreadEngine(data, loss, normalize, n_threads, **options)
+        return ThreadEngine(
+            data, loss, normalize, n_threads, counting=counting, preferences=preferences
+        )
     from .cuda.engine import CudaEngine
 
     return CudaEngine(
-        data, loss, normalize, n_threads, streaming=name == "cuda-streaming",
-        paper=name == "p-swx", **options,
+        data, loss, normalize, n_threads, counting=counting, preferences=preferences,
+        streaming=name == "cuda-streaming", paper=name == "p-swx",
     )  # fmt: skip

@@ -1,72 +1,101 @@
-"""The thread engine: the loss as a function of the weights, summed over all queries.
+"""The thread engine: the loss as a function of the weights, computed on the processor.
 
-X meets w here. Each thread walks a contiguous range of queries in blocks that fit in the
-second-level cache: scores of the block's rows, pair sums of its queries, and while the
-rows are still in the cache their part of X'u, together with the scores of the next block.
-So X is read from memory once per value and gradient, and once per Hessian product. Where
-one query holds most of the rows, that walk cannot be shared out, and the three steps are
-threaded one by one instead.
+Each thread works on a contiguous range of queries, in blocks of rows that fit in the second-level
+cache. For each block it computes the scores and the pair sums. While the rows are still in the
+cache, it adds their part of X'u, and computes the scores of the next block. X is therefore read
+from memory once per value and gradient, and once per Hessian product.
+
+If one query holds most of the rows, threads cannot share the queries evenly. Each of the three
+steps is then threaded by itself.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from .._jit import njit
 from .._lazy import lazy_property
 from .._rows import (
-    advance,
+    Columns,
     aligned_zeros,
     choose_columns,
-    copy_columns,
     kernel_matrix,
-    matvec,
     multiply,
     rmatvec,
     rmatvec_squares,
     row_ranges,
 )
-from .._sort import sort_in_threads
 from .._threads import blas_threads, resolve_threads, run, split
-from .._typing import Vector
-from ..counting.plan import START
+from .._typing import Integers, Vector
+from ..counting.base import Layout, Scratch, State
 from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
-from ..errors import DataError
 from ..losses.base import Loss
-from ..losses.kernels import curve_query, gaps_query, linearize_query
 from .base import Engine, Work
 from .by_level import hessian_by_level
+from .walk import curve_columns, walk_blocks, walk_gaps, walk_scores
 
-BLOCK_BYTES = 2**19  #: rows of X handled at a time: about a core's second-level cache
-SMALL_BYTES = 2**20  #: less work than this per product does not pay for handing it to threads
-LARGE_QUERY = 2**16  #: documents of a query whose sorting is shared among threads
-FEW = 8  #: documents per level, from which on the Hessian is made by level
-SAMPLE_ROWS = 1024  #: rows of the Hessian sample that are multiplied out at a time
-BLOCK_NUMBERS = 2**21  #: of sampled documents that are multiplied out at a time
-SAMPLE_NUMBERS = 2**18  #: of these rows in the features at hand; fewer rows where these are many
+BLOCK_BYTES = 2**19  #: bytes of X in a block of rows; larger blocks leave the second-level cache
+SMALL_BYTES = 2**20  #: bytes of X up to which one thread is used; starting others would cost more
+LARGE_QUERY = 2**16  #: documents above which several threads sort a query; fewer sort it alone
+FEW = 8  #: mean documents per level needed for `hessian_by_level`; fewer make it slower
+SAMPLE_ROWS = 1024  #: rows of the Hessian sample multiplied at a time; more take more memory
+SAMPLE_NUMBERS = 2**18  #: entries of these rows; more take more memory
+BLOCK_NUMBERS = 2**21  #: entries of sampled documents multiplied at a time; more take more memory
 
 
 class ThreadEngine(Engine):
-    """The engine of data in this process's memory, or mapped into it.
+    """The engine of data in the memory of this process, or mapped into it.
 
     Parameters
     ----------
     data : RankingData
     loss : Loss
     normalize : {None, "pairs", "queries"}
-        Divide by the weight of all pairs, or each query's part by the weight of its pairs.
+        Whether to divide the loss by the weight of all pairs, or the loss of each query by the
+        weight of its pairs.
     n_threads : int, optional
+        The default is the number of usable cores.
     counting : str
-        How pairs are summed over: one of `linrank.counting.layout.COUNTINGS`.
+        The algorithm that sums over pairs: one of `linrank.counting.names.COUNTINGS`.
     preferences : Preferences
-        Which pairs there are.
+        Which pairs are compared.
+
+    Attributes
+    ----------
+    layout : Layout
+        What the labels and the preferences decide: the pairs, in the form that the kernels read.
+        The query weights in ``layout.plan`` are normalized.
+    state : NamedTuple
+        What the kernels have derived from the scores of the last `value_grad`.
+    hinges : Hinges
+        The loss, in the form that the kernels read.
+    matrix : array or CSR
+        X, in the form that the kernels read (`linrank._rows.kernel_matrix`).
+    scratch : list of NamedTuples
+        The buffers of each thread.
+    n_threads : int
+        The threads that are used: 1 if X is small.
+    pair_weight : float
+        The weight of all pairs, before normalization.
+    fused : bool
+        Whether a thread computes scores, pair sums and X'u block by block. If False, each of
+        these steps is threaded by itself.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.losses import get_loss
+    >>> engine = ThreadEngine(make_ranking(random_state=0), get_loss("squared_hinge"))
+    >>> loss, gradient = engine.value_grad(np.zeros(engine.n_features))
+    >>> loss == engine.n_pairs
+    True
     """
+
+    data: RankingData
 
     def __init__(
         self,
@@ -79,54 +108,55 @@ class ThreadEngine(Engine):
         preferences: Preferences = ALL_PAIRS,
     ) -> None:
         X = data.X
-        self._X = kernel_matrix(X)  # first of all: it refuses mapped files that have changed
+        self.matrix = kernel_matrix(X)  # before all else: it refuses mapped files that have changed
         self.data = data
         self.work = Work()
         self.n_features = data.n_features
         self.n_entries = int(X.nnz if sparse.issparse(X) else X.size)
         n_threads = resolve_threads(n_threads)
         self.n_threads = n_threads if self.n_entries * X.dtype.itemsize > SMALL_BYTES else 1
-        self._layout = loss.lay_out(data, preferences, counting, n_threads)
-        self.counting = self._layout.counting
-        plan, mass = self._layout.plan, self._layout.mass
-        self.n_pairs = int(mass[:, 0].sum())
-        self.n_empty_queries = int(np.count_nonzero(mass[:, 0] == 0))
-        self.pair_weight = float(plan.query_weight @ mass[:, 1])  #: of all pairs, undivided
-        query_weight = _normalize(plan.query_weight, mass[:, 1], normalize)
-        self._plan = plan._replace(query_weight=query_weight)
-        sizes = np.diff(data.query_ptr)
+        layout: Layout = loss.lay_out(data, preferences, counting, n_threads)
+        self.counting = layout.counting
+        self.n_pairs = int(layout.mass[:, 0].sum())
+        self.n_empty_queries = int(np.count_nonzero(layout.mass[:, 0] == 0))
+        self.pair_weight = layout.total_weight()
+        self.layout = layout.normalized(normalize)
+        self.largest_query = int(np.diff(data.query_ptr).max())
         row_bytes = max(1, self.n_entries * X.dtype.itemsize // data.n_docs)
-        self.largest_query = int(sizes.max())
         self._block_rows = max(1, BLOCK_BYTES // row_bytes)
-        self._fused = self.largest_query * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
+        self.fused = self.largest_query * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
         self._chunks = split(data.query_ptr, self.n_threads)
-        self._scratch = [self._layout.make_scratch(self.largest_query) for _ in self._chunks]
+        self.scratch = [layout.make_scratch(self.largest_query) for _ in self._chunks]
         self._partial = aligned_zeros(self.n_threads, self.n_features)
         self._set_loss(loss)
 
     def with_loss(self, loss: Loss) -> ThreadEngine:
-        """The same data and pairs with another loss; the two must not be used at one time."""
+        """Return an engine for the same data and pairs with another loss.
+
+        Both engines share buffers, so they must not be used at the same time.
+        """
         other = copy.copy(self)
-        other._layout = self._layout._replace(docs=self._layout.docs.copy())
+        other.layout = self.layout.with_own_documents()
         other._set_loss(loss)
         return other
 
     def _set_loss(self, loss: Loss) -> None:
+        """Replace the loss, and forget everything that depends on it. Subclasses extend this."""
         self.loss = loss
         self.__dict__.pop("at_zero", None)
         self.last = None
-        # Offsets are the margins themselves, so that none is left where 1 was.
-        self._hinges = loss.hinges(shift=-1.0 if len(self._plan.offset) else 0.0)
-        self._state = self._layout.make_state(len(self._hinges.tau))
+        # Offsets contain the whole margin. The margin of 1 in the hinges is removed then.
+        self.hinges = loss.hinges(shift=-1.0 if len(self.layout.plan.offset) else 0.0)
+        self.state: State = self.layout.make_state(len(self.hinges.tau))
 
     def change_loss(self, loss: Loss) -> None:
-        """Take a loss of as many hinges; what is known of the order of scores is kept."""
-        state = self._state
+        """Replace the loss by one with as many hinges, and keep the order of the scores."""
+        state = self.state
         self._set_loss(loss)
-        self._state = state
+        self.state = state
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The loss and its gradient at w; Hessian products are then those at w."""
+        """Compute the loss and its gradient at w; Hessian products then refer to w."""
         self.last = None
         self.work.evaluations += 1
         loss, gradient = float(sum(self._walk(w, linearize=True))), self._collect()
@@ -134,84 +164,91 @@ class ThreadEngine(Engine):
         return loss, gradient
 
     def hessp(self, v: Vector) -> Vector:
-        """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
+        """Compute the product H v with the Hessian H = X'MX at the last w of `value_grad`."""
         self.work.products += 1
         self._walk(v, linearize=False)
         return self._collect()
 
     def gaps(self, w: Vector) -> Vector:
-        """``Σ_pairs weight·max(0, τ_m − t)`` for each hinge m, at the last w of `value_grad`.
+        """Compute Σ_pairs weight·max(0, τ_m − t) for each hinge m, at the last w of `value_grad`.
 
-        Duality gaps are made of these sums.
+        Duality gaps consist of these sums.
         """
         ptr, scores = self.data.query_ptr, self.scores(w)
-        parts = zip(self._chunks, self._scratch, strict=True)
-        found = np.zeros((len(self._chunks), len(self._hinges.tau)))
+        parts = zip(self._chunks, self.scratch, strict=True)
+        found = np.zeros((len(self._chunks), len(self.hinges.tau)))
+        known = self.layout.plan, self.state, self.hinges
         tasks = [
-            (self._plan, self._state, self._hinges, a, b, scores[ptr[a] : ptr[b]], out, scratch)
+            (*known, a, b, scores[ptr[a] : ptr[b]], out, scratch)
             for ((a, b), scratch), out in zip(parts, found, strict=True)
         ]
-        run(_walk_gaps, tasks, self.n_threads)
+        run(walk_gaps, tasks, self.n_threads)
         return found.sum(axis=0)
 
     def scores(self, w: Vector) -> Vector:
-        """``Xw``, in the data's row order."""
+        """Compute the scores Xw of all documents, in the row order of the data."""
         return multiply(self.data.X, w, self.n_threads)
 
-    def hessian(
-        self, n_rows: int | None = None, features: NDArray[np.int64] | None = None
-    ) -> Vector:
-        """The Hessian as a matrix, exact or estimated from queries with about `n_rows` rows.
+    def hessian(self, n_rows: int | None = None, features: Integers | None = None) -> Vector:
+        """Compute the Hessian as a matrix, from all queries or a sample (`sample_queries`).
 
-        With `features`, of these only.
+        An estimate from a sample is multiplied by the curvature of all documents, divided by the
+        curvature of the sampled documents.
 
-        The sampled queries lie evenly in the order of `RankingData.query_keys`, so the
-        sample depends neither on the order of the rows nor on the names of the queries.
-        The estimate is scaled by the curvature that the sample holds of the whole.
+        Parameters
+        ----------
+        n_rows : int, optional
+            The approximate number of rows of the sampled queries. The default is all rows.
+        features : int64 array, optional
+            The features of the matrix. The default is all features.
         """
-        queries = self._sample(n_rows)
+        queries = self.sample_queries(n_rows)
         features = np.arange(self.n_features) if features is None else features
         if (
             self.makes_hessian_by_level
             and len(queries) == self.data.n_queries - self.n_empty_queries
         ):
-            return hessian_by_level(self.data.X, self._plan, self._state, features, self.n_threads)
+            plan, state = self.layout.plan, self.state
+            return hessian_by_level(self.data.X, plan, state, features, self.n_threads)
         chosen = choose_columns(features, self.n_features)
         starts = np.concatenate([[0], np.cumsum(np.diff(self.data.query_ptr)[queries])])
-        parts = split(starts, len(self._scratch))  # at most as many parts
-        tasks = [(queries[a:b], chosen, self._scratch[k]) for k, (a, b) in enumerate(parts)]
+        parts = split(starts, len(self.scratch))  # at most one part per set of buffers
+        tasks = [(queries[a:b], chosen, self.scratch[k]) for k, (a, b) in enumerate(parts)]
         with blas_threads(1):  # each of our threads multiplies its own part
             found = run(self._hessian_of, tasks, self.n_threads)
         total = found[0] if found else np.zeros((len(features), len(features)))
         for other in found[1:]:
             total += other
         if len(queries) < self.data.n_queries:
-            mass = np.add.reduceat(self._state.curvature, self.data.query_ptr[:-1])
+            mass = np.add.reduceat(self.state.curvature, self.data.query_ptr[:-1])
             sampled = mass[queries].sum()
             total *= mass.sum() / sampled if sampled > 0 else 1.0
         return total
 
     @property
     def makes_hessian_by_level(self) -> bool:
-        """Whether the Hessian is a diagonal and a few vectors, in the scores."""
-        return not self.loss.pairwise and FEW * int(self._plan.query_nodes[-1]) <= self.data.n_docs
+        """Whether the Hessian in the scores is a diagonal plus a few vectors per query."""
+        n_nodes = int(self.layout.plan.query_nodes[-1])
+        return not self.loss.pairwise and FEW * n_nodes <= self.data.n_docs
 
     def hessian_diagonal(self) -> Vector:
-        """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j.
+        """Compute Σ_i curvature_i x_i²: the diagonal of the Hessian without the terms x_i x_j.
 
-        They vanish for a feature that no two partners share, and are small for a rare one.
+        These terms are 0 for a feature that no two compared documents share, and small for a rare
+        feature.
         """
-        self._run_rows(rmatvec_squares, self._state.curvature)
+        self._run_rows(rmatvec_squares, self.state.curvature)
         return self._collect()
 
     def hessian_of_documents(self, n_rows: int) -> Vector:
-        """``Σ_i curvature_i (x_i − μ)(x_i − μ)'`` over a sample of documents, μ their query's mean.
+        """Compute Σ_i curvature_i (x_i − μ)(x_i − μ)' over a sample of about `n_rows` documents.
 
-        Where all n documents of a query are compared with each other it is the Hessian, but for
-        a factor 1 − 1/n: an estimate for a query that is too large to be multiplied out. The
-        documents lie evenly in the order of their curvature.
+        μ is the mean of the sampled documents of the query of i, weighted by curvature. If all n
+        documents of a query are compared with each other, this is the Hessian of the query up to
+        a factor of 1 − 1/n. It serves as an estimate if a query is too large for `hessian`. The
+        sample is evenly spaced in the order of curvature.
         """
-        curvature = self._state.curvature
+        curvature = self.state.curvature
         picks = ((np.arange(n_rows) + 0.5) * self.data.n_docs / n_rows).astype(np.int64)
         rows = np.sort(np.argsort(curvature, kind="stable")[picks])
         weight = curvature[rows]
@@ -228,7 +265,7 @@ class ThreadEngine(Engine):
         H = np.zeros((self.n_features, self.n_features))
         for block in blocks:
             X, own = self.data.X[rows[block]], weight[block]
-            if sparse.issparse(X):  # squares less those of the means: what is sparse stays so
+            if sparse.issparse(X):  # the means are subtracted below, so that X stays sparse
                 H += X.T @ (sparse.diags_array(own) @ X)
             else:
                 X = X - means[group[block]]
@@ -238,56 +275,54 @@ class ThreadEngine(Engine):
         total = weight.sum()
         return H * (curvature.sum() / total if total > 0 else 1.0)
 
-    # The three steps of every sum: scores, pairs, X'u -------------------------------------
+    # The three steps of every sum: scores, pair sums, X'u ----------------------------------
 
     def _walk(self, v: Vector, linearize: bool) -> list[float]:
+        """Compute the derivatives in the scores, and each thread's part of X'u; return losses."""
         self._partial[:] = 0.0
-        known = self._plan, self._state, self._hinges, linearize
-        if self._fused:
-            parts = zip(self._chunks, self._scratch, self._buffers, self._partial, strict=False)
-            tasks: list[Any] = [
-                (self._X, *known, a, b, self._block_rows, v, scratch, *buffers, partial)
+        known = self.layout.plan, self.state, self.hinges, linearize
+        if self.fused:
+            parts = zip(self._chunks, self.scratch, self._buffers, self._partial, strict=False)
+            blocks = [
+                (self.matrix, *known, a, b, self._block_rows, v, scratch, *buffers, partial)
                 for (a, b), scratch, buffers, partial in parts
             ]
-            return run(_walk_blocks, tasks, self.n_threads)
+            return run(walk_blocks, blocks, self.n_threads)
         scores, ptr = self.scores(v), self.data.query_ptr
         if linearize:
             self._sort_large_queries(scores)
         u = np.empty_like(scores)
         tasks = [
             (*known, a, b, scores[ptr[a] : ptr[b]], u[ptr[a] : ptr[b]], scratch)
-            for (a, b), scratch in zip(self._chunks, self._scratch, strict=True)
+            for (a, b), scratch in zip(self._chunks, self.scratch, strict=True)
         ]
-        losses = run(_walk_scores, tasks, self.n_threads)
+        losses = run(walk_scores, tasks, self.n_threads)
         del scores, tasks
         self._run_rows(rmatvec, u)
         return losses
 
     @lazy_property
     def _buffers(self) -> list[tuple[Vector, Vector]]:
-        """Scores and their derivatives of one block of queries, for each thread."""
+        """Buffers of each thread for the scores of a block, and the derivatives in them."""
         n = max(self.largest_query, self._block_rows)
         return [(np.empty(n), np.empty(n)) for _ in self._chunks]
 
     def _sort_large_queries(self, scores: Vector) -> None:
-        """Sort the documents of queries that are many threads' work; kernels find them sorted."""
-        if self.counting not in ("explicit", "two-level", "by-level"):
-            for q in np.flatnonzero(np.diff(self.data.query_ptr) > LARGE_QUERY):
-                node, nodes = self._plan.query_nodes[q], self._plan.nodes
-                if node < self._plan.query_nodes[q + 1]:
-                    docs = self._state.docs[nodes[node, START] : nodes[node + 1, START]]
-                    keys = scores[self.data.query_ptr[q] : self.data.query_ptr[q + 1]]
-                    scratch = self._scratch[0]
-                    sort_in_threads(keys, docs, scratch.keys, scratch.docs, self.n_threads)
+        """Sort the documents of large queries with all threads, before one thread reads them."""
+        ptr = self.data.query_ptr
+        for q in np.flatnonzero(np.diff(ptr) > LARGE_QUERY):
+            keys = scores[ptr[q] : ptr[q + 1]]
+            self.layout.sort_query(int(q), keys, self.scratch[0], self.n_threads)
 
-    def _run_rows(self, kernel: Any, u: Vector) -> None:
-        ranges = row_ranges(self.data.X, self.n_threads)  # at most as many as there are partials
-        tasks = [(self._X, a, b, u[a:b], self._partial[k]) for k, (a, b) in enumerate(ranges)]
+    def _run_rows(self, kernel: Callable[..., None], u: Vector) -> None:
+        """Run a kernel of `linrank._rows` such as `rmatvec` on all rows, with u."""
+        ranges = row_ranges(self.data.X, self.n_threads)  # at most one range per partial sum
+        tasks = [(self.matrix, a, b, u[a:b], self._partial[k]) for k, (a, b) in enumerate(ranges)]
         self._partial[:] = 0.0
         run(kernel, tasks, self.n_threads)
 
     def _collect(self) -> Vector:
-        """Add the threads' parts in a fixed order."""
+        """Add the partial sums of the threads, in a fixed order."""
         total = self._partial[0].copy()
         for partial in self._partial[1:]:
             total += partial
@@ -295,8 +330,13 @@ class ThreadEngine(Engine):
 
     # The Hessian as a matrix --------------------------------------------------------------
 
-    def _sample(self, n_rows: int | None) -> NDArray[np.int64]:
-        plan = self._plan
+    def sample_queries(self, n_rows: int | None) -> Integers:
+        """Choose queries with pairs that have about `n_rows` rows together; None means all.
+
+        The chosen queries are evenly spaced in the order of `RankingData.query_keys`. The sample
+        therefore depends neither on the order of the rows nor on the names of the queries.
+        """
+        plan = self.layout.plan
         alive = np.flatnonzero(plan.query_nodes[1:] > plan.query_nodes[:-1])
         rows = int(np.diff(self.data.query_ptr)[alive].sum())
         if n_rows is None or n_rows >= rows:
@@ -306,8 +346,8 @@ class ThreadEngine(Engine):
         picks = ((np.arange(n_queries) + 0.5) * len(alive) / n_queries).astype(np.int64)
         return np.sort(by_content[picks])
 
-    def _hessian_of(self, queries: NDArray[np.int64], chosen: Any, scratch: Any) -> Vector:
-        """The part of some queries in the Hessian, X'(MX), a few thousand rows at a time."""
+    def _hessian_of(self, queries: Integers, chosen: Columns, scratch: Scratch) -> Vector:
+        """Compute the part X'(MX) of some queries in the Hessian, in blocks of rows."""
         sizes = np.diff(self.data.query_ptr)[queries]
         room = max(1, min(SAMPLE_ROWS, SAMPLE_NUMBERS // len(chosen[0])))
         n_rows = min(int(sizes.sum()), room + int(sizes.max()))
@@ -318,117 +358,10 @@ class ThreadEngine(Engine):
             starts = np.concatenate([[0], np.cumsum(sizes[first:])])
             n = max(1, int(np.searchsorted(starts, n_rows, side="right")) - 1)
             part = queries[first : first + n]
-            _curve_columns(
-                self._X, self._plan, self._state, self._hinges, part, starts, chosen, XT, MXT,
-                scratch,
+            curve_columns(
+                self.matrix, self.layout.plan, self.state, self.hinges, part, starts, chosen, XT,
+                MXT, scratch,
             )  # fmt: skip
             total += XT[:, : starts[n]] @ MXT[:, : starts[n]].T
             first += n
         return total
-
-
-def _normalize(query_weight: Vector, mass: Vector, normalize: str | None) -> Vector:
-    """Divide the queries' weights by the weight of the pairs, of all or of each query."""
-    if normalize is None:
-        return query_weight
-    if normalize == "pairs":
-        total = float(query_weight @ mass)
-        return query_weight / total if total > 0 else query_weight
-    if normalize == "queries":
-        return np.divide(query_weight, mass, out=np.zeros_like(mass), where=mass > 0)
-    raise DataError(f'normalize is {normalize!r}; expected None, "pairs" or "queries"')
-
-
-@njit(inner=True)
-def _next_block(plan, q, q1, block_rows):  # type: ignore[no-untyped-def]
-    """The next queries with pairs, from q on, whose rows fit in the cache; q1, q1 at the end."""
-    while q < q1 and plan.query_nodes[q] == plan.query_nodes[q + 1]:
-        q += 1  # no pairs: its rows are not read
-    end = min(q + 1, q1)
-    while (
-        end < q1
-        and plan.query_nodes[end] < plan.query_nodes[end + 1]
-        and plan.query_ptr[end + 1] - plan.query_ptr[q] <= block_rows
-    ):
-        end += 1
-    return q, end
-
-
-@njit
-def _walk_blocks(X, plan, state, hinges, linearize, q0, q1, block_rows, v, scratch, s, u, out):  # type: ignore[no-untyped-def]
-    """Scores, pairs and X'u of the queries q0, …, q1 − 1, in blocks that fit in the cache.
-
-    While the rows of a block go into X'u, those of the next come from memory for its scores.
-    """
-    loss = 0.0
-    q, end = _next_block(plan, q0, q1, block_rows)
-    first, last = plan.query_ptr[q], plan.query_ptr[end]
-    matvec(X, first, last, v, s)
-    while q < q1:
-        n = last - first
-        loss += _walk_queries(plan, state, hinges, linearize, q, end, s[:n], u[:n], scratch)
-        q, end = _next_block(plan, end, q1, block_rows)
-        next_first, next_last = plan.query_ptr[q], plan.query_ptr[end]
-        advance(X, first, last, u, out, next_first, next_last, v, s)
-        first, last = next_first, next_last
-    return loss
-
-
-@njit
-def _walk_scores(plan, state, hinges, linearize, q0, q1, s, u, scratch):  # type: ignore[no-untyped-def]
-    return _walk_queries(plan, state, hinges, linearize, q0, q1, s, u, scratch)
-
-
-@njit(inner=True)
-def _walk_queries(plan, state, hinges, linearize, q0, q1, s, u, scratch):  # type: ignore[no-untyped-def]
-    """The pairs of the queries q0, …, q1 − 1; `s` and `u` begin at the first one's first row.
-
-    Linearise: s are scores, u becomes the gradient in them, the loss is returned.
-    Otherwise: u = H s with the Hessian of the last linearisation.
-    """
-    loss = 0.0
-    first = plan.query_ptr[q0]
-    if linearize:
-        _take_offsets(plan, q0, q1, s)
-    for q in range(q0, q1):
-        a, b = plan.query_ptr[q] - first, plan.query_ptr[q + 1] - first
-        if plan.query_nodes[q] == plan.query_nodes[q + 1]:
-            u[a:b] = 0.0
-        elif linearize:
-            loss += linearize_query(plan, state, hinges, q, s[a:b], u[a:b], scratch)
-        else:
-            curve_query(plan, state, hinges, q, s[a:b], u[a:b], scratch)
-    return loss
-
-
-@njit(inner=True)
-def _take_offsets(plan, q0, q1, s):  # type: ignore[no-untyped-def]
-    """Subtract the documents' offsets, if there are any, from the scores of some queries."""
-    if len(plan.offset) > 0:
-        first = plan.query_ptr[q0]
-        for i in range(first, plan.query_ptr[q1]):
-            s[i - first] -= plan.offset[i]
-
-
-@njit
-def _walk_gaps(plan, state, hinges, q0, q1, s, gaps, scratch):  # type: ignore[no-untyped-def]
-    """Add the pairs' gaps of the queries q0, …, q1 − 1."""
-    _take_offsets(plan, q0, q1, s)
-    first = plan.query_ptr[q0]
-    for q in range(q0, q1):
-        if plan.query_nodes[q] < plan.query_nodes[q + 1]:
-            a, b = plan.query_ptr[q] - first, plan.query_ptr[q + 1] - first
-            gaps_query(plan, state, hinges, q, s[a:b], gaps, scratch)
-
-
-@njit
-def _curve_columns(X, plan, state, hinges, queries, starts, chosen, XT, MXT, scratch):  # type: ignore[no-untyped-def]
-    """Copy the chosen features of some queries, transposed, and apply M to each."""
-    for r in range(len(queries)):
-        q = queries[r]
-        first, last = plan.query_ptr[q], plan.query_ptr[q + 1]
-        a, b = starts[r], starts[r] + last - first
-        XT[:, a:b] = 0.0
-        copy_columns(X, first, last, chosen, XT[:, a:b])
-        for f in range(XT.shape[0]):
-            curve_query(plan, state, hinges, q, XT[f, a:b], MXT[f, a:b], scratch)

@@ -36,9 +36,7 @@ class DominationRanker(SparseRanker):
         margin: Any,
     ) -> RankingData:  # fmt: skip
         """Check the arguments of `fit`; a margin per label becomes one per document."""
-        data = super()._training_data(
-            X, y, qid, sample_weight, query_weight, propensity, margin
-        )
+        data = super()._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
         scale = self.margin
         if not isinstance(scale, float | int | np.number) or not 0 <= scale < np.inf:
             raise DataError(f"margin is {scale!r}; expected a finite number ≥ 0")
@@ -71,24 +69,24 @@ class DominationRank(DominationRanker):
     C : float
         The weight of the loss against the penalty.
     penalty : {"l1", "l2", "none", "elastic_net", "mcp", "scad", "log", "lp"} or Penalty
-        Ω: ‖w‖₁, ½‖w‖², nothing, or one of those of `SparseRankSVM`. Without a penalty there may
-        be no optimum: where relevant documents can be told apart without error, weights grow.
+        Ω: ‖w‖₁, ½‖w‖², 0, or one of those of `SparseRankSVM`. Without a penalty there may be no
+        optimum: weights grow if all relevant documents can be ranked first.
     shape, feature_cost
         See `SparseRankSVM`.
     levels : {"multi", "binary"}
-        Whether every label dominates the lower ones, or labels above 0 the others.
+        Whether each label dominates the lower ones, or labels above 0 dominate the others.
     margin : float
         Δ(i, j) = margin·(y_i − y_j); other margins go to `fit`.
     tol : float
         See `SparseRankSVM`; with penalty l2 `RankSVM`.
     solver : {"auto", "proximal-newton", "fista", "reweighted", "newton", "tron", "lbfgs", \
-"coordinate-descent"}
-        ``coordinate-descent`` is the paper's (figure 1.1); ``auto`` is proximal Newton, for
-        penalty l2 Newton, or for concave penalties reweighted l1.
+"coordinate-descent"} or Solver
+        ``coordinate-descent`` is the paper's (figure 1.1). ``auto`` is proximal Newton, Newton for
+        penalty l2, or reweighted l1 for concave penalties.
     normalize : {None, "pairs", "queries"}
         Divide the loss by the number of documents that dominate others, or that of each query
         by its number of them.
-    max_iter, n_threads, engine, warm_start, verbose
+    max_iter, n_threads, engine, warm_start, verbose, bounds
         See `RankSVM`.
 
     Attributes
@@ -162,7 +160,7 @@ class DominationRankCV(ChoosesC, DominationRanker):
     rule
         See `SparseRankSVMCV`.
     penalty, shape, feature_cost, levels, margin, tol, solver, normalize, max_iter, n_threads, \
-engine, verbose
+engine, verbose, bounds
         See `DominationRank`; without a penalty there is no C to choose.
 
     Attributes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -12,16 +11,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
-from .._checks import choice
+from .._checks import choice, whole_number
 from .._threads import blas_threads, resolve_threads, run
+from ..counting.names import NormalizeName
 from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData, row_keys
 from ..engines.base import Engine
-from ..errors import DataError, NotConvergedWarning
-from ..losses import get_loss
-from ..path import make_problem
-from ..problem import Objective, Problem
-from ..solvers import Newton, Result, Solver, Status, Tron, make_solver
+from ..errors import DataError, NotConvergedWarning, warn
+from ..losses.base import Loss
+from ..losses.tables import LossName
+from ..problem import Problem
+from ..settings import Settings
+from ..solvers import SolverChoice
+from ..solvers.base import Solver
+from ..solvers.newton import Newton
+from ..solvers.result import Result, Status
+from ..solvers.tron import Tron
 from .base import Ranker, Vector, library_matrix
 from .feature_maps import (
     FeatureMap,
@@ -32,7 +37,7 @@ from .feature_maps import (
     row_chunks,
     smallest_lift,
 )
-from .ranksvm import _as_seed, print_step
+from .trained import as_seed, print_step
 
 METHODS = ("auto", "cholesky", "eigen", "newton", "nystroem")
 EXACT_LIMIT = 5000  #: most documents for which "auto" factors the whole kernel matrix
@@ -123,10 +128,10 @@ class KernelRankSVM(Ranker):
         method: str = "auto",
         n_components: int = 1000,
         max_memory: float | None = None,
-        loss: str = "squared_hinge",
+        loss: LossName | Loss = "squared_hinge",
         tol: float = 1e-3,
-        solver: str = "auto",
-        normalize: str | None = None,
+        solver: SolverChoice | Solver = "auto",
+        normalize: NormalizeName | None = None,
         max_iter: int = 1000,
         n_threads: int | None = None,
         random_state: int | None = None,
@@ -165,12 +170,12 @@ class KernelRankSVM(Ranker):
         X, y, qid, sample_weight, query_weight
             See `linrank.RankSVM.fit`.
         """
-        kernel, solver = self._kernel(), self._solver()
+        kernel, settings = self._kernel(), self._settings()
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         if self.kernel == "precomputed" and data.n_docs != data.n_features:
             raise DataError(f"X has shape {data.X.shape}; a precomputed kernel matrix is square")
         self.n_queries_ = data.n_queries
-        self.n_pairs_ = self._problem(data).engine.n_pairs  # refuses before the long work begins
+        self.n_pairs_ = settings.problem(data).engine.n_pairs  # raises before the long work begins
         data, places = _with_pairs(data)
         self.method_ = self._method(data.n_docs)
         rows = _kernel_rows(data.X)
@@ -178,10 +183,11 @@ class KernelRankSVM(Ranker):
         with blas_threads(resolve_threads(self.n_threads)):
             features = self._features(kernel, rows, documents, row_keys(data.X))
             coordinates = vars(data) | {"X": features.psi, "feature_names": None}
-            problem = self._problem(RankingData.from_parts(**coordinates))
+            problem = settings.problem(RankingData.from_parts(**coordinates), self.C)
             if self.method_ == "newton":
                 problem = KernelProblem(problem.engine, self.C)
-        self._store(solver.solve(problem), features, documents)
+        report = (lambda step: print_step(self.C, step, 0)) if self.verbose else None
+        self._store(settings.new_solver(report).solve(problem), features, documents)
         return self
 
     def _scores(self, X: Matrix) -> Vector:
@@ -217,30 +223,24 @@ class KernelRankSVM(Ranker):
         params = {name: own[name] for name in takes if own[name] is not None} | more
         return lambda X, Z: pairwise_kernels(X, Z, metric=self.kernel, **params)
 
-    def _solver(self) -> Solver:
+    def _settings(self) -> Settings:
         choice("method", self.method, METHODS)
-        loss = get_loss(self.loss)
-        report = (lambda step: print_step(self.C, step, 0)) if self.verbose else None
-        solver = make_solver(
-            self.solver,
-            loss,
-            seed=_as_seed(self.random_state),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            callback=report,
-        )
-        if self.method == "newton" and not isinstance(solver, Newton | Tron):
+        settings = Settings.of(
+            loss=self.loss, solver=self.solver, tol=self.tol, max_iter=self.max_iter,
+            normalize=self.normalize, seed=as_seed(self.random_state),
+            n_threads=resolve_threads(self.n_threads),
+        )  # fmt: skip
+        if self.method == "newton" and not isinstance(settings.solver, Newton | Tron):
             raise DataError(
-                f"method='newton' works with solver='newton' or 'tron' and a smooth loss, not with "
-                f"solver={self.solver!r} and loss={self.loss!r}: use method='cholesky'"
+                "method='newton' works with solver='newton' or 'tron' and a smooth loss, not with "
+                f"solver={settings.solver.name!r} and loss={settings.loss.name!r}. Use "
+                "method='cholesky'."
             )
-        return solver
+        return settings
 
     def _method(self, n: int) -> str:
         """The method to use for n documents, whose matrices must fit in the memory allowed."""
-        m = self.n_components
-        if not isinstance(m, int | np.integer) or m < 1:
-            raise DataError(f"n_components is {m!r}; expected a whole number of at least 1")
+        m = whole_number("n_components", self.n_components)
         method = self.method
         if method == "auto":
             method = "cholesky" if n <= EXACT_LIMIT else "nystroem"
@@ -263,27 +263,21 @@ class KernelRankSVM(Ranker):
         self, kernel: Callable[[Any, Any], Vector], rows: Any, documents: Any, keys: Vector
     ) -> FeatureMap:
         if self.method_ == "nystroem":
-            drawn = np.random.default_rng(_as_seed(self.random_state)).permutation(len(keys))
+            drawn = np.random.default_rng(as_seed(self.random_state)).permutation(len(keys))
             by_content = np.argsort(keys, kind="stable")  # the rows' order does not matter
             return nystroem_map(kernel, rows, documents, by_content[drawn[: self.n_components]])
         make = {"cholesky": cholesky_map, "eigen": eigen_map, "newton": identity_map}
         return make[self.method_](np.ascontiguousarray(kernel(rows, documents)))
 
-    def _problem(self, data: RankingData) -> Objective:
-        n_threads = resolve_threads(self.n_threads)
-        return make_problem(
-            data, self.C, loss=self.loss, normalize=self.normalize, n_threads=n_threads
-        )
-
     def _store(self, result: Result, features: FeatureMap, documents: Any) -> None:
         if not result.converged and result.status is not Status.INTERRUPTED:
-            warnings.warn(result.message, NotConvergedWarning, stacklevel=3)
+            warn(result.message, NotConvergedWarning)
         self.result_ = result
         self.dual_coef_ = features.dual(result.coef)
         self.X_fit_ = documents[features.anchors]
         self.n_components_ = features.psi.shape[1]
         self.n_iter_ = max(1, result.n_iter)
-        if result.status is Status.INTERRUPTED:  # all is stored, but the caller wants to stop
+        if result.status is Status.INTERRUPTED:  # re-raised so that callers also stop
             raise KeyboardInterrupt(result.message)
 
 
@@ -300,10 +294,10 @@ class KernelProblem(Problem):
     Examples
     --------
     >>> from linrank import RankingData, make_problem
-    >>> from linrank.solvers import make_solver
+    >>> from linrank.solvers import Newton
     >>> K = RankingData([[2.0, 1.0], [1.0, 2.0]], [1, 0])  # of two documents, one pair
     >>> problem = KernelProblem(make_problem(K).engine, 0.5)
-    >>> make_solver("newton").solve(problem).coef.round(6) + 0.0
+    >>> Newton().solve(problem).coef.round(6) + 0.0
     array([ 0.333333, -0.333333])
     """
 
@@ -326,7 +320,7 @@ class KernelProblem(Problem):
         return self.C * self.engine.hessp(v) + self.engine.scores(v) + self.lift * v
 
     def gap_bound(self, gradient: Vector) -> float:
-        """None: K̃ may be as good as singular."""
+        """Return infinity: there is no bound, because K̃ may be singular but for rounding."""
         return np.inf
 
     def hessian(self, of_loss: Vector | None = None) -> Vector:

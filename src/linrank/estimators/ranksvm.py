@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from sklearn.utils.validation import validate_data
 
@@ -158,7 +158,7 @@ class RankSVM(TrainedRanker):
         self.bounds = bounds
 
     def fit_pairs(self, X: Any, pairs: Any, pair_weight: Any = None, margin: Any = None) -> RankSVM:
-        """Learn the weights from preferences that are given one by one, without labels.
+        """Learn the weights from listed preferences, without labels.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class RankSVM(TrainedRanker):
             Rows of X: the first is preferred to the second.
         pair_weight : array of shape (n_pairs,), optional
         margin : array of shape (n_pairs,), optional
-            How far apart the two scores should be; 1 where it is not given.
+            The difference that the two scores should have; the default is 1.
 
         Examples
         --------
@@ -190,35 +190,36 @@ class RankSVM(TrainedRanker):
     ) -> RankSVM:
         """Learn from one more batch of a stream, by stochastic gradients.
 
-        The weights head for those that one `fit` of all batches would find. `solver` must be
-        ``sgd-pairs`` (which ``auto`` is here) or ``sgd-queries``, and queries must not be split
-        between batches. `fit` and `fit_pairs` begin anew.
+        The weights approach those that one `fit` of all batches would find. `solver` must be
+        ``sgd-pairs`` (the choice of ``auto`` here) or ``sgd-queries``, and queries must not be
+        split between batches. `fit` and `fit_pairs` start again from zero.
 
         Parameters
         ----------
         X, y, qid, sample_weight, query_weight
             See `fit`.
         """
-        if self.solver not in STREAMS:
+        trainer, first = self._trainer(), not hasattr(self, "_stream")
+        name = self.solver.name if isinstance(self.solver, Solver) else self.solver
+        over, loss = STREAMS.get(name), trainer.loss
+        if over is None:
             raise DataError(
-                f"partial_fit learns by stochastic gradients, but solver is {self.solver!r}: use "
-                "solver='sgd-pairs' or 'sgd-queries'"
+                f"partial_fit learns by stochastic gradients, but solver is {name!r}. Use "
+                "solver='sgd-pairs' or 'sgd-queries'."
             )
-        if not get_loss(self.loss).pairwise:
+        if not loss.pairwise or trainer.penalty.bounds is not None:
+            what = "bounds" if loss.pairwise else f"loss={loss.name!r}, which is listwise"
             raise DataError(
-                f"partial_fit learns from pairs, of which loss={self.loss!r} is no sum: use "
-                "loss='squared_hinge' or 'logistic'"
+                f"partial_fit learns by stochastic gradients, which do not support {what}. Use fit."
             )
         if self.normalize is not None:
             raise DataError("normalize needs all of the data, which partial_fit has not: use None")
-        trainer, first = self._trainer(), not hasattr(self, "_stream")
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
-        stream = None if first else self._stream
         self._stream = stream_pass(
-            stream, data, get_loss(self.loss), self.C, STREAMS[self.solver], trainer.seed,
+            None if first else self._stream, data, loss, self.C, over, trainer.seed,
             counting=self.counting, preferences=trainer.preferences,
         )  # fmt: skip
-        for name in ("result_", "n_pairs_", "n_queries_", "n_empty_queries_"):  # of a fit before
+        for name in ("result_", "n_pairs_", "n_queries_", "n_empty_queries_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.coef_ = self._stream.coef
         self.model_ = trainer.streamed(data, self.coef_, self.C, self._stream.n_steps)
@@ -227,9 +228,7 @@ class RankSVM(TrainedRanker):
 
     def _fit_data(self, data: RankingData) -> RankSVM:
         self.__dict__.pop("_stream", None)
-        w0 = getattr(self, "coef_", None) if self.warm_start else None
-        self._store(self._trainer().train(data, self.C, w0=w0), data)
-        return self
+        return super()._fit_data(data)
 
 
 class RankSVMCV(ChoosesC, TrainedRanker):
@@ -244,14 +243,14 @@ class RankSVMCV(ChoosesC, TrainedRanker):
         The grid. By default 2^-15, …, 2^10, extended while the best C is at one of its ends
         (`linrank.grid.default_grid`).
     metric : str
-        What to choose by: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …; the largest
-        value is the best, of ``"domination-error"`` and ``"all-pairs-error"`` the smallest.
+        The criterion: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …. The largest value is
+        the best; for ``"domination-error"`` and ``"all-pairs-error"`` it is the smallest.
     cv : int, splitter or iterable
         The number of folds, an object with ``split(X, y, groups)`` (groups are the queries),
         or pairs of train and test rows. A number means folds of whole queries; where there
         is only one query, folds of its documents.
     loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, \
-verbose, random_state
+verbose, random_state, bounds
         See `RankSVM`.
 
     Attributes
@@ -259,7 +258,7 @@ verbose, random_state
     C_ : float
         The chosen C.
     metric_path_ : float64 array of shape (n_Cs, n_folds)
-        The metric on each held-out part (None where Ctrl-C cut the folds short).
+        The metric on each held-out part (None if an interrupt ended the folds early).
     path_ : RegularizationPath
         The solutions on all of the data (for folds: up to the chosen C).
     coef_, result_, model_, n_pairs_, n_queries_

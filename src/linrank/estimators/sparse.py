@@ -34,23 +34,24 @@ class SparseRankSVM(SparseRanker):
     ----------
     C : float
         The weight of the loss against the penalty: larger C, more features.
-    penalty : {"l1", "elastic_net", "mcp", "scad", "log", "lp"} or Penalty
-        g(u): u; ρu + ½(1 − ρ)u²; or one of the concave ones, which keep fewer features.
+    penalty : {"l1", "elastic_net", "mcp", "scad", "log", "lp", "l2", "none"} or Penalty
+        g(u): u; ρu + ½(1 − ρ)u²; or one of the concave ones, which keep fewer features. l2 and
+        none keep all features. `linrank.penalties.GroupL1` chooses groups of features.
     shape : float, optional
-        The penalty's parameter: ρ, γ of mcp, a of scad, ε of log, p of lp; by default 0.5, 2,
-        3.7, 0.1 and 0.5.
+        The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp. The
+        defaults are 0.5, 2, 3.7, 0.1 and 0.5.
     feature_cost : array of shape (n_features,), optional
-        What each feature costs; 0 for one that is not penalised.
+        The cost of each feature; 0 for a feature that is not penalised.
     debias : bool
-        Fit the chosen features again without the penalty, which shrinks weights.
-    solver : {"auto", "proximal-newton", "reweighted", "fista"}
-        Proximal Newton for convex penalties, reweighted l1 for the others, or (accelerated)
-        proximal gradients.
+        Fit the chosen features again without the penalty, which makes weights smaller.
+    solver : {"auto", "proximal-newton", "reweighted", "fista"} or Solver
+        Proximal Newton for convex penalties, reweighted l1 for concave ones, or accelerated
+        proximal gradients for all.
     tol : float
-        The duality gap, as a part of the objective, for convex penalties; else the change of
+        For convex penalties, the duality gap as a part of the objective. For others, the change of
         the objective and the distance to a critical point.
     loss, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, warm_start, \
-verbose
+verbose, bounds
         See `RankSVM`; the loss must have a derivative.
 
     Attributes
@@ -128,7 +129,7 @@ class SparseRankSVMCV(ChoosesC, SparseRanker):
     rule : {"best", "1se"}
         Take the best C, or the one with the fewest features within one standard error of it.
     penalty, shape, feature_cost, debias, solver, tol, loss, counting, pairs, rescale, delta, \
-normalize, max_iter, n_threads, engine, verbose
+normalize, max_iter, n_threads, engine, verbose, bounds
         See `SparseRankSVM`.
 
     Attributes

@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..metrics import evaluate
 from .base import DTYPES, LinearRanker
 from .domination import DominationRank
-from .ranksvm import ChoiceOfC
+from .trained import ChoosesC
 
 
 class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
@@ -106,7 +106,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     def _held_out(self, valid: tuple[Any, Any] | None, n_topics: int) -> tuple[Any, Any] | None:
         if valid is None:
             return None
-        if not isinstance(self._template(), ChoiceOfC):
+        if not isinstance(self._template(), ChoosesC):
             raise DataError("valid is for rankers that choose C, such as DominationRankCV")
         X, Y = valid
         X = check_matrix(X)

@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import check_cv
@@ -17,6 +16,7 @@ from .._checks import whole_number
 from .._threads import resolve_threads
 from .._typing import Mask, Vector
 from ..criterion import Criterion, Fold
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import (
     DataError,
@@ -110,7 +110,7 @@ class TrainedRanker(LinearRanker):
         return Trainer.of(**options | more)
 
     def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
-        """Set the attributes of a fitted ranker; re-raise an interrupt so that callers also stop."""
+        """Set the attributes of a fitted ranker; re-raise an interrupt so that callers stop too."""
         result = training.result
         if not result.converged and not training.interrupted:
             warn(result.message, NotConvergedWarning)
@@ -175,7 +175,9 @@ class ChoosesC:
             Held-out data to choose C by. Without it, C is chosen by query folds of the data.
         """
         data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
-        trainer = self._trainer(criterion=Criterion(self.metric, rule=getattr(self, "rule", "best")))
+        trainer = self._trainer(
+            criterion=Criterion(self.metric, rule=getattr(self, "rule", "best"))
+        )
         if valid is None:
             training = trainer.train_by_folds(data, self._folds(data), self.Cs)
         else:
@@ -199,9 +201,7 @@ class ChoosesC:
             )
         held_out = RankingData(*valid, n_threads=resolve_threads(self.n_threads))
         if held_out.n_features != data.n_features:
-            raise DataError(
-                f"valid has {held_out.n_features} features but X has {data.n_features}"
-            )
+            raise DataError(f"valid has {held_out.n_features} features but X has {data.n_features}")
         return held_out
 
     def _folds(self, data: RankingData) -> int | Iterable[Fold]:
@@ -242,9 +242,9 @@ def print_step(C: float, step: Step, fold: int) -> None:
     )
 
 
-def has_values(X: ArrayLike) -> Mask:
+def has_values(X: Matrix) -> Mask:
     """Return which features are not zero everywhere, looking at some rows at a time."""
-    found = np.zeros(X.shape[1], dtype=bool)
+    found: Mask = np.zeros(X.shape[1], dtype=np.bool_)
     step = max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
     for first in range(0, X.shape[0], step):
         rows = X[first : first + step]

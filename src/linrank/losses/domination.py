@@ -1,40 +1,43 @@
-"""The domination loss: each relevant document should beat all worse ones of its query together.
+"""The domination loss: each relevant document should outscore all worse ones of its query.
 
-For document i, D(i) the documents of its query with a lower label, and margins
-Δ(i, j) = s(i) − s(j), the loss is (Stevens, Bengio & Singer 2013, eq. 1.1)
+Let D(i) be the documents of the query of i with a lower label, and Δ(i, j) = s(i) − s(j) the
+margins. The loss of document i is (Stevens, Bengio & Singer 2013, eq. 1.1)
 
     ℓ_i = log(1 + Σ_{j∈D(i)} e^{z_j − z_i}) = log(Z_k + e^{z_i}) − z_i,    z = score − s,
 
-k the level of i and Z_k = Σ e^{z_j} over all levels below k, which follows from Z_{k−1} (§1.4):
-O(l) for the l documents of a query. A document that weighs u_i as the better one and w_i as the
-worse one counts like so many copies, u_i·ℓ_i and Z_k = Σ w_j e^{z_j}. With
+where k is the level of i, and Z_k = Σ e^{z_j} is a sum over all levels below k. Z_k follows from
+Z_{k−1} (§1.4), so the loss of a query of l documents costs O(l). A document that weighs u_i as the
+better one and w_i as the worse one counts like that many copies: the loss has the terms u_i·ℓ_i,
+and Z_k = Σ w_j e^{z_j}. Let G(k) be the documents of level k, l the level of a document, and
 
-    t_i = 1 / (Z_k + e^{z_i}),    p_i = e^{z_i} t_i,    A_l = Σ_{k>l} Σ_{i∈G(k)} u_i t_i
+    t_i = 1 / (Z_k + e^{z_i}),    p_i = e^{z_i} t_i,    A_l = Σ_{k>l} Σ_{i∈G(k)} u_i t_i.
 
-and l the level of a document, the derivatives in the scores are
+The derivatives in the scores are
 
     gradient_i = −u_i Z_k t_i + w_i e^{z_i} A_l
     (Hv)_i     = u_i p_i (v_i − E_i) + w_i e^{z_i} (A_l v_i − Σ_{k>l} Σ_{h∈G(k)} u_h t_h E_h)
 
-where E_i = t_i·Σ_{j∈D(i)} w_j e^{z_j} v_j + p_i v_i, the mean of v that i sees. (The paper writes
-e^{w·x_i + s(i)} beside e^{w·x_j − s(j)}; its eq. 1.1 asks for −s in both.)
+where E_i = t_i·Σ_{j∈D(i)} w_j e^{z_j} v_j + p_i v_i is a weighted mean of v over i and D(i). (The
+paper writes e^{w·x_i + s(i)} and e^{w·x_j − s(j)}; its eq. 1.1 requires −s in both.)
 
-Z_k is kept as total·e^{top}, top the largest z below level k, so that no exponential overflows
-and none is lost however far levels lie apart: A_l is handed down from level to level relative
-to the top of each.
+Z_k is stored as total·e^{top}, where top is the largest z below level k. A_l is passed down from
+level to level relative to the top of each level. Exponentials therefore neither overflow nor
+vanish, however far apart the scores of two levels are.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from .._typing import Vector
-from ..counting.layout import document_weights, group_documents
+from .._typing import Integers, Vector
+from ..counting.base import Layout
+from ..counting.comparison import document_weights, group_documents
 from ..counting.plan import rank_labels
 from ..counting.preferences import Preferences
 from ..data.ranking import RankingData
@@ -45,28 +48,30 @@ from .base import Loss
 class DominationPlan(NamedTuple):
     """The documents of each query by level.
 
-    Query q has the groups ``query_nodes[q]:query_nodes[q + 1]``, one per level upward, and none
-    where there is one level only; group g owns ``docs[group_ptr[g]:group_ptr[g + 1]]``, documents
-    counted from the first one of their query. ``upper`` and ``lower`` weigh documents as the
-    better and as the worse one, ``offset`` is s; they are empty where all are 1, 1 and 0.
+    Query q has the groups ``query_nodes[q]:query_nodes[q + 1]``, one per level, lowest level
+    first; a query with one level has none. Group g has the documents
+    ``docs[group_ptr[g]:group_ptr[g + 1]]``, counted from the first document of their query.
+    ``upper`` and ``lower`` are the weights u and w of documents as the better and as the worse
+    one; they are empty if all are 1. ``offset`` is s; it is empty if all are 0.
     """
 
-    query_ptr: NDArray[np.int64]
+    query_ptr: Integers
     query_weight: Vector
     offset: Vector
     upper: Vector
     lower: Vector
-    query_nodes: NDArray[np.int64]
-    group_ptr: NDArray[np.int64]
+    query_nodes: Integers
+    group_ptr: Integers
     docs: NDArray[np.uint32]
 
 
 class DominationState(NamedTuple):
-    """What the derivatives need at one score vector, top and total being those of a level.
+    """What Hessian products need, at the scores last linearised.
 
-    Of documents: ``share`` = w·e^{z − top} with the top of the next level, ``slack`` =
-    t·e^{top}, ``chance`` = p, and ``curvature``. Of levels: ``total``, ``decay`` = e^{top − top'}
-    with the top' of the next level, and ``pull`` = A·e^{top'}.
+    Let top and total be those of a level, and top' that of the next level above. Each document
+    has ``share`` = w·e^{z − top'}, ``slack`` = t·e^{top}, ``chance`` = p, and ``curvature`` =
+    u·p + w·e^z·A, times the weight of the query. Each level has ``total``, ``decay`` =
+    e^{top − top'}, and ``pull`` = A·e^{top'}.
     """
 
     share: Vector
@@ -84,32 +89,31 @@ class DominationScratch(NamedTuple):
     sums: Vector
 
 
-class DominationLayout(NamedTuple):
-    """The documents laid out by level; ``mass`` has the pairs of each query and its Σ u_i."""
+@dataclass(frozen=True)
+class DominationLayout(Layout):
+    """Documents by level; ``mass`` has the number of pairs of each query, and its Σ u_i."""
 
     plan: DominationPlan
-    docs: NDArray[np.uint32]
-    mass: Vector
-    counting: str = "by-level"
 
     def make_state(self, n_hinges: int) -> DominationState:
-        """Room for what depends on the scores."""
+        """Allocate the state; the loss has no hinges."""
         n_docs, n_groups = int(self.plan.query_ptr[-1]), len(self.plan.group_ptr) - 1
         return DominationState(*np.zeros((4, n_docs)), *np.zeros((3, n_groups)))
 
     def make_scratch(self, n: int) -> DominationScratch:
-        """Buffers of one thread."""
+        """Allocate the buffers of one thread."""
         return DominationScratch(np.empty(int(np.diff(self.plan.query_nodes).max())))
 
 
 class DominationLoss(Loss):
-    """``Σ_i log(1 + Σ_{j∈D(i)} e^{z_j − z_i})`` over the documents of a query.
+    """The domination loss, Σ_i log(1 + Σ_{j∈D(i)} e^{z_j − z_i}) over the documents of a query.
 
     Parameters
     ----------
     name : str
     binary : bool
-        Whether only labels above 0 and the others are told apart (§1.3), or all levels (§1.4).
+        If True, labels above 0 dominate all other labels (§1.3). If False, every label dominates
+        all lower labels (§1.4).
     """
 
     pairwise = False
@@ -121,7 +125,7 @@ class DominationLoss(Loss):
     def lay_out(
         self, data: RankingData, preferences: Preferences, counting: str, n_threads: int
     ) -> DominationLayout:
-        """Order the documents of each query by level."""
+        """Group the documents of each query by level."""
         self._check(data, preferences, counting)
         query_weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
         offsets = preferences.offsets(data)
@@ -129,7 +133,10 @@ class DominationLoss(Loss):
             data = data.replace(y=(data.y > 0).astype(np.float64))
         levels = rank_labels(data, query_weight, n_threads)
         if self.binary and not levels.mass[:, 0].any():
-            raise DataError("no query has both a label above 0 and one that is not")
+            raise DataError(
+                f"loss={self.name!r} needs a query with a label above 0 and a label that is not "
+                "above 0, and there is none: use loss='domination', which compares all labels"
+            )
         weights = document_weights(data, query_weight)
         docs, group_ptr, query_groups = group_documents(levels, data.query_ptr)
         upper = np.ones(data.n_docs) if weights.upper is None else weights.upper
@@ -145,29 +152,26 @@ class DominationLoss(Loss):
             group_ptr=group_ptr,
             docs=docs,
         )
-        return DominationLayout(plan, docs, np.column_stack([levels.mass[:, 0], terms]))
+        mass = np.column_stack([levels.mass[:, 0], terms])
+        return DominationLayout("by-level", plan, docs, mass)
 
     def _check(self, data: RankingData, preferences: Preferences, counting: str) -> None:
         if data.pairs is not None:
             raise DataError(
-                f"loss={self.name!r} compares a document with all worse ones of its query, but "
-                "pairs are given one by one: use loss='squared_hinge' or 'logistic'"
+                f"loss={self.name!r} compares a document with all worse ones of its query, but the "
+                "pairs are listed one by one: use loss='squared_hinge' or 'logistic'"
             )
         if counting != "auto":
             raise DataError(
-                f"counting={counting!r} is for sums over pairs, of which loss={self.name!r} is "
-                "none: use counting='auto'"
+                f"counting={counting!r} needs a pairwise loss; loss={self.name!r} is listwise: use "
+                "counting='auto'"
             )
         if not preferences.plain:
-            what = (
-                f"pairs={preferences.pairs!r}"
-                if preferences.rescale is None
-                else f"rescale={preferences.rescale!r} with delta={preferences.delta_name!r}"
-            )
             raise DataError(
-                f"loss={self.name!r} cannot have {what}: its margins are differences s(i) − s(j); "
-                "use pairs='all', and rescale='margin' with delta='label-squared', which is "
-                "y(i) − y(j), or margin= with s of each document"
+                f"loss={self.name!r} does not support {preferences.summary()}: it compares all "
+                "levels, and its margins are differences s(i) − s(j). Use pairs='all'. For "
+                "margins, use rescale='margin' with delta='label-squared', which is y(i) − y(j), "
+                "or margin= with s of each document"
             )
 
 
@@ -180,10 +184,10 @@ DOMINATION_BINARY = DominationLoss("domination_binary", binary=True)
 
 @njit(inner=True)
 def linearize_domination(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
-    """The loss of query q and its gradient in the scores (from which offsets are taken)."""
+    """Compute the loss of query q and its gradient, given the scores minus the offsets."""
     g0, g1 = plan.query_nodes[q], plan.query_nodes[q + 1]
     for i in range(len(scores)):
-        gradient[i] = 0.0  # for documents of weight 0, which no level has
+        gradient[i] = 0.0  # documents of weight 0 belong to no level and keep this value
         state.curvature[plan.query_ptr[q] + i] = 0.0
     loss, top, total = 0.0, -np.inf, 0.0
     for g in range(g0, g1):
@@ -200,7 +204,7 @@ def linearize_domination(plan, state, hinges, q, scores, gradient, scratch):  # 
 
 @njit(inner=True)
 def _dominate(plan, state, q, g, scores, top, gradient):  # type: ignore[no-untyped-def]
-    """Σ u_i·ℓ_i of the documents of level g against those below, and Σ u_i t_i e^{top}."""
+    """Return Σ u_i·ℓ_i and Σ u_i t_i e^{top} over the documents of level g."""
     first, total = plan.query_ptr[q], state.total[g]
     level = top + math.log(total)  # log Z
     loss, pull = 0.0, 0.0
@@ -222,7 +226,7 @@ def _dominate(plan, state, q, g, scores, top, gradient):  # type: ignore[no-unty
 
 @njit(inner=True)
 def _join(plan, state, q, g, scores, top):  # type: ignore[no-untyped-def]
-    """Add level g to Z: the top and the total of the next level."""
+    """Add level g to Z; return the top and the total of the next level."""
     first, a, b = plan.query_ptr[q], plan.group_ptr[g], plan.group_ptr[g + 1]
     new_top = top
     for position in range(a, b):
@@ -242,7 +246,7 @@ def _join(plan, state, q, g, scores, top):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _hand_down(plan, state, q, pulls, gradient):  # type: ignore[no-untyped-def]
-    """From the highest level down: what all levels above do to a document."""
+    """Add the terms of all levels above to each gradient, from the highest level down."""
     first, query_weight, g0 = plan.query_ptr[q], plan.query_weight[q], plan.query_nodes[q]
     pull = 0.0
     for g in range(plan.query_nodes[q + 1] - 1, g0 - 1, -1):
@@ -260,9 +264,9 @@ def _hand_down(plan, state, q, pulls, gradient):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def curve_domination(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
-    """``out = H v`` for query q, H at the scores last linearised."""
+    """Compute ``out = H v`` for query q, with the Hessian H at the scores last linearised."""
     first, query_weight, g0 = plan.query_ptr[q], plan.query_weight[q], plan.query_nodes[q]
-    centre = 0.0  # H does not see what all documents of a query share
+    centre = 0.0  # H is zero on vectors that are constant within a query
     for i in range(len(v)):
         centre += v[i] / len(v)
         out[i] = 0.0
@@ -295,20 +299,21 @@ def curve_domination(plan, state, hinges, q, v, out, scratch):  # type: ignore[n
 class CurvatureParts(NamedTuple):
     """The Hessian in the scores, ``diag(diagonal) − Σ_g (τ_g b b' + b c' + c b')`` over levels g.
 
-    b = b_g holds w_j e^{z_j − top} of all documents below level g: ``share`` summed upward with
-    the ``decay`` of each level. c = c_g holds ``cross`` = u_i t_i p_i of level g, and
-    ``square`` = τ_g = Σ u_i t_i². ``group`` is the level of a document among all, or −1.
+    The vector b of level g holds w_j e^{z_j − top} for all documents below the level. It is the
+    sum of ``share`` over these levels, multiplied by the ``decay`` of each level on the way up.
+    The vector c of level g holds ``cross`` = u_i t_i p_i for the documents of the level.
+    ``square`` is τ_g = Σ u_i t_i². ``group`` is the group of each document, or −1 if it has none.
     """
 
     diagonal: Vector
-    group: NDArray[np.int64]
+    group: Integers
     share: Vector
     cross: Vector
     square: Vector
 
 
 def curvature_parts(plan: DominationPlan, state: DominationState) -> CurvatureParts:
-    """The Hessian at the scores last linearised, as a diagonal and two vectors per level."""
+    """Return the Hessian at the scores last linearised, as a diagonal and vectors per level."""
     n_docs = len(state.curvature)
     parts = CurvatureParts(
         np.zeros(n_docs), np.full(n_docs, -1), np.zeros(n_docs), np.zeros(n_docs),

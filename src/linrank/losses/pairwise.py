@@ -28,7 +28,8 @@ from numpy.typing import ArrayLike
 from .._jit import by_type, njit
 from .._typing import Vector
 from ..counting import tables, trees
-from ..counting.layout import Layout, lay_out
+from ..counting.base import Layout
+from ..counting.layout import lay_out
 from ..counting.plan import Wanted, centre_of
 from ..counting.preferences import Preferences
 from ..counting.tables import TableState

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..engines.coordinates import CoordinateEngine, Rule
 from ..engines.threads import ThreadEngine
 from ..errors import DataError
 from ..penalties.base import SeparablePenalty
 from .base import ROUNDING, Iterate, Solver, state
+from .coordinates import CoordinateSteps, Rule
 from .needs import Needs
 from .result import Status
 from .smooth import SmoothSolver
@@ -31,7 +31,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
 
     An iteration is a sweep over all features, O(entries of X), and an evaluation of the objective.
     A weight that moves also costs a look at all better documents of the queries that it touches
-    (see `linrank.engines.coordinates`): little where few documents are relevant, but most of the
+    (see `linrank.solvers.coordinates`): little where few documents are relevant, but most of the
     time where half of them are.
 
     Parameters
@@ -59,7 +59,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
     relax: bool = True
     name: ClassVar[str] = "coordinate-descent"
     needs: ClassVar[Needs] = Needs(loss="listwise", penalties=("smooth", "convex"), rows=True)
-    _coordinates: CoordinateEngine | None = state(default=None)
+    _coordinates: CoordinateSteps | None = state(default=None)
     _rule: Rule = state()
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
         assert isinstance(engine, ThreadEngine)
         assert isinstance(penalty, SeparablePenalty)
         if self._coordinates is None or self._coordinates.engine is not engine:
-            self._coordinates = CoordinateEngine(engine)
+            self._coordinates = CoordinateSteps(engine)
         self._rule = Rule(self.problem.C, self._coordinates.bound, 1.0, *penalty.parts())
 
     def _minimise(self) -> Status:

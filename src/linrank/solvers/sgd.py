@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from .._typing import Vector
-from ..engines.stochastic import SGDState, StochasticPass, check_seed
+from ..engines.threads import ThreadEngine
 from ..errors import DataError
 from .base import Iterate, Solver, state
 from .needs import Needs
 from .result import Status
+from .stochastic import SGDState, StochasticPass, check_seed
 
 WINDOW = 5  #: epochs over which the objective must have settled
 
 
 @dataclass
 class _SGD(Solver):
-    """What both kinds share; the step is described in `linrank.engines.stochastic`."""
+    """What both kinds share; the step is described in `linrank.solvers.stochastic`."""
 
     seed: int = 0
     average: bool = True
@@ -34,7 +35,9 @@ class _SGD(Solver):
             raise DataError(f"average is {self.average!r}; expected True or False")
 
     def _prepare(self) -> None:
-        self._steps = StochasticPass(self.problem.engine, self.over)
+        engine = self.problem.engine
+        assert isinstance(engine, ThreadEngine)
+        self._steps = StochasticPass(engine, self.over)
         self._state = SGDState(self.problem.n_features, self.seed)
         self._state.w[:] = self.point.w
         self._steps.join(self._state)
@@ -70,7 +73,7 @@ class PairSGD(_SGD):
     """``w ← w − η (λw + ℓ'(w'(x_i − x_j))(x_i − x_j))`` for a pair (i, j) drawn at random.
 
     Chapelle & Keerthi 2010, algorithm 2; the step lengths and the averaging are those of
-    `linrank.engines.stochastic`. Pairs are drawn by their weight: without weights all have the
+    `linrank.solvers.stochastic`. Pairs are drawn by their weight: without weights all have the
     same chance, and with ``normalize="queries"`` all queries have (Sculley 2009).
 
     An epoch, which counts as an iteration, is as many steps as there are documents, and one

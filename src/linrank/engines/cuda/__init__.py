@@ -1,1 +1,1 @@
-"""The CUDA engine: the same sums as the thread engine's, on a graphics card."""
+"""The CUDA engine: the loss summed over all queries on a graphics card."""

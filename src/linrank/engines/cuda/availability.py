@@ -1,4 +1,4 @@
-"""Whether there is a graphics card, and a way to talk to it."""
+"""Checks that a graphics card and the packages for it are present."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...errors import DataError
 
 
 def check_available(engine: str) -> None:
-    """Say what is missing, and how to get it."""
+    """Raise a `DataError` that says what is missing, if this machine cannot run the engine."""
     if find_spec("numba_cuda") is None:
         raise DataError(
             f"engine={engine!r} needs numba-cuda, which is not installed: "
@@ -22,7 +22,7 @@ def check_available(engine: str) -> None:
 
 
 def has_card() -> bool:
-    """Whether there is a card that can be used."""
+    """Whether there is a graphics card that numba can use."""
     from numba import cuda
 
     return cuda.is_available()

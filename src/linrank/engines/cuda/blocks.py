@@ -1,7 +1,7 @@
-"""What the threads of a block do together: sums, prefix sums, a sort.
+"""Operations that the threads of a block do together: sums, prefix sums, a sort.
 
-All are in a fixed order, so a result is the same in every run and on every card. Arrays that
-threads share are arguments: a kernel says where they lie.
+All of them add and compare in a fixed order, so a result is the same in every run and on every
+card. Kernels allocate the shared arrays and pass them as arguments.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from numba import cuda
 
 from .sizes import THREADS
 
-LAST = 2**31 - 1  #: a segment behind all others
+LAST = 2**31 - 1  #: number of a segment that comes after all others
 
 
 @cuda.jit(device=True)
 def block_sum(value, partial):  # type: ignore[no-untyped-def]
-    """The sum of the threads' values, for every thread; `partial` has a place for each."""
+    """Return the sum of the values of all threads; `partial` has a place for each thread."""
     i = cuda.threadIdx.x
     cuda.syncthreads()
     partial[i] = value
@@ -33,7 +33,7 @@ def block_sum(value, partial):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def block_max(value, partial):  # type: ignore[no-untyped-def]
-    """The largest of the threads' values, for every thread."""
+    """Return the largest of the values of all threads; `partial` has a place for each thread."""
     i = cuda.threadIdx.x
     cuda.syncthreads()
     partial[i] = value
@@ -49,10 +49,10 @@ def block_max(value, partial):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def sum_before(value, first, used, partial):  # type: ignore[no-untyped-def]
-    """The sum of the values of the threads `first`, …, i − 1, for thread i.
+    """Return the sum of the values of the threads `first`, …, i − 1 to thread i.
 
-    Threads have a `first` in common from that one on: sums begin anew where it changes. Threads
-    from `used` on have nothing.
+    Consecutive threads with the same `first` form a segment, and each segment is summed by itself.
+    Threads from number `used` on have no values.
     """
     i = cuda.threadIdx.x
     cuda.syncthreads()
@@ -70,7 +70,7 @@ def sum_before(value, first, used, partial):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def sum_behind(value, last, used, partial):  # type: ignore[no-untyped-def]
-    """The sum of the values of the threads i + 1, …, `last`, for thread i."""
+    """Return the sum of the values of the threads i + 1, …, `last` to thread i."""
     i = cuda.threadIdx.x
     cuda.syncthreads()
     partial[i] = value
@@ -87,9 +87,10 @@ def sum_behind(value, last, used, partial):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def precedes(segment, key, item, other_segment, other_key, other):  # type: ignore[no-untyped-def]
-    """Whether an item stands before another one: by segment, key and, of equal keys, number.
+    """Whether an item comes before another: by segment, then by key, then by number.
 
-    NaN is the largest key, and equal to itself: in no order at all, two items would find one place.
+    NaN is the largest key, and equal to itself. Without an order for NaN, two items could be
+    written to the same place.
     """
     if segment != other_segment:
         return segment < other_segment
@@ -136,7 +137,7 @@ def _swap(array, p, q):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def first_beyond(keys, a, b, key, tau):  # type: ignore[no-untyped-def]
-    """The first place p of the sorted keys[a:b] with keys[p] − key ≥ τ; b where there is none."""
+    """Return the first place p of the sorted keys[a:b] with keys[p] − key ≥ τ, or b."""
     while a < b:
         middle = (a + b) // 2
         if keys[middle] - key < tau:
@@ -148,7 +149,7 @@ def first_beyond(keys, a, b, key, tau):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def first_within(keys, a, b, key, tau):  # type: ignore[no-untyped-def]
-    """The first place p of the sorted keys[a:b] with key − keys[p] < τ; b where there is none."""
+    """Return the first place p of the sorted keys[a:b] with key − keys[p] < τ, or b."""
     while a < b:
         middle = (a + b) // 2
         if key - keys[middle] >= tau:

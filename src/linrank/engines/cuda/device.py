@@ -1,4 +1,4 @@
-"""The card: what fits on it, and X on the way there."""
+"""The memory of a graphics card: arrays, limits, and the copy of X."""
 
 from __future__ import annotations
 
@@ -6,27 +6,65 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numba import cuda
 from numba.cuda.cudadrv.driver import CudaAPIError
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy import sparse
 
+from ..._rows import Floats
+from ..._typing import Integers, Vector
 from ...errors import DataError
 from .sizes import BLOCKS, GROUP, PART_BYTES, SHARED_BYTES, THREADS
 
-ROOM = 0.9  #: part of the free memory that is used
-INDEX = np.int32  #: of rows, places and pairs
+ROOM = 0.9  #: share of the free memory that may be used; more leaves too little for the driver
+INDEX = np.int32  #: type of the numbers of rows, places and pairs on the device
 
-#: What to do where X does not fit.
-WITHOUT_ROOM = "use engine='cuda-streaming', which copies it in parts for every product, or float32"
+#: What an error message recommends if X does not fit.
+WITHOUT_ROOM = "use engine='cuda-streaming', which copies X in parts for every product, or float32"
+
+Shape: TypeAlias = int | tuple[int, ...]
+Kernel: TypeAlias = Any  #: a kernel compiled by numba.cuda, which has no type of its own
 
 
-def launch(kernel: Any, n_blocks: int, *args: Any, stream: Any = 0, shared: int = 0) -> None:
-    """Run a kernel on at most `BLOCKS` blocks.
+class Stream(Protocol):
+    """A queue of copies and launches on the device."""
 
-    numba warns of launches of few blocks, which the last steps of every sum are.
+    def synchronize(self) -> None:
+        """Wait until all copies and launches of the stream are done."""
+
+
+class DeviceArray(Protocol):
+    """An array in the memory of the device."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: slice) -> DeviceArray: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of places in each dimension."""
+
+    @property
+    def size(self) -> int:
+        """The number of places."""
+
+    def copy_to_host(self) -> Vector:
+        """Copy the array to the memory of the host."""
+
+    def copy_to_device(self, source: NDArray[Any], stream: Stream | int = 0) -> None:
+        """Copy an array of the host into this one."""
+
+
+def launch(
+    kernel: Kernel, n_blocks: int, *args: Any, stream: Stream | int = 0, shared: int = 0
+) -> None:
+    """Run a kernel on at most `BLOCKS` blocks, with that many bytes of dynamic shared memory.
+
+    Numba warns of launches of few blocks. The last step of every sum is such a launch, so the
+    warning is switched off.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*Grid size", Warning)
@@ -34,60 +72,60 @@ def launch(kernel: Any, n_blocks: int, *args: Any, stream: Any = 0, shared: int 
     configured(*args)
 
 
-def launch_over(n: int, kernel: Any, *args: Any) -> None:
+def launch_over(n: int, kernel: Kernel, *args: Any) -> None:
     """Run a kernel with a thread for each of n items."""
     launch(kernel, -(-n // THREADS), *args)
 
 
-def to_device(array: Any, dtype: Any = None) -> Any:
-    """A copy on the device."""
+def to_device(array: ArrayLike, dtype: DTypeLike | None = None) -> DeviceArray:
+    """Copy an array to the device."""
     array = np.ascontiguousarray(array, dtype)
     _check_array(array.nbytes)
     with _in_a_sentence(array.nbytes):
         return cuda.to_device(array)
 
 
-def zeros(shape: Any, dtype: Any = np.float64) -> Any:
-    """Zeros on the device."""
+def zeros(shape: Shape, dtype: DTypeLike = np.float64) -> DeviceArray:
+    """Allocate an array of zeros on the device."""
     return to_device(np.zeros(shape, dtype))
 
 
-def empty(shape: Any, dtype: Any = np.float64) -> Any:
-    """Room on the device."""
+def empty(shape: Shape, dtype: DTypeLike = np.float64) -> DeviceArray:
+    """Allocate an array on the device, without initial values."""
     n_bytes = _bytes_of(shape, dtype)
     _check_array(n_bytes)
     with _in_a_sentence(n_bytes):
         return cuda.device_array(shape, dtype)
 
 
-def _pinned(shape: Any, dtype: Any) -> Any:
-    """Room in memory that the device reads by itself."""
+def _pinned(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
+    """Allocate pinned memory on the host, which the device reads directly."""
     with _in_a_sentence(_bytes_of(shape, dtype)):
         return cuda.pinned_array(shape, dtype)
 
 
-def _bytes_of(shape: Any, dtype: Any) -> int:
+def _bytes_of(shape: Shape, dtype: DTypeLike) -> int:
     return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
 
 
 @contextmanager
 def _in_a_sentence(n_bytes: int) -> Iterator[None]:
-    """What the driver says, as an error that says what was asked for and what else can be done."""
+    """Turn an error of the driver into a `DataError` that says what to do."""
     try:
         yield
     except CudaAPIError as error:
         raise DataError(
-            f"the driver of the graphics card does not give {n_bytes:,} bytes ({error}): "
+            f"the driver of the graphics card did not give {n_bytes:,} bytes of memory ({error}): "
             "use engine='threads'"
         ) from None
 
 
 def _check_array(n_bytes: int) -> None:
-    check_room(n_bytes, "an array of what belongs to documents and pairs", "use engine='threads'")
+    check_room(n_bytes, "an array for documents and pairs", "use engine='threads'")
 
 
 def check_room(n_bytes: int, what: str, way_out: str) -> None:
-    """Refuse what does not fit into the free memory of the device."""
+    """Raise a `DataError` if an array does not fit into the free memory of the device."""
     free = ROOM * cuda.current_context().get_memory_info()[0]
     if n_bytes > free:
         raise DataError(
@@ -96,30 +134,31 @@ def check_room(n_bytes: int, what: str, way_out: str) -> None:
 
 
 def check_rows(n: int, what: str) -> None:
-    """Refuse more than can be numbered on the device."""
+    """Raise a `DataError` if there are more items than `INDEX` can number."""
     if n > np.iinfo(INDEX).max:
         raise DataError(
-            f"there are {n:,} {what}, and the device numbers them up to {np.iinfo(INDEX).max:,}: "
+            f"there are {n:,} {what}; the limit on a graphics card is {np.iinfo(INDEX).max:,}: "
             "use engine='threads'"
         )
 
 
 class Part(NamedTuple):
-    """Rows of X on the device, from row `first` of the data on.
+    """A part of X on the device, which starts at row `first` of the data.
 
-    ``a:b`` are the items that were asked for and lie in them; ``turn`` is that of the stream.
+    Of the requested rows, those numbered ``a:b`` are in this part. ``turn`` is the number of the
+    stream, 0 or 1.
     """
 
-    X: Any
+    X: DeviceArray
     first: int
     a: int
     b: int
     turn: int
-    stream: Any
+    stream: Stream | int
 
 
-def cut_rows(query_ptr: NDArray[np.int64], n_parts: int, room: int) -> list[tuple[int, int]]:
-    """Cut rows into about equal parts, none of which tears a query of up to `room` rows apart.
+def cut_rows(query_ptr: Integers, n_parts: int, room: int) -> list[tuple[int, int]]:
+    """Cut rows into about equal parts, without splitting a query of up to `room` rows.
 
     Examples
     --------
@@ -135,29 +174,32 @@ def cut_rows(query_ptr: NDArray[np.int64], n_parts: int, room: int) -> list[tupl
 
 
 class DenseRows:
-    """A dense X on the device, once it is loaded: all of it, or in parts that come and go.
+    """A dense X on the device: as a whole, or in parts that are copied for every product.
 
-    Copies go through two buffers of pinned memory, which the device reads by itself: while one is
-    on its way, the next is filled. X is copied once; with `streaming`, its parts follow each other
-    into two places on the device, for every product.
+    X is copied through two buffers of pinned memory, which the device reads directly: while one
+    buffer is copied, the other is filled. Without `streaming`, X is copied once. With `streaming`,
+    the parts of X are copied in turn to two places on the device, for every product.
 
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
     query_ptr : int64 array
-        Queries that a block holds are not torn apart.
+        A query of up to `sizes.GROUP` documents is not split between two parts.
     streaming : bool
     """
 
-    def __init__(self, X: NDArray[Any], query_ptr: NDArray[np.int64], streaming: bool) -> None:
+    def __init__(self, X: Floats, query_ptr: Integers, streaming: bool) -> None:
         self._host, self.dtype, self.streaming = X, X.dtype, streaming
         row_bytes = max(1, X.shape[1] * X.itemsize)
         self._parts = cut_rows(query_ptr, -(-X.shape[0] * row_bytes // PART_BYTES), GROUP)
         self.starts = [first for first, _ in self._parts]
-        self._device: list[Any] = []
+        self._device: list[DeviceArray] = []
 
     def load(self) -> None:
-        """Copy X, or make room for its parts: when all else is there, so that it fits beside it."""
+        """Copy X to the device, or allocate memory for its parts, if that is not yet done.
+
+        Call this after all other arrays are allocated: the check of free memory then counts them.
+        """
         if self._device:
             return
         X, longest = self._host, max(b - a for a, b in self._parts)
@@ -176,9 +218,9 @@ class DenseRows:
             self._wait()
             del self._pinned
 
-    def _copy(self, turn: int, first: int, last: int, target: Any) -> None:
+    def _copy(self, turn: int, first: int, last: int, target: DeviceArray) -> None:
         stream, pinned = self._streams[turn], self._pinned[turn][: last - first]
-        stream.synchronize()  # what this buffer held has arrived, and its work is done
+        stream.synchronize()  # the previous copy from this buffer, and its launches, are done
         pinned[:] = self._host[first:last]
         target.copy_to_device(pinned, stream=stream)
 
@@ -186,16 +228,17 @@ class DenseRows:
         for stream in self._streams:
             stream.synchronize()
 
-    def parts_with(self, rows: NDArray[np.int64]) -> Iterator[Part]:
-        """The parts that hold some of these rows, which increase; others are not copied.
+    def parts_with(self, rows: Integers) -> Iterator[Part]:
+        """Yield the parts of X that have some of the given rows, which must increase.
 
-        When all have had their turn, their work is done.
+        Parts without any of these rows are not copied. When the iteration ends, all launches on
+        the streams of the parts are done.
         """
         if not self.streaming:
             if len(rows):
                 yield Part(self._device[0], 0, 0, len(rows), 0, 0)
             return
-        cuda.synchronize()  # what was done before, on no stream, comes before the first part
+        cuda.synchronize()  # earlier launches, which use no stream, end before the first part
         turn = 0
         for first, last in self._parts:
             a, b = (int(place) for place in np.searchsorted(rows, [first, last]))
@@ -207,7 +250,10 @@ class DenseRows:
         self._wait()
 
     def tile(self, taken: int) -> tuple[tuple[int, int], int]:
-        """Rows and columns of a tile in shared memory of which so much is taken, and its bytes."""
+        """Return the shape of the largest tile, given that `taken` bytes are in use, and its bytes.
+
+        The rows of a tile are an odd number of places apart.
+        """
         places = (SHARED_BYTES - taken) // self.dtype.itemsize
         columns = min(self._host.shape[1], places - 1)
         rows = min(THREADS, places // (columns | 1))
@@ -215,14 +261,14 @@ class DenseRows:
 
 
 class SparseRows:
-    """A sparse X on the device twice: by rows for scores, by columns for X'u."""
+    """A sparse X on the device, stored twice: by rows for scores, by columns for X'u."""
 
-    def __init__(self, X: Any) -> None:
-        self._host = X
+    def __init__(self, X: sparse.csr_array) -> None:
+        self._host: sparse.csr_array | None = X
         check_rows(X.shape[1], "features")
 
     def load(self) -> None:
-        """Copy X: when all else is there, so that it fits beside it."""
+        """Copy X to the device, if that is not yet done, after all other arrays are allocated."""
         if self._host is None:
             return
         by_row, by_column = _arrays(self._host), _arrays(self._host.tocsc())
@@ -233,6 +279,6 @@ class SparseRows:
         self._host = None
 
 
-def _arrays(X: Any) -> tuple[Any, ...]:
-    """Pointers, indices and numbers of a CSR or CSC matrix."""
+def _arrays(X: sparse.csr_array | sparse.csc_array) -> tuple[NDArray[Any], ...]:
+    """Return the pointers, indices and values of a CSR or CSC matrix."""
     return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data

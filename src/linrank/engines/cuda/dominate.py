@@ -1,52 +1,54 @@
-"""The domination loss on the device: a block for each query, level by level.
+"""The domination loss on the device: one block per query, level by level.
 
-The formulas are those of `linrank.losses.domination`; what is a loop over the documents of a level
-there, the threads of a block share here.
+The formulas are those of `linrank.losses.domination`. The loops over the documents of a level are
+shared by the threads of a block.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, float64
 
+from ...losses.base import Hinges
+from ...losses.domination import DominationPlan
 from .blocks import block_max, block_sum
-from .device import INDEX, launch, to_device, zeros
+from .device import INDEX, DeviceArray, launch, to_device, zeros
 from .sizes import THREADS
 
 
 class LevelPlan(NamedTuple):
-    """`linrank.losses.domination.DominationPlan` with rows instead of documents of a query.
+    """A `linrank.losses.domination.DominationPlan` that numbers documents by their rows.
 
-    Weights are never empty: they are 1 where none are given.
+    The weights are never empty: they are 1 if none are given.
     """
 
-    query_weight: Any
-    query_nodes: Any
-    group_ptr: Any
-    rows: Any
-    upper: Any
-    lower: Any
+    query_weight: DeviceArray
+    query_nodes: DeviceArray
+    group_ptr: DeviceArray
+    rows: DeviceArray
+    upper: DeviceArray
+    lower: DeviceArray
 
 
 class LevelState(NamedTuple):
-    """`linrank.losses.domination.DominationState`, and what a level hands down (``sums``)."""
+    """A `linrank.losses.domination.DominationState`; ``sums`` has the sum of each level."""
 
-    share: Any
-    slack: Any
-    chance: Any
-    curvature: Any
-    total: Any
-    decay: Any
-    pull: Any
-    sums: Any
+    share: DeviceArray
+    slack: DeviceArray
+    chance: DeviceArray
+    curvature: DeviceArray
+    total: DeviceArray
+    decay: DeviceArray
+    pull: DeviceArray
+    sums: DeviceArray
 
 
 @cuda.jit
 def evaluate_levels(plan, state, scores, u, losses):  # type: ignore[no-untyped-def]
-    """The loss, and its gradient u in the scores."""
+    """Compute the loss and its gradient u in the scores."""
     partial = cuda.shared.array(THREADS, float64)
     loss = 0.0
     for q in range(cuda.blockIdx.x, len(plan.query_weight), cuda.gridDim.x):
@@ -72,7 +74,7 @@ def evaluate_levels(plan, state, scores, u, losses):  # type: ignore[no-untyped-
 
 @cuda.jit(device=True)
 def _begin(plan, state, g, u):  # type: ignore[no-untyped-def]
-    """The lowest level dominates nothing."""
+    """Set the terms of the lowest level, which dominates no document, to 0."""
     for k in range(plan.group_ptr[g] + cuda.threadIdx.x, plan.group_ptr[g + 1], THREADS):
         u[plan.rows[k]] = 0.0
     if cuda.threadIdx.x == 0:
@@ -81,7 +83,7 @@ def _begin(plan, state, g, u):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def _dominate(plan, state, g, scores, top, total, u, partial):  # type: ignore[no-untyped-def]
-    """A thread's part of Σ u_i·ℓ_i of level g; the level's Σ u_i t_i e^{top} goes to `sums`."""
+    """Return this thread's part of Σ u_i·ℓ_i over level g; store Σ u_i t_i e^{top} in `sums`."""
     level = top + math.log(total)  # log Z
     loss, pull = 0.0, 0.0
     for k in range(plan.group_ptr[g] + cuda.threadIdx.x, plan.group_ptr[g + 1], THREADS):
@@ -104,7 +106,7 @@ def _dominate(plan, state, g, scores, top, total, u, partial):  # type: ignore[n
 
 @cuda.jit(device=True)
 def _join(plan, state, g, scores, top, total, partial):  # type: ignore[no-untyped-def]
-    """Add level g to Z: the top and the total of the next level."""
+    """Add level g to Z; return the top and the total of the next level."""
     a, b = plan.group_ptr[g], plan.group_ptr[g + 1]
     new_top = top
     for k in range(a + cuda.threadIdx.x, b, THREADS):
@@ -124,7 +126,7 @@ def _join(plan, state, g, scores, top, total, partial):  # type: ignore[no-untyp
 
 @cuda.jit(device=True)
 def _hand_down(plan, state, q, u):  # type: ignore[no-untyped-def]
-    """From the highest level down: what all levels above do to a document."""
+    """Add the terms of all levels above to each gradient, from the highest level down."""
     query_weight, g0 = plan.query_weight[q], plan.query_nodes[q]
     pull = 0.0
     for g in range(plan.query_nodes[q + 1] - 1, g0 - 1, -1):
@@ -142,12 +144,12 @@ def _hand_down(plan, state, q, u):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def curve_levels(plan, state, v, u):  # type: ignore[no-untyped-def]
-    """``u = H v`` at the scores last linearised."""
+    """Compute the Hessian product u = H v at the scores last linearised."""
     partial = cuda.shared.array(THREADS, float64)
     for q in range(cuda.blockIdx.x, len(plan.query_weight), cuda.gridDim.x):
         g0, g1 = plan.query_nodes[q], plan.query_nodes[q + 1]
         if g0 < g1:
-            centre = v[plan.rows[plan.group_ptr[g0]]]  # H does not see what all documents share
+            centre = v[plan.rows[plan.group_ptr[g0]]]  # H is zero on constants
             below = 0.0  # Σ w_j e^{z_j − top} v_j over the levels below
             for g in range(g0, g1):
                 below = _curve_level(plan, state, g, g > g0, v, centre, below, u, partial)
@@ -158,7 +160,7 @@ def curve_levels(plan, state, v, u):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def _curve_level(plan, state, g, dominates, v, centre, below, u, partial):  # type: ignore[no-untyped-def]
-    """The documents of a level as dominating ones; returns `below` of the next level."""
+    """Add the terms of a level as the dominating one; return `below` of the next level."""
     total, pull, joined = state.total[g], 0.0, 0.0
     for k in range(plan.group_ptr[g] + cuda.threadIdx.x, plan.group_ptr[g + 1], THREADS):
         i = plan.rows[k]
@@ -177,7 +179,7 @@ def _curve_level(plan, state, g, dominates, v, centre, below, u, partial):  # ty
 
 @cuda.jit(device=True)
 def _hand_down_product(plan, state, q, v, centre, u):  # type: ignore[no-untyped-def]
-    """From the highest level down: the documents as dominated ones."""
+    """Add the terms of each level as a dominated one, from the highest level down."""
     pull = 0.0
     for g in range(plan.query_nodes[q + 1] - 1, plan.query_nodes[q] - 1, -1):
         for k in range(plan.group_ptr[g] + cuda.threadIdx.x, plan.group_ptr[g + 1], THREADS):
@@ -190,7 +192,7 @@ def _hand_down_product(plan, state, q, v, centre, u):  # type: ignore[no-untyped
 class DominationLevels:
     """The documents of each query by level, for the domination loss."""
 
-    def __init__(self, plan: Any, scores: Any, curvature: Any) -> None:
+    def __init__(self, plan: DominationPlan, scores: DeviceArray, curvature: DeviceArray) -> None:
         n_docs, n_groups = int(plan.query_ptr[-1]), len(plan.group_ptr) - 1
         owner = np.repeat(plan.query_ptr[:-1], np.diff(plan.query_nodes))
         rows = np.repeat(owner, np.diff(plan.group_ptr)) + plan.docs
@@ -217,14 +219,17 @@ class DominationLevels:
         )
         self._scores = scores
 
-    def set_hinges(self, hinges: Any) -> None:
-        """The loss has none."""
+    def set_hinges(self, hinges: Hinges) -> None:
+        """Do nothing: the loss has no hinges."""
 
-    def linearize(self, u: Any, losses: Any) -> None:
-        """Level by level upward, then downward."""
+    def linearize(self, u: DeviceArray, losses: DeviceArray) -> None:
+        """Compute the gradient u in the scores, and add the loss to `losses`."""
         n_queries = len(self.plan.query_weight)
         launch(evaluate_levels, n_queries, self.plan, self.state, self._scores, u, losses)
 
-    def curve(self, v: Any, u: Any) -> None:
-        """``u = H v``."""
+    def curve(self, v: DeviceArray, u: DeviceArray) -> None:
+        """Compute the Hessian product u = H v in the scores."""
         launch(curve_levels, len(self.plan.query_weight), self.plan, self.state, v, u)
+
+    def add_gap(self, m: int, losses: DeviceArray) -> None:
+        """Do nothing: the loss has no hinges."""

@@ -1,29 +1,35 @@
-"""The CUDA engine: evaluation and Hessian products on the device, the rest on the host.
+"""The CUDA engine: evaluations and Hessian products on a graphics card, the rest on the host.
 
-What is asked for rarely, such as the sample of the Hessian that preconditions, is made by the
-thread engine that this one is, at the same weights: only the sampled queries are linearised there.
-Per product v goes to the device and H v comes back, d numbers each.
+The engine inherits from the thread engine. Rare operations, such as the Hessian of a sample of
+queries for a preconditioner, run on the host: only the sampled queries are linearised there, at the
+same weights. For each product, v is copied to the device and H v is copied back, which is d numbers
+each.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._lazy import lazy_property
 from ..._rows import matvec
-from ..._typing import Vector
-from ...counting.layout import MAX_PAIRS
+from ..._typing import Integers, Vector
+from ...counting.base import Layout
+from ...counting.comparison import MAX_PAIRS
+from ...counting.layout import TableLayout, TreeLayout
+from ...counting.listed import ExplicitLayout
 from ...counting.preferences import ALL_PAIRS, Preferences
-from ...counting.sweep import STRUCTURES
+from ...counting.problems import TwoLevelLayout
 from ...data.ranking import RankingData
 from ...errors import DataError
-from ...losses import Loss
-from ..threads import ThreadEngine, _walk_scores
+from ...losses.base import Hinges, Loss
+from ...losses.domination import DominationLayout
+from ..threads import ThreadEngine
+from ..walk import walk_scores
 from .device import (
     DenseRows,
+    DeviceArray,
     Part,
     SparseRows,
     check_rows,
@@ -41,23 +47,50 @@ from .pairs import GridPairs, GroupedPairs
 from .rows import ROW_BYTES, ROW_KERNELS, add_up, clear, multiply_csc, score_csr
 from .sizes import BLOCKS, GROUP
 
-AT_SCORES = ("_groups", "_pairs", "_scores", "_curvature")  #: what each loss has of its own
+#: Attributes that are computed for each loss anew.
+PER_LOSS = ("_groups", "_pairs", "_scores", "_curvature")
 
-#: What the device counts with instead of what the host would choose.
-INSTEAD = {"two-level": "explicit", **dict.fromkeys(STRUCTURES, "tables")}
+#: The counting that the device uses instead, for layouts that it has no kernels for.
+INSTEAD: dict[type[Layout], str] = {TwoLevelLayout: "explicit", TreeLayout: "tables"}
+
+
+class DevicePairs(Protocol):
+    """Sums over the pairs of some queries on the device.
+
+    Attributes
+    ----------
+    rows, device_rows : int64 array, and an array on the device
+        The rows of X that are in some pair.
+    """
+
+    rows: Integers
+    device_rows: DeviceArray
+
+    def set_hinges(self, hinges: Hinges) -> None:
+        """Replace the loss."""
+
+    def linearize(self, u: DeviceArray, losses: DeviceArray) -> None:
+        """Compute the gradient u in the scores, and add the loss to `losses`."""
+
+    def curve(self, v: DeviceArray, u: DeviceArray) -> None:
+        """Compute the Hessian product u = H v in the scores."""
+
+    def add_gap(self, m: int, losses: DeviceArray) -> None:
+        """Add Σ_pairs weight·max(0, τ_m − t) to `losses`, at the scores last linearised."""
 
 
 class CudaEngine(ThreadEngine):
-    """`ThreadEngine` with X on a graphics card.
+    """The engine of data whose X is on a graphics card.
 
     Parameters
     ----------
     data, loss, normalize, n_threads, counting, preferences
-        See `ThreadEngine`; of the ways of counting, the device has tables and listed pairs.
+        See `ThreadEngine`. The device has kernels for ``counting="tables"`` and ``"explicit"``, and
+        uses one of them in place of the others (`INSTEAD`).
     streaming : bool
-        Copy X to the device in parts for every product: for X that does not fit.
+        Whether to copy X to the device in parts for every product, because X does not fit there.
     paper : bool
-        Sum over pairs as in Jin & Lin 2014 (`linrank.engines.cuda.p_swx`).
+        Whether to sum over pairs as in Jin & Lin 2014 (`linrank.engines.cuda.p_swx`).
     """
 
     def __init__(
@@ -73,26 +106,31 @@ class CudaEngine(ThreadEngine):
         paper: bool = False,
     ) -> None:
         if streaming and data.is_sparse:
-            raise DataError("engine='cuda-streaming' takes dense X: use engine='cuda' for sparse X")
+            raise DataError(
+                "engine='cuda-streaming' needs a dense X: use engine='cuda' for sparse X"
+            )
         check_rows(data.n_docs, "documents")
         self._paper = paper
-        how: dict[str, Any] = {"preferences": preferences}
-        super().__init__(data, loss, normalize, n_threads, counting=counting, **how)
-        if self.counting in INSTEAD:
-            _check_listed(self.counting, self.n_pairs)
-            counting = INSTEAD[self.counting]
-            super().__init__(data, loss, normalize, n_threads, counting=counting, **how)
-        self._device: Any = (
+        super().__init__(
+            data, loss, normalize, n_threads, counting=counting, preferences=preferences
+        )
+        instead = INSTEAD.get(type(self.layout))
+        if instead is not None:
+            _check_listed(instead, self.n_pairs)
+            super().__init__(
+                data, loss, normalize, n_threads, counting=instead, preferences=preferences
+            )
+        self._device: SparseRows | DenseRows = (
             SparseRows(data.X) if data.is_sparse else DenseRows(data.X, data.query_ptr, streaming)
         )
         self._streaming = streaming
         self._losses = zeros((BLOCKS * (1 + streaming), 1))
         self._total, self._v = zeros(self.n_features + 1), empty(self.n_features)
         self._u, self._product = zeros(data.n_docs), zeros(data.n_docs)
-        self._offset, self._nothing = to_device(self._plan.offset), to_device(np.empty(0))
+        self._offset, self._nothing = to_device(self.layout.plan.offset), to_device(np.empty(0))
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The loss and its gradient at w; Hessian products are then those at w."""
+        """Compute the loss and its gradient at w; Hessian products then refer to w."""
         self.last = None
         self.work.evaluations += 1
         total = self._walk_device(w, linearize=True)
@@ -101,13 +139,13 @@ class CudaEngine(ThreadEngine):
         return loss, gradient
 
     def hessp(self, v: Vector) -> Vector:
-        """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
+        """Compute the product H v with the Hessian H = X'MX at the last w of `value_grad`."""
         self.work.products += 1
         return self._walk_device(v, linearize=False)[:-1]
 
     def gaps(self, w: Vector) -> Vector:
-        """``Σ_pairs weight·max(0, τ_m − t)`` for each hinge m, at the last w of `value_grad`."""
-        found = np.empty(len(self._hinges.tau))
+        """Compute Σ_pairs weight·max(0, τ_m − t) for each hinge m: see `ThreadEngine.gaps`."""
+        found = np.empty(len(self.hinges.tau))
         for m in range(len(found)):
             launch_over(self._losses.size, clear, self._losses)
             for pairs in (self._groups, self._pairs):
@@ -117,71 +155,70 @@ class CudaEngine(ThreadEngine):
             found[m] = self._total[self.n_features :].copy_to_host()[0]
         return found
 
-    # What the host does -------------------------------------------------------------------
+    # Operations on the host ---------------------------------------------------------------
 
-    def hessian(
-        self, n_rows: int | None = None, features: NDArray[np.int64] | None = None
-    ) -> Vector:
-        """The Hessian as a matrix, exact or estimated: see `ThreadEngine.hessian`."""
-        self._linearize_on_host(self._sample(n_rows))
+    def hessian(self, n_rows: int | None = None, features: Integers | None = None) -> Vector:
+        """Compute the Hessian as a matrix: see `ThreadEngine.hessian`."""
+        self._linearize_on_host(self.sample_queries(n_rows))
         return super().hessian(n_rows, features)
 
     def hessian_diagonal(self) -> Vector:
-        """``Σ_i curvature_i x_i²``: see `ThreadEngine.hessian_diagonal`."""
+        """Compute Σ_i curvature_i x_i²: see `ThreadEngine.hessian_diagonal`."""
         self._linearize_on_host(np.empty(0, np.int64))
         return super().hessian_diagonal()
 
     def hessian_of_documents(self, n_rows: int) -> Vector:
-        """An estimate from documents: see `ThreadEngine.hessian_of_documents`."""
+        """Estimate the Hessian from documents: see `ThreadEngine.hessian_of_documents`."""
         self._linearize_on_host(np.empty(0, np.int64))
         return super().hessian_of_documents(n_rows)
 
-    def _linearize_on_host(self, queries: NDArray[np.int64]) -> None:
-        """Bring the host to the last w: the curvature of all documents, and all of some queries."""
+    def _linearize_on_host(self, queries: Integers) -> None:
+        """Update the state on the host to the last w: all curvatures, and the given queries."""
         assert self.last is not None
         w, ptr = self.last[0], self.data.query_ptr
-        self._state.curvature[:] = self._curvature.copy_to_host()
+        self.state.curvature[:] = self._curvature.copy_to_host()
         for run in np.split(queries, np.flatnonzero(np.diff(queries) != 1) + 1):
             if len(run):
                 a, b = int(run[0]), int(run[-1]) + 1
                 s = np.empty(ptr[b] - ptr[a])
-                matvec(self._X, ptr[a], ptr[b], w, s)
-                known = self._plan, self._state, self._hinges
-                _walk_scores(*known, True, a, b, s, np.empty_like(s), self._scratch[0])
+                matvec(self.matrix, ptr[a], ptr[b], w, s)
+                known = self.layout.plan, self.state, self.hinges
+                walk_scores(*known, True, a, b, s, np.empty_like(s), self.scratch[0])
 
     def change_loss(self, loss: Loss) -> None:
-        """Take a loss of as many hinges."""
-        known = {name: self.__dict__[name] for name in AT_SCORES if name in self.__dict__}
+        """Replace the loss by one with as many hinges, and keep the pairs on the device."""
+        known = {name: self.__dict__[name] for name in PER_LOSS if name in self.__dict__}
         super().change_loss(loss)
         self.__dict__.update(known)
         for pairs in (known.get("_groups"), known.get("_pairs")):
             if pairs is not None:
-                pairs.set_hinges(self._hinges)
+                pairs.set_hinges(self.hinges)
 
     def _set_loss(self, loss: Loss) -> None:
         super()._set_loss(loss)
-        for name in AT_SCORES:
+        for name in PER_LOSS:
             self.__dict__.pop(name, None)
 
     # Pairs on the device ------------------------------------------------------------------
 
     @lazy_property
-    def _scores(self) -> Any:
-        """The scores of the rows that the fused kernels leave."""
+    def _scores(self) -> DeviceArray:
+        """The scores of the documents that the fused kernels do not handle."""
         return zeros(self.data.n_docs)
 
     @lazy_property
-    def _curvature(self) -> Any:
+    def _curvature(self) -> DeviceArray:
         return zeros(self.data.n_docs)
 
     @lazy_property
-    def _routes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The queries of the fused kernels, and those of the other ones; none without pairs."""
-        n_nodes = np.diff(self._plan.query_nodes)
+    def _routes(self) -> tuple[Integers, Integers]:
+        """The queries with pairs that the fused kernels handle, and all others with pairs."""
+        plan = self.layout.plan
+        n_nodes = np.diff(plan.query_nodes)
         alive = np.flatnonzero(n_nodes > 0)
-        if self.counting != "tables" or self._paper or self.data.is_sparse:
+        if not isinstance(self.layout, TableLayout) or self._paper or self.data.is_sparse:
             return alive[:0], alive
-        short = (n_nodes == 1) & (np.diff(self._plan.query_ptr) <= GROUP)
+        short = (n_nodes == 1) & (np.diff(plan.query_ptr) <= GROUP)
         return alive[short[alive]], alive[~short[alive]]
 
     @lazy_property
@@ -189,48 +226,50 @@ class CudaEngine(ThreadEngine):
         queries = self._routes[0]
         if not len(queries):
             return None
-        groups = GroupedPairs(self._plan, queries, self._device.starts, self._curvature)
-        groups.set_hinges(self._hinges)
+        assert isinstance(self.layout, TableLayout)
+        assert isinstance(self._device, DenseRows)
+        groups = GroupedPairs(self.layout.plan, queries, self._device.starts, self._curvature)
+        groups.set_hinges(self.hinges)
         return groups
 
     @lazy_property
-    def _pairs(self) -> Any:
+    def _pairs(self) -> DevicePairs | None:
         queries, known = self._routes[1], (self._scores, self._curvature)
         if not len(queries):
             return None
-        pairs: Any
+        pairs: DevicePairs
         if self._paper:
-            pairs = SortedPairs(self.counting, self._plan, self.data.y, *known)
-        elif not self.loss.pairwise:
-            pairs = DominationLevels(self._plan, *known)
-        elif self.counting == "explicit":
-            pairs = ListedPairs(self._plan, *known)
+            pairs = SortedPairs(self.layout, self.data.y, *known)
+        elif isinstance(self.layout, DominationLayout):
+            pairs = DominationLevels(self.layout.plan, *known)
+        elif isinstance(self.layout, ExplicitLayout):
+            pairs = ListedPairs(self.layout.plan, *known)
         else:
-            pairs = GridPairs(self._plan, queries, *known)
-        pairs.set_hinges(self._hinges)
+            pairs = GridPairs(cast(TableLayout, self.layout).plan, queries, *known)
+        pairs.set_hinges(self.hinges)
         return pairs
 
     @lazy_property
     def _n_sums(self) -> int:
-        """Blocks of a launch that add up rows of X, at most."""
+        """The largest number of blocks of a launch that sums rows of X."""
         groups, pairs = self._groups, self._pairs
         n_groups = 0 if groups is None else len(groups.ptr) - 1
         n_tiles = 0 if pairs is None else self._n_tiles(len(pairs.rows))
         return min(BLOCKS, max(1, n_groups, n_tiles))
 
     @lazy_property
-    def _sums(self) -> Any:
-        """The sums of each block, for each of two streams; of a sparse X, each column has one."""
+    def _sums(self) -> DeviceArray:
+        """The partial sums of rows of each block, for each of two streams; empty for a sparse X."""
         n_rows = 0 if self.data.is_sparse else self._n_sums * (1 + self._streaming)
         return zeros((n_rows, self.n_features))
 
-    def _sums_of(self, part: Part) -> Any:
+    def _sums_of(self, part: Part) -> DeviceArray:
         return self._sums[part.turn * self._n_sums : (part.turn + 1) * self._n_sums]
 
     # The three steps of every sum, on the device ------------------------------------------
 
     def _walk_device(self, v: Vector, linearize: bool) -> Vector:
-        """The sum over all queries and, where scores are linearised, the loss behind it."""
+        """Return X'u, followed by the loss if `linearize` is True."""
         groups, pairs, sums = self._groups, self._pairs, self._sums
         self._device.load()
         self._v.copy_to_device(np.ascontiguousarray(v, np.float64))
@@ -249,12 +288,13 @@ class CudaEngine(ThreadEngine):
         return self._total.copy_to_host()
 
     def _walk_groups(self, groups: GroupedPairs, linearize: bool) -> None:
-        """All three steps in one launch, part of X by part of X."""
+        """Compute scores, pair sums and X'u in one launch for each part of X."""
+        assert isinstance(self._device, DenseRows)
         evaluate, curve = FUSED_KERNELS[self._device.dtype]
         shape, shared = self._device.tile(FUSED_BYTES[0 if linearize else 1])
         known = groups.plan, groups.state, groups.hinges, self._v, shape
         for part in self._device.parts_with(groups.heads):
-            where = {"stream": part.stream, "shared": shared}
+            where: dict[str, Any] = {"stream": part.stream, "shared": shared}
             some = part.X, part.first, part.a, part.b, *known, self._sums_of(part)
             if linearize:
                 losses = self._losses[part.turn * BLOCKS : (part.turn + 1) * BLOCKS]
@@ -262,8 +302,8 @@ class CudaEngine(ThreadEngine):
             else:
                 launch(curve, part.b - part.a, *some, **where)
 
-    def _walk_pairs(self, pairs: Any, linearize: bool) -> None:
-        """Scores of rows, the pairs, X'u."""
+    def _walk_pairs(self, pairs: DevicePairs, linearize: bool) -> None:
+        """Compute the scores, the pair sums and X'u in separate launches."""
         if linearize:
             self._score(pairs, self._offset, self._scores)
             pairs.linearize(self._u, self._losses)
@@ -273,11 +313,13 @@ class CudaEngine(ThreadEngine):
         self._add_rows(pairs)
 
     def _n_tiles(self, n_rows: int) -> int:
-        return 0 if self.data.is_sparse else -(-n_rows // self._device.tile(ROW_BYTES)[0][0])
+        """Return the number of tiles of so many rows; 0 for a sparse X, which has none."""
+        device = self._device
+        return 0 if isinstance(device, SparseRows) else -(-n_rows // device.tile(ROW_BYTES)[0][0])
 
-    def _score(self, pairs: Any, offset: Any, target: Any) -> None:
-        """``x_i · v − offset_i`` of the rows of the pairs."""
-        if self.data.is_sparse:
+    def _score(self, pairs: DevicePairs, offset: DeviceArray, target: DeviceArray) -> None:
+        """Compute x_i · v − offset_i for the rows of the pairs."""
+        if isinstance(self._device, SparseRows):
             launch(score_csr, len(target), *self._device.by_row, offset, self._v, target)
             return
         kernel = ROW_KERNELS[self._device.dtype][0]
@@ -288,9 +330,9 @@ class CudaEngine(ThreadEngine):
                 offset, part.a, part.b, self._v, shape, target, stream=part.stream, shared=shared,
             )  # fmt: skip
 
-    def _add_rows(self, pairs: Any) -> None:
-        """Add ``Σ u_i x_i`` over the rows of the pairs."""
-        if self.data.is_sparse:
+    def _add_rows(self, pairs: DevicePairs) -> None:
+        """Add Σ u_i x_i over the rows of the pairs."""
+        if isinstance(self._device, SparseRows):
             total = self._total[: self.n_features]
             launch(multiply_csc, self.n_features, *self._device.by_column, self._u, total)
             return
@@ -305,9 +347,9 @@ class CudaEngine(ThreadEngine):
 
 
 def _check_listed(counting: str, n_pairs: int) -> None:
-    """Refuse more pairs with weights or margins of their own than are listed one by one."""
-    if INSTEAD[counting] == "explicit" and n_pairs > MAX_PAIRS:
+    """Raise a `DataError` if there are too many pairs for a counting that lists them."""
+    if counting == "explicit" and n_pairs > MAX_PAIRS:
         raise DataError(
-            f"there are {n_pairs:,} pairs with weights or margins of their own, which are listed "
-            f"one by one on a graphics card; at most {MAX_PAIRS:,} are: use engine='threads'"
+            f"there are {n_pairs:,} pairs with weights or margins of their own, which a graphics "
+            f"card lists one by one; the limit is {MAX_PAIRS:,} pairs: use engine='threads'"
         )

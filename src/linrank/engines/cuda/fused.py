@@ -1,74 +1,80 @@
 """The fused kernels: scores, pair sums and X'u of whole queries in one launch.
 
-A block takes a *group*: a query whose documents fit in shared memory (`sizes.GROUP`), or several
-short ones with a document for each thread together. All steps run over the documents of the group,
-so short queries keep all threads busy. X comes in tile by tile; the last tile is still there when
-X'u is made, so a group of one tile is read once. Of a larger one the other tiles come again, from
-the second-level cache as long as that holds the groups of all blocks that run: groups of more
-documents than threads would not fit there.
+A block works on a *group*: one query whose documents fit in shared memory (`sizes.GROUP`), or
+several short queries that together have at most one document per thread. All steps run over the
+documents of the group, so short queries keep all threads busy.
 
-The pair sums are those of `linrank.counting.tables`, a digit at a time: two tables over the
-documents of each query by increasing score, of the sums up to a place of those with a digit above c
-(`high`), and of the sums from it on of the others (`low`). Documents of digit c find their partners
-above in the one, documents of digit c + 1 their partners below in the other. Nothing is subtracted,
-and sums begin anew with every query: one over no partners is zero, whatever else the block holds.
+X is read tile by tile. The last tile is still in shared memory when X'u is computed, so a group of
+one tile is read once. The other tiles of a larger group are read again. They come from the
+second-level cache if it holds the groups of all running blocks. A group of several queries is
+therefore limited to one document per thread.
+
+The pair sums are those of `linrank.counting.tables`, one digit at a time. There are two tables over
+the documents of each query by increasing score. `high` has, at each place, the sum up to this
+place over documents with a digit above c. `low` has the sum from this place on over all other
+documents. Documents of digit c find their partners above in `high`, and documents of digit c + 1
+their partners below in `low`. Each query has sums of its own and nothing is subtracted, so a sum
+over no partners is exactly zero.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import config, cuda, float32, float64, int32
+from numba import config, cuda, float32, float64, int32, types
 
 from .blocks import bitonic, block_sum, first_beyond, first_within, sum_before, sum_behind
+from .device import DeviceArray, Kernel
 from .rows import add_tiles, score_tiles
 from .sizes import GROUP, THREADS
 
-#: Three blocks share the registers of a multiprocessor. The simulator has none, nor this option.
-BOUNDS: dict[str, Any] = {} if config.ENABLE_CUDASIM else {"launch_bounds": (THREADS, 3)}
+#: Three blocks share the registers of a multiprocessor. The simulator does not have this option.
+BOUNDS: dict[str, tuple[int, int]] = (
+    {} if config.ENABLE_CUDASIM else {"launch_bounds": (THREADS, 3)}
+)
 
 
 class GroupPlan(NamedTuple):
-    """The documents of all groups, those of group g being ``ptr[g]:ptr[g + 1]``.
+    """The documents of all groups; group g has the documents ``ptr[g]:ptr[g + 1]``.
 
-    Of documents: their row in the data, their digit, where the documents of their query begin and
-    end, their weight and their query's, and their offset (empty where none has one). ``levels`` is
-    the largest number of levels of a query of each group.
+    Each document has its row in the data, its digit, the ``first`` document of its query and the
+    one after the ``last``, its weight, the weight of its query, and its offset. ``offset`` is empty
+    if no document has one. Each group has ``levels``, the largest number of levels of its queries.
     """
 
-    ptr: Any
-    levels: Any
-    rows: Any
-    digit: Any
-    first: Any
-    last: Any
-    weight: Any
-    query_weight: Any
-    offset: Any
+    ptr: DeviceArray
+    levels: DeviceArray
+    rows: DeviceArray
+    digit: DeviceArray
+    first: DeviceArray
+    last: DeviceArray
+    weight: DeviceArray
+    query_weight: DeviceArray
+    offset: DeviceArray
 
 
 class GroupState(NamedTuple):
-    """The pairs as seen from one score vector.
+    """The active pairs at the scores last linearised.
 
-    ``order`` has the documents of each query by increasing score. Per hinge and place in that
-    order, ``above`` is the first place with s_j − s_i ≥ τ and ``below`` the first with
-    s_i − s_j < τ. ``scores`` are those of the documents, ``curvature`` is that of rows.
+    ``order`` has the documents of each query by increasing score. For each hinge and each place in
+    this order, ``above`` is the first place with s_j − s_i ≥ τ, and ``below`` the first place with
+    s_i − s_j < τ. ``scores`` has an entry for each document, ``curvature`` one for each row.
     """
 
-    order: Any
-    above: Any
-    below: Any
-    scores: Any
-    curvature: Any
+    order: DeviceArray
+    above: DeviceArray
+    below: DeviceArray
+    scores: DeviceArray
+    curvature: DeviceArray
 
 
 class DeviceHinges(NamedTuple):
-    """A loss as in `linrank.losses.base.Hinges`: τ, the scales of its counts, and of its values."""
+    """A loss as in `linrank.losses.base.Hinges`: τ, and the scales of its counts and values."""
 
-    tau: Any
-    counts: Any
-    values: Any
+    tau: DeviceArray
+    counts: DeviceArray
+    values: DeviceArray
 
 
 # Steps of a block ---------------------------------------------------------------------------------
@@ -101,10 +107,11 @@ def find_ends(plan, state, taus, m0, n, keys):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[no-untyped-def]
-    """``high[p]`` = Σ x over digits above c of p's query up to p, ``low[p]`` the rest from p on.
+    """Fill high[p] with Σ x over digits above c up to p, and low[p] with all others from p on.
 
-    Each thread adds up a piece of the list, then learns what comes before it and behind it. A piece
-    is of one query: several queries in a group have a document for each thread.
+    Both sums are over the query of p. Each thread sums a piece of the list, then adds the sums of
+    the pieces before it and behind it. A piece lies within one query, because a group of several
+    queries has at most one document per thread.
     """
     i = cuda.threadIdx.x
     piece = (n + THREADS - 1) // THREADS
@@ -134,7 +141,7 @@ def fill_tables(plan, state, m0, n, x, c, high, low, partial):  # type: ignore[n
 
 @cuda.jit(device=True)
 def partners(plan, state, m0, p, t, above, high, low):  # type: ignore[no-untyped-def]
-    """Σ x over the active partners of the document at place p, above it or below it."""
+    """Return Σ x over the active partners of the document at place p, above it or below it."""
     if above:
         end = state.above[t, m0 + p]
         return high[end - 1 - m0] if end > plan.first[m0 + p] else 0.0
@@ -144,10 +151,10 @@ def partners(plan, state, m0, p, t, above, high, low):  # type: ignore[no-untype
 
 @cuda.jit(device=True)
 def add_counts(plan, state, hinges, m0, n, c, s, u, high, low, curvature):  # type: ignore[no-untyped-def]
-    """What the partners' weights, in the tables of digit c, add to u and (returned) to the loss.
+    """Add the terms of the partners' weights to u and `curvature`; return those of the loss.
 
-    u becomes the gradient over the document's own weight, but for what the partners' scores add;
-    s are centred scores. `curvature` is added to as well.
+    The tables are those of digit c, and s has centred scores. u becomes the gradient divided by the
+    weight of the document, without the terms of the partners' scores.
     """
     loss = 0.0
     for p in range(cuda.threadIdx.x, n, THREADS):
@@ -168,7 +175,7 @@ def add_counts(plan, state, hinges, m0, n, c, s, u, high, low, curvature):  # ty
 
 @cuda.jit(device=True)
 def add_values(plan, state, hinges, m0, n, c, factor, u, high, low):  # type: ignore[no-untyped-def]
-    """``u += factor·Σ_t c_t Σ x`` over the active partners in the tables of digit c."""
+    """Add factor·Σ_t c_t Σ x over the active partners in the tables of digit c to u."""
     for p in range(cuda.threadIdx.x, n, THREADS):
         doc = state.order[m0 + p]
         above = plan.digit[doc] == c
@@ -181,9 +188,10 @@ def add_values(plan, state, hinges, m0, n, c, factor, u, high, low):  # type: ig
 
 @cuda.jit(device=True)
 def centre(plan, state, m0, n, s, x):  # type: ignore[no-untyped-def]
-    """Take that of its query's document of median score from each: only differences matter.
+    """Subtract the score of the median document of its query from each score.
 
-    Few documents that are far away do not move it, nor does the order of rows.
+    Only differences of scores matter. The median depends neither on a few documents with very
+    different scores nor on the order of the rows.
     """
     for m in range(cuda.threadIdx.x, n, THREADS):
         middle = state.order[(plan.first[m0 + m] + plan.last[m0 + m]) // 2]
@@ -196,7 +204,7 @@ def centre(plan, state, m0, n, s, x):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def linearize_group(plan, state, hinges, g, s, x, u, high, low, partial, curvature):  # type: ignore[no-untyped-def]
-    """The loss of a group, this thread's part of it, and its gradient u in the scores s."""
+    """Return this thread's part of the loss of a group; compute the gradient u in the scores s."""
     m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
     centre(plan, state, m0, n, s, x)
     for m in range(cuda.threadIdx.x, n, THREADS):
@@ -223,7 +231,7 @@ def linearize_group(plan, state, hinges, g, s, x, u, high, low, partial, curvatu
 
 @cuda.jit(device=True)
 def curve_group(plan, state, hinges, g, s, u, high, low, partial):  # type: ignore[no-untyped-def]
-    """``u = H s`` for a group, at the scores last linearised."""
+    """Compute the Hessian product u = H s for a group, at the scores last linearised."""
     m0, n = plan.ptr[g], plan.ptr[g + 1] - plan.ptr[g]
     centre(plan, state, m0, n, s, u)
     for m in range(cuda.threadIdx.x, n, THREADS):
@@ -236,19 +244,19 @@ def curve_group(plan, state, hinges, g, s, u, high, low, partial):  # type: igno
     for m in range(cuda.threadIdx.x, n, THREADS):
         own = plan.weight[m0 + m]
         u[m] *= own * plan.query_weight[m0 + m]
-        u[m] += state.curvature[plan.rows[m0 + m]] * s[m] / own  # documents of weight 0 are no part
+        u[m] += state.curvature[plan.rows[m0 + m]] * s[m] / own  # no document here weighs 0
     cuda.syncthreads()
 
 
 # Kernels ------------------------------------------------------------------------------------------
 
 
-def _make_evaluate(kind: Any) -> Any:
-    """The kernel for X of float32 or float64: a tile in shared memory has the type of X."""
+def _make_evaluate(kind: types.Float) -> Kernel:
+    """Make the kernel for X of float32 or float64; a tile in shared memory has the type of X."""
 
     @cuda.jit(**BOUNDS)
     def evaluate_groups(X, base, g0, g1, plan, state, hinges, v, shape, sums, losses):  # type: ignore[no-untyped-def]
-        """The loss at the weights v and its gradient, over the groups g0, …, g1 − 1."""
+        """Compute the loss at the weights v and its gradient, over the groups g0, …, g1 − 1."""
         tile = cuda.shared.array(0, kind)
         s = cuda.shared.array(GROUP, float64)
         x = cuda.shared.array(GROUP, float64)
@@ -280,12 +288,12 @@ def _make_evaluate(kind: Any) -> Any:
     return evaluate_groups
 
 
-def _make_curve(kind: Any) -> Any:
-    """As `_make_evaluate`."""
+def _make_curve(kind: types.Float) -> Kernel:
+    """Make the kernel for X of float32 or float64; a tile in shared memory has the type of X."""
 
     @cuda.jit(**BOUNDS)
     def curve_groups(X, base, g0, g1, plan, state, hinges, v, shape, sums):  # type: ignore[no-untyped-def]
-        """The Hessian times v, over the groups g0, …, g1 − 1."""
+        """Compute the Hessian product with v, over the groups g0, …, g1 − 1."""
         tile = cuda.shared.array(0, kind)
         s = cuda.shared.array(GROUP, float64)
         u = cuda.shared.array(GROUP, float64)
@@ -302,18 +310,18 @@ def _make_curve(kind: Any) -> Any:
     return curve_groups
 
 
-#: ``evaluate_groups, curve_groups`` by the type of X.
+#: The kernels ``evaluate_groups`` and ``curve_groups``, by the type of X.
 FUSED_KERNELS = {
     np.dtype(kind.name): (_make_evaluate(kind), _make_curve(kind)) for kind in (float32, float64)
 }
 
-#: Bytes of shared memory that the two take beside the tile.
+#: Bytes of shared memory that these two kernels use in addition to the tile.
 FUSED_BYTES = 8 * (6 * GROUP + THREADS), 8 * (4 * GROUP + THREADS)
 
 
 @cuda.jit(**BOUNDS)
 def value_of_groups(plan, state, hinges, unused, losses):  # type: ignore[no-untyped-def]
-    """The value of another loss with the same τ, at the scores last linearised."""
+    """Compute the value of another loss with the same τ, at the scores last linearised."""
     s = cuda.shared.array(GROUP, float64)
     x = cuda.shared.array(GROUP, float64)
     u = cuda.shared.array(GROUP, float64)

@@ -1,68 +1,75 @@
 """Sort and prefix sums over the whole grid: for long queries, many levels and sparse data.
 
-What the fused kernels do within a block, a launch does here. The documents of a node (see
-`linrank.counting.plan`) are sorted in chunks within shared memory, and sorted runs are merged two
-by two, each document finding its place by a binary search in the other run. Running sums, upward
-and downward, are made in chunks as well: the sums of chunks, running sums of these, and those
-within each chunk on top of what comes before it. Nothing is added twice to one place by different
-threads, so all sums are in a fixed order; and nothing is subtracted, so that a sum over no partners
-is zero.
+Each step that the fused kernels do within a block is a launch of its own here.
+
+- Sort: the documents of a node (see `linrank.counting.plan`) are sorted in chunks within shared
+  memory. Sorted runs are then merged two by two: each document finds its place by a binary search
+  in the other run.
+- Running sums, upward and downward: each chunk is summed, the sums of the chunks are turned into
+  running sums, and each chunk adds its own running sums to what comes before it.
+
+No two threads add to the same place, so all sums have a fixed order. Nothing is subtracted, so a
+sum over no partners is exactly zero.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from numba import cuda, float64, int32
 
 from .blocks import bitonic, block_sum, first_beyond, first_within, precedes, sum_before, sum_behind
+from .device import DeviceArray
 from .sizes import GROUP, THREADS
 
 START, END, NODE = range(3)  #: columns of `GridPlan.chunks`
 
 
 class GridPlan(NamedTuple):
-    """Documents, numbered one after the other, and places in the nodes of all layers.
+    """Consecutively numbered documents, and places in the nodes of all layers.
 
-    Of documents: their row, level, the place in the middle of their query, their weight and their
-    query's. Of nodes: where their places and their chunks begin, the number of levels, unit and
-    base of their digits, and their layer. Of chunks: their first place, the one behind their last
-    one, and their node. ``node`` is that of each place. The tables of running sums are those of
-    `linrank.counting.tables`: of the digits above 0, above 1, … up to a place, and then of the
-    digits up to 0, up to 1, … from it on.
+    - Each document has its row, its level, the place in the ``middle`` of its query, its weight and
+      the weight of its query.
+    - Each node has the starts of its places and of its chunks, its number of levels, the unit and
+      the base of its digits, and its layer.
+    - Each chunk has its first place, the place after its last one, and its node.
+    - Each place has its ``node``.
+
+    The tables of running sums are those of `linrank.counting.tables`: first the sums over digits
+    above 0, above 1, … up to a place, then the sums over digits up to 0, up to 1, … from it on.
     """
 
-    rows: Any
-    level: Any
-    middle: Any
-    weight: Any
-    query_weight: Any
-    node_ptr: Any
-    node_chunks: Any
-    levels: Any
-    unit: Any
-    base: Any
-    layer: Any
-    chunks: Any
-    node: Any
+    rows: DeviceArray
+    level: DeviceArray
+    middle: DeviceArray
+    weight: DeviceArray
+    query_weight: DeviceArray
+    node_ptr: DeviceArray
+    node_chunks: DeviceArray
+    levels: DeviceArray
+    unit: DeviceArray
+    base: DeviceArray
+    layer: DeviceArray
+    chunks: DeviceArray
+    node: DeviceArray
 
 
 class GridState(NamedTuple):
-    """The pairs as seen from one score vector.
+    """The active pairs at the scores last linearised.
 
     ``docs`` has the documents of each node by increasing score, ``keys`` their scores and
-    ``digit`` their digits; ``place[l, m]`` is where document m stands in layer l; ``above`` and
-    ``below`` are as for `fused.GroupState`. ``scores`` and ``curvature`` are those of rows.
+    ``digit`` their digits. ``place[l, m]`` is the place of document m in layer l, or −1. ``above``
+    and ``below`` are as in `fused.GroupState`. ``scores`` and ``curvature`` have an entry per row.
     """
 
-    docs: Any
-    keys: Any
-    digit: Any
-    place: Any
-    above: Any
-    below: Any
-    scores: Any
-    curvature: Any
+    docs: DeviceArray
+    keys: DeviceArray
+    digit: DeviceArray
+    place: DeviceArray
+    above: DeviceArray
+    below: DeviceArray
+    scores: DeviceArray
+    curvature: DeviceArray
 
 
 # Sorting ------------------------------------------------------------------------------------------
@@ -90,7 +97,7 @@ def sort_chunks(plan, scores, docs, keys):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def merge_runs(plan, width, docs, keys, out_docs, out_keys):  # type: ignore[no-untyped-def]
-    """Merge sorted runs of a width, the first with the second and so on, within each node."""
+    """Merge sorted runs of a given width two by two, within each node."""
     for p in range(cuda.grid(1), len(docs), cuda.gridsize(1)):
         start, end = plan.node_ptr[plan.node[p]], plan.node_ptr[plan.node[p] + 1]
         run = (p - start) // width
@@ -111,7 +118,7 @@ def merge_runs(plan, width, docs, keys, out_docs, out_keys):  # type: ignore[no-
 
 @cuda.jit
 def find_ends(plan, state, taus):  # type: ignore[no-untyped-def]
-    """Find digits, places, and for each hinge where the active partners of each document end."""
+    """Find the digits and places of documents, and where their active partners end."""
     for p in range(cuda.grid(1), len(state.docs), cuda.gridsize(1)):
         node, doc, key = plan.node[p], state.docs[p], state.keys[p]
         a, b = plan.node_ptr[node], plan.node_ptr[node + 1]
@@ -127,7 +134,7 @@ def find_ends(plan, state, taus):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def sum_chunks(chunks, digit, docs, x, totals):  # type: ignore[no-untyped-def]
-    """``totals[c, k]`` = Σ x over chunk k, for each table c."""
+    """Compute ``totals[c, k]`` = Σ x over chunk k, for each table c."""
     partial = cuda.shared.array(THREADS, float64)
     half = len(totals) // 2
     for k in range(cuda.blockIdx.x, len(chunks), cuda.gridDim.x):
@@ -145,9 +152,9 @@ def sum_chunks(chunks, digit, docs, x, totals):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def scan_chunks(node_chunks, totals):  # type: ignore[no-untyped-def]
-    """Turn the sums of a node's chunks into the sums of all chunks before each of them, or behind.
+    """Replace the sum of each chunk by the sum of all chunks of the node before it, or behind it.
 
-    Before it for digits above c, behind it for the others.
+    Sums over digits above c run from the first chunk, and all other sums from the last one.
     """
     partial = cuda.shared.array(THREADS, float64)
     half, last = len(totals) // 2, THREADS - 1
@@ -171,7 +178,7 @@ def scan_chunks(node_chunks, totals):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def fill_tables(chunks, digit, docs, x, totals, tables):  # type: ignore[no-untyped-def]
-    """``tables[c, p]`` = Σ x over the documents of p's node up to p, or from p on, for each c."""
+    """Compute ``tables[c, p]`` = Σ x over the node of p up to p, or from p on, for each c."""
     partial = cuda.shared.array(THREADS, float64)
     half, last = len(totals) // 2, THREADS - 1
     for k in range(cuda.blockIdx.x, len(chunks), cuda.gridDim.x):
@@ -197,7 +204,7 @@ def fill_tables(chunks, digit, docs, x, totals, tables):  # type: ignore[no-unty
 
 @cuda.jit(device=True)
 def piece_of(start, end):  # type: ignore[no-untyped-def]
-    """The piece of a list that a thread adds up."""
+    """Return the piece of a list that a thread sums."""
     piece = (end - start + THREADS - 1) // THREADS
     a = min(start + cuda.threadIdx.x * piece, end)
     return a, min(a + piece, end)
@@ -208,7 +215,7 @@ def piece_of(start, end):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def partners_above(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
-    """Σ x over the active partners above the document at place p."""
+    """Return Σ x over the active partners above the document at place p."""
     node, digit, end = plan.node[p], state.digit[p], state.above[t, p]
     if digit == plan.levels[node] - 1 or end == plan.node_ptr[node]:
         return 0.0
@@ -217,7 +224,7 @@ def partners_above(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def partners_below(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
-    """Σ x over the active partners below the document at place p."""
+    """Return Σ x over the active partners below the document at place p."""
     node, digit, start = plan.node[p], state.digit[p], state.below[t, p]
     if digit == 0 or start == plan.node_ptr[node + 1]:
         return 0.0
@@ -226,23 +233,23 @@ def partners_below(plan, state, tables, p, t):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def centred(rows, middle, docs, scores, m):  # type: ignore[no-untyped-def]
-    """The score of document m less that of its query's document of median score.
+    """Return the score of document m minus the score of the median document of its query.
 
-    As `fused.centre`.
+    `fused.centre` does the same.
     """
     return scores[rows[m]] - scores[rows[docs[middle[m]]]]
 
 
 @cuda.jit
 def take_values(rows, middle, weight, docs, scores, x):  # type: ignore[no-untyped-def]
-    """``x`` = weight × centred score."""
+    """Compute x = weight × centred score."""
     for m in range(cuda.grid(1), len(x), cuda.gridsize(1)):
         x[m] = weight[m] * centred(rows, middle, docs, scores, m)
 
 
 @cuda.jit
 def add_counts(plan, state, hinges, tables, u, curvature, losses):  # type: ignore[no-untyped-def]
-    """What the partners' weights give: as `fused.add_counts`, for every document."""
+    """Compute the terms of the partners' weights, as `fused.add_counts` does in a block."""
     partial = cuda.shared.array(THREADS, float64)
     loss = 0.0
     for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
@@ -269,7 +276,7 @@ def add_counts(plan, state, hinges, tables, u, curvature, losses):  # type: igno
 
 @cuda.jit
 def add_values(plan, state, hinges, tables, x, u, losses):  # type: ignore[no-untyped-def]
-    """Take from u what the partners' scores give, and end the sum of the loss."""
+    """Subtract the terms of the partners' scores from u, and complete the loss."""
     partial = cuda.shared.array(THREADS, float64)
     loss = 0.0
     for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
@@ -284,7 +291,7 @@ def add_values(plan, state, hinges, tables, x, u, losses):  # type: ignore[no-un
 
 @cuda.jit
 def curve(plan, state, hinges, tables, x, u):  # type: ignore[no-untyped-def]
-    """``u = H v`` from the tables of x, the weighted and centred v."""
+    """Compute the Hessian product u = H v from the tables of x, the weighted and centred v."""
     for m in range(cuda.grid(1), len(plan.rows), cuda.gridsize(1)):
         row, own = plan.rows[m], plan.weight[m] * plan.query_weight[m]
         total = sum_values(plan, state, hinges, tables, m)
@@ -293,7 +300,7 @@ def curve(plan, state, hinges, tables, x, u):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def sum_values(plan, state, hinges, tables, m):  # type: ignore[no-untyped-def]
-    """``Σ_t c_t Σ x`` over the active partners of document m, in all layers."""
+    """Return Σ_t c_t Σ x over the active partners of document m, in all layers."""
     total = 0.0
     for layer in range(len(state.place)):
         p = state.place[layer, m]

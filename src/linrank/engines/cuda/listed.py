@@ -1,19 +1,20 @@
 """Pairs that are listed one by one: any weights and margins, and the exact logistic loss.
 
-A thread for each pair finds its derivatives, a thread for each document adds up those of its
-pairs, which are listed by document as well: no two threads write to one place.
+One thread per pair computes its derivatives. One thread per document then sums the derivatives of
+its pairs, which are listed by document as well. No two threads write to the same place.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, float64
 
-from ...counting.explicit import pair_loss
+from ...counting.explicit import ExplicitPlan, pair_loss
+from ...losses.base import Hinges
 from .blocks import block_sum
-from .device import INDEX, check_rows, empty, launch_over, to_device, zeros
+from .device import INDEX, DeviceArray, check_rows, empty, launch_over, to_device, zeros
 from .sizes import THREADS
 
 #: With NUMBA_DISABLE_JIT=1, `pair_loss` is the Python function itself.
@@ -21,40 +22,42 @@ pair_derivatives = cuda.jit(device=True)(getattr(pair_loss, "py_func", pair_loss
 
 
 class ListedPlan(NamedTuple):
-    """The rows of the upper and the lower document of each pair, its weight, its margin less 1.
+    """The pairs, by pair and by document.
 
-    The pairs of row i are ``pairs[ptr[i]:ptr[i + 1]]``: k where i is the upper document of pair k,
-    and −1 − k where it is the lower one. ``shift`` is empty where all margins are 1.
+    Each pair has the rows of its ``upper`` and its ``lower`` document, its ``weight``, and
+    ``shift``, its margin minus 1; ``shift`` is empty if all margins are 1. The pairs of row i are
+    ``pairs[ptr[i]:ptr[i + 1]]``: k if i is the upper document of pair k, and −1 − k if it is the
+    lower one.
     """
 
-    upper: Any
-    lower: Any
-    weight: Any
-    shift: Any
-    ptr: Any
-    pairs: Any
+    upper: DeviceArray
+    lower: DeviceArray
+    weight: DeviceArray
+    shift: DeviceArray
+    ptr: DeviceArray
+    pairs: DeviceArray
 
 
 class ListedState(NamedTuple):
-    """The first and the second derivative of each pair; the latter's sums over those of a row."""
+    """The first and the second derivative of each pair, and the sums of the latter per row."""
 
-    slope: Any
-    bend: Any
-    curvature: Any
+    slope: DeviceArray
+    bend: DeviceArray
+    curvature: DeviceArray
 
 
 class ListedHinges(NamedTuple):
-    """What `pair_loss` reads of a loss."""
+    """The fields of `linrank.losses.base.Hinges` that `pair_loss` reads, on the device."""
 
-    tau: Any
-    a: Any
-    c: Any
+    tau: DeviceArray
+    a: DeviceArray
+    c: DeviceArray
     exact: bool
 
 
 @cuda.jit
 def evaluate_pairs(plan, hinges, scores, slope, bend, losses):  # type: ignore[no-untyped-def]
-    """The loss of each pair and its derivatives."""
+    """Compute the loss of each pair and its derivatives."""
     partial = cuda.shared.array(THREADS, float64)
     loss = 0.0
     for k in range(cuda.grid(1), len(plan.upper), cuda.gridsize(1)):
@@ -72,7 +75,7 @@ def evaluate_pairs(plan, hinges, scores, slope, bend, losses):  # type: ignore[n
 
 @cuda.jit
 def gather_slopes(plan, state, u):  # type: ignore[no-untyped-def]
-    """The gradient in the scores, and the curvature of each row."""
+    """Sum the gradient u in the scores, and the curvature of each row."""
     for i in range(cuda.grid(1), len(u), cuda.gridsize(1)):
         total, curvature = 0.0, 0.0
         for e in range(plan.ptr[i], plan.ptr[i + 1]):
@@ -86,7 +89,7 @@ def gather_slopes(plan, state, u):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def curve_pairs(plan, state, v, u):  # type: ignore[no-untyped-def]
-    """``u = A'D(Av)`` (Chapelle & Keerthi 2010, §3), row by row."""
+    """Compute u = A'D(Av) (Chapelle & Keerthi 2010, §3), row by row."""
     for i in range(cuda.grid(1), len(u), cuda.gridsize(1)):
         total = 0.0
         for e in range(plan.ptr[i], plan.ptr[i + 1]):
@@ -100,7 +103,7 @@ def curve_pairs(plan, state, v, u):  # type: ignore[no-untyped-def]
 class ListedPairs:
     """Pairs that are listed one by one."""
 
-    def __init__(self, plan: Any, scores: Any, curvature: Any) -> None:
+    def __init__(self, plan: ExplicitPlan, scores: DeviceArray, curvature: DeviceArray) -> None:
         counts = np.diff(plan.query_nodes)
         start = np.repeat(plan.query_ptr[:-1], counts)
         upper, lower = start + plan.upper, start + plan.lower
@@ -125,15 +128,15 @@ class ListedPairs:
         self.state = ListedState(zeros(len(upper)), zeros(len(upper)), curvature)
         self._scores, self.n_pairs = scores, len(upper)
 
-    def set_hinges(self, hinges: Any) -> None:
-        """Take a loss."""
+    def set_hinges(self, hinges: Hinges) -> None:
+        """Replace the loss."""
         self._tables = hinges
         self.hinges = ListedHinges(
             to_device(hinges.tau), to_device(hinges.a), to_device(hinges.c), hinges.exact
         )
 
-    def linearize(self, u: Any, losses: Any) -> None:
-        """Derivatives of the pairs, then of the documents."""
+    def linearize(self, u: DeviceArray, losses: DeviceArray) -> None:
+        """Compute the gradient u in the scores, and add the loss to `losses`."""
         state = self.state
         launch_over(
             self.n_pairs, evaluate_pairs, self.plan, self.hinges, self._scores, state.slope,
@@ -141,11 +144,11 @@ class ListedPairs:
         )  # fmt: skip
         launch_over(len(u), gather_slopes, self.plan, state, u)
 
-    def curve(self, v: Any, u: Any) -> None:
-        """``u = H v``."""
+    def curve(self, v: DeviceArray, u: DeviceArray) -> None:
+        """Compute the Hessian product u = H v in the scores."""
         launch_over(len(u), curve_pairs, self.plan, self.state, v, u)
 
-    def add_gap(self, m: int, losses: Any) -> None:
+    def add_gap(self, m: int, losses: DeviceArray) -> None:
         """Add Σ_pairs weight·max(0, τ_m − t) to `losses`, at the scores last linearised."""
         tau = self._tables.tau[m : m + 1]
         hinges = ListedHinges(to_device(tau), to_device([1.0]), to_device([0.0]), False)

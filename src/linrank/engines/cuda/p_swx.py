@@ -1,66 +1,71 @@
-"""P-SWX and GPU-quicksorting of Jin & Lin 2014: L2-loss RankSVM, a thread block per query.
+"""P-SWX and GPU-quicksorting of Jin & Lin 2014: L2-loss RankSVM, one thread block per query.
 
-The scores w'x of each query are sorted (Algorithm 3), a thread for each document adds up the six
-sums of eq. 10 over its sorted query (Algorithm 2), and eqs. 11 to 13 are made of these. It costs
-O(|X_t|) steps per document of query t, where running sums cost a few: it is here to be compared
-with. The products with X are those of `rows`, in place of the paper's CUBLAS.
+The scores w'x of each query are sorted (Algorithm 3). One thread per document computes the six sums
+of eq. 10 over its sorted query (Algorithm 2), and eqs. 11 to 13 follow from these sums. This costs
+O(|X_t|) steps per document of query t, where running sums cost a few steps. The engine exists for
+comparison with the paper. The products with X are those of `rows` instead of CUBLAS.
 
-Two lines of the listings cannot be meant as they are printed:
+Two places of the paper's listings are changed, because they would not work as printed:
 
-- Algorithm 3, lines 14 and 24: what is not less or equal goes to the right, and so does the pivot
-  itself, so that a part is not divided by a pivot that is its least node. And of equal values all
-  go to the left: a sequence of n equal ones, which every query is at w = 0, where a fit begins,
-  would be divided n times. Here nodes of equal value are told apart by their id, and the pivot
-  stands between the two parts, where lines 30 to 32 put it.
-- Algorithm 2, lines 3 and 10: a walk that ends at the first document outside of SV ends at the
-  first one with the wrong label, and the sums are not those of eq. 10. Here it goes past these, and
-  ends at the first score that is too far away.
+- Algorithm 3, lines 14 and 24: in the paper the pivot is moved to the right part together with all
+  larger nodes. If the pivot is the smallest node, the left part is then empty and the sequence is
+  not divided. All nodes that are equal to the pivot are moved to one side, so a sequence of n equal
+  values would be divided n times. At w = 0, where a fit starts, every query is such a sequence.
+  Here the id decides between nodes of equal value, and the pivot is placed between the two parts,
+  as in lines 30 to 32.
+- Algorithm 2, lines 3 and 10: a loop that stops at the first document outside of SV stops at the
+  first document with the wrong label, and its sums are not those of eq. 10. Here the loop skips
+  such documents, and stops at the first score beyond the margin.
 
 The arithmetic of eqs. 10 to 13 differs in one way. The paper sums the scores of partners, and
-subtracts them from β times a document's own score. All digits cancel when scores are large beside
-their differences: with a feature whose values are near 1e8, gradients were 10 % off. Here α and γ
-are sums of differences from the document's own value, and the loss is summed pair by pair.
+subtracts them from β times the score of the document. If scores are large compared with their
+differences, all digits cancel: gradients were 10 % wrong with a feature whose values are near 1e8.
+Here α and γ are sums of differences to the value of the document, and the loss is summed pair by
+pair.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, float64, int32, int64
-from numpy.typing import NDArray
 
+from ..._typing import Vector
+from ...counting.base import Layout
+from ...counting.layout import TableLayout
 from ...counting.plan import PairPlan
 from ...errors import DataError
+from ...losses.base import Hinges
 from .blocks import bitonic, block_sum, precedes, sum_before
-from .device import INDEX, empty, launch, launch_over, to_device
+from .device import INDEX, DeviceArray, empty, launch, launch_over, to_device
 from .sizes import MINSIZE, THREADS
 
-STACK = 64  #: parts that wait: the longer of two does, so each is half as long as the one before
+STACK = 64  #: parts on the stack, at most; each is at most half as long as the one below it
 BEG, END = range(2)  #: columns of `workset` and of a stack
 
 
 class Sequence(NamedTuple):
-    """A sequence d of nodes (value, id): w'x of all documents, and which document it is."""
+    """A sequence d of nodes (value, id): the score w'x of a document, and its number."""
 
-    value: Any
-    id: Any
+    value: DeviceArray
+    id: DeviceArray
 
 
 class Sums(NamedTuple):
-    """β, α and γ of eq. 10, over SV+ and SV− (eq. 9), for each document.
+    """The sums β, α and γ of eq. 10, over SV+ and SV− (eq. 9), for each document.
 
-    α and γ are less β times the document's own value. ``loss`` is the sum of max(0, 1 − t)² over
-    the pairs of SV+.
+    α and γ are reduced by β times the value of the document. ``loss`` is the sum of max(0, 1 − t)²
+    over the pairs of SV+.
     """
 
-    beta_plus: Any
-    beta_minus: Any
-    alpha_plus: Any
-    alpha_minus: Any
-    gamma_plus: Any
-    gamma_minus: Any
-    loss: Any
+    beta_plus: DeviceArray
+    beta_minus: DeviceArray
+    alpha_plus: DeviceArray
+    alpha_minus: DeviceArray
+    gamma_plus: DeviceArray
+    gamma_minus: DeviceArray
+    loss: DeviceArray
 
 
 # Algorithm 3: GPU-quicksorting --------------------------------------------------------------------
@@ -68,7 +73,7 @@ class Sums(NamedTuple):
 
 @cuda.jit
 def gpu_quicksort(workset, d_pri, d_aux):  # type: ignore[no-untyped-def]
-    """Sort many sequences in one launch: ``d_pri[beg:end]`` for every row of `workset` (eq. 14)."""
+    """Sort ``d_pri[beg:end]`` for every row (beg, end) of `workset`, in one launch (eq. 14)."""
     stack = cuda.shared.array((STACK, 2), int64)
     segments = cuda.shared.array(MINSIZE, int32)
     values = cuda.shared.array(MINSIZE, float64)
@@ -108,7 +113,7 @@ def _sort_short(d_pri, beg, end, segments, values, ids):  # type: ignore[no-unty
 
 @cuda.jit(device=True)
 def _partition(d_pri, d_aux, beg, end, counts):  # type: ignore[no-untyped-def]
-    """Write what is less than a pivot to its left and the rest to its right (lines 10 to 32).
+    """Move smaller nodes to the left of a pivot and larger ones to its right (lines 10 to 32).
 
     Returns the place of the pivot.
     """
@@ -133,7 +138,7 @@ def _partition(d_pri, d_aux, beg, end, counts):  # type: ignore[no-untyped-def]
             gp -= 1
     cuda.syncthreads()
     if cuda.threadIdx.x == THREADS - 1:
-        counts[0] = lp  # the last thread's last place, and so the pivot's
+        counts[0] = lp  # the place after all smaller nodes, which is that of the pivot
         d_pri.value[lp], d_pri.id[lp] = value, id
     cuda.syncthreads()
     middle = counts[0]
@@ -143,13 +148,13 @@ def _partition(d_pri, d_aux, beg, end, counts):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def _random(beg, end):  # type: ignore[no-untyped-def]
-    """A number that depends on the part of the sequence only, so that runs can be repeated."""
+    """Return a pseudo-random number that depends only on the part, so that runs are repeatable."""
     return ((beg * 1103515245 + end * 12345 + 1013904223) >> 4) & 0x3FFFFFFF
 
 
 @cuda.jit(device=True)
 def _push(stack, depth, beg, middle, end):  # type: ignore[no-untyped-def]
-    """Push both parts (lines 34 to 47), the longer first: the shorter is sorted first."""
+    """Push both parts (lines 34 to 47), the longer one first, so that the shorter is next."""
     longer = 0 if middle - beg > end - middle else 1
     for side in range(2):
         k = depth + (side ^ longer)
@@ -162,11 +167,11 @@ def _push(stack, depth, beg, middle, end):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def p_swx(workset, d_pri, y, Xv, sums):  # type: ignore[no-untyped-def]
-    """The sums of eq. 10: block t has the sorted w'X'_t, X'_t v and Y'_t, a thread has a document.
+    """Compute the sums of eq. 10: block t has the query t, and each thread has a document.
 
-    The scores are sorted, so the first x_π(j) that is too far away ends the walk: upward from the
-    lowest score for SV+ (lines 2 to 8), downward from the highest for SV− (lines 9 to 15).
-    Values are taken relative to those of the document itself.
+    The scores are sorted, so a loop stops at the first x_π(j) beyond the margin. It runs upward
+    from the lowest score for SV+ (lines 2 to 8), and downward from the highest for SV− (lines 9 to
+    15). Values are relative to that of the document.
     """
     for t in range(cuda.blockIdx.x, len(workset), cuda.gridDim.x):
         beg, end = workset[t, BEG], workset[t, END]
@@ -197,14 +202,14 @@ def p_swx(workset, d_pri, y, Xv, sums):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def take_scores(scores, d_pri):  # type: ignore[no-untyped-def]
-    """Turn w'X into nodes of value and id."""
+    """Fill the sequence with the scores w'x and the numbers of the documents."""
     for i in range(cuda.grid(1), len(scores), cuda.gridsize(1)):
         d_pri.value[i], d_pri.id[i] = scores[i], i
 
 
 @cuda.jit
 def gradient_of(sums, u, curvature, losses):  # type: ignore[no-untyped-def]
-    """U = 2(A'A Xw − A'e) of eq. 12, and the sum of max(0, 1 − t)² that eq. 11 stands for."""
+    """Compute u = 2(A'A Xw − A'e) of eq. 12, and the sum of max(0, 1 − t)² of eq. 11."""
     partial = cuda.shared.array(THREADS, float64)
     loss = 0.0
     for i in range(cuda.grid(1), len(u), cuda.gridsize(1)):
@@ -220,7 +225,7 @@ def gradient_of(sums, u, curvature, losses):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def gap_of(sums, losses):  # type: ignore[no-untyped-def]
-    """The sum of max(0, 1 − t) over all pairs: that of β+ − γ+ over the documents."""
+    """Sum max(0, 1 − t) over all pairs, which is the sum of β+ − γ+ over the documents."""
     partial = cuda.shared.array(THREADS, float64)
     gap = 0.0
     for i in range(cuda.grid(1), len(sums.beta_plus), cuda.gridsize(1)):
@@ -232,28 +237,28 @@ def gap_of(sums, losses):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def product_of(sums, u):  # type: ignore[no-untyped-def]
-    """U = 2A'A Xv of eq. 13."""
+    """Compute u = 2A'A Xv of eq. 13."""
     for i in range(cuda.grid(1), len(u), cuda.gridsize(1)):
         u[i] = -2.0 * (sums.alpha_plus[i] + sums.alpha_minus[i])
 
 
 def _has_weights(plan: PairPlan) -> bool:
-    """Whether pairs differ in weight or margin."""
+    """Whether some pair has a weight or a margin other than 1."""
     return bool(len(plan.weight) or len(plan.offset) or (plan.query_weight != 1.0).any())
 
 
 class SortedPairs:
-    """P-SWX of Jin & Lin 2014, with its sums over each query's sorted scores."""
+    """P-SWX of Jin & Lin 2014: sums over the sorted scores of each query."""
 
     def __init__(
-        self, counting: str, plan: Any, y: NDArray[np.float64], scores: Any, curvature: Any
+        self, layout: Layout, y: Vector, scores: DeviceArray, curvature: DeviceArray
     ) -> None:
-        if counting != "tables" or _has_weights(plan):
+        if not isinstance(layout, TableLayout) or _has_weights(layout.plan):
             raise DataError(
-                "engine='p-swx' is that of the paper, for loss='squared_hinge' of all pairs, "
-                "without weights, margins and normalization: use engine='cuda'"
+                "engine='p-swx' follows the paper: it needs loss='squared_hinge' and all pairs, "
+                "without weights, margins and normalization. Use engine='cuda'"
             )
-        ptr = plan.query_ptr
+        ptr = layout.plan.query_ptr
         n = int(ptr[-1])
         self.rows = np.arange(n)
         self.device_rows = to_device(self.rows, INDEX)
@@ -263,27 +268,30 @@ class SortedPairs:
         self._d_aux = Sequence(empty(n), empty(n, INDEX))
         self._sums = Sums(*(empty(n) for _ in Sums._fields))
 
-    def set_hinges(self, hinges: Any) -> None:
-        """The paper's loss is max(0, 1 − t)², and no other."""
+    def set_hinges(self, hinges: Hinges) -> None:
+        """Raise a `DataError` unless the loss is max(0, 1 − t)², the only one of the paper."""
         if hinges.exact or hinges.c.tolist() != [1.0] or hinges.a.any():
-            raise DataError("engine='p-swx' is for loss='squared_hinge': use engine='cuda'")
+            raise DataError(
+                "engine='p-swx' supports loss='squared_hinge' only: use engine='cuda' for other "
+                "losses"
+            )
 
-    def linearize(self, u: Any, losses: Any) -> None:
-        """Algorithm 3, Algorithm 2, and eqs. 11 and 12."""
+    def linearize(self, u: DeviceArray, losses: DeviceArray) -> None:
+        """Compute the gradient and the loss: Algorithm 3, Algorithm 2, and eqs. 11 and 12."""
         launch_over(len(u), take_scores, self._scores, self._d_pri)
         n_queries = len(self._workset)
         launch(gpu_quicksort, n_queries, self._workset, self._d_pri, self._d_aux)
         self._sum(self._scores)
         launch_over(len(u), gradient_of, self._sums, u, self._curvature, losses)
 
-    def curve(self, v: Any, u: Any) -> None:
-        """Algorithm 2 and eq. 13."""
+    def curve(self, v: DeviceArray, u: DeviceArray) -> None:
+        """Compute the Hessian product u = H v: Algorithm 2 and eq. 13."""
         self._sum(v)
         launch_over(len(u), product_of, self._sums, u)
 
-    def add_gap(self, m: int, losses: Any) -> None:
+    def add_gap(self, m: int, losses: DeviceArray) -> None:
         """Add Σ_pairs max(0, 1 − t) to `losses`, at the scores last linearised."""
         launch_over(len(self.rows), gap_of, self._sums, losses)
 
-    def _sum(self, Xv: Any) -> None:
+    def _sum(self, Xv: DeviceArray) -> None:
         launch(p_swx, len(self._workset), self._workset, self._d_pri, self._y, Xv, self._sums)

@@ -1,44 +1,49 @@
-"""Pairs on the device: from scores of documents to derivatives in them.
+"""Pair sums on the device with tables of running sums.
 
-Each class lays out a plan of the host for its kernels: these two for tables of running sums, those
-of `listed`, `dominate` and `p_swx` for other ways. `linearize` turns scores into the gradient u in
-them and adds the loss to `losses`; `curve` turns a product Xv into the Hessian times it; `rows` are
-those of the documents.
+Each class copies the plan of the host to the device, in the form that its kernels read.
+`GroupedPairs` is for the kernels of `fused`, and `GridPairs` for those of `grid`. The modules
+`listed`, `dominate` and `p_swx` have such classes for other layouts.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._typing import Vector
+from ..._typing import Integers, Vector
 from ...counting.plan import BASE, LEVELS, START, UNIT, PairPlan
+from ...losses.base import Hinges
 from . import fused, grid
-from .device import INDEX, check_room, check_rows, empty, launch, launch_over, to_device
+from .device import (
+    INDEX,
+    DeviceArray,
+    check_room,
+    check_rows,
+    empty,
+    launch,
+    launch_over,
+    to_device,
+)
 from .sizes import GROUP, THREADS
 
-Queries = NDArray[np.int64]
 
-
-def device_hinges(hinges: Any) -> fused.DeviceHinges:
-    """The table of a loss on the device."""
+def device_hinges(hinges: Hinges) -> fused.DeviceHinges:
+    """Copy the table of a loss to the device."""
     return fused.DeviceHinges(
         to_device(hinges.tau), to_device(hinges.counts.scale), to_device(hinges.values.scale[0])
     )
 
 
-def gap_hinges(hinges: Any, m: int) -> fused.DeviceHinges:
-    """The loss max(0, τ_m − t) as a table with the same τ."""
+def gap_hinges(hinges: Hinges, m: int) -> fused.DeviceHinges:
+    """Return the loss max(0, τ_m − t) as a table with the same τ, on the device."""
     only = np.zeros(len(hinges.tau))
     only[m] = 1.0
     counts = np.array([0.0 * only, only, hinges.tau * only])
     return fused.DeviceHinges(to_device(hinges.tau), to_device(counts), to_device(0.0 * only))
 
 
-def _documents(plan: PairPlan, queries: Queries) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of the documents in use of some queries, and how many each query has."""
+def _documents(plan: PairPlan, queries: Integers) -> tuple[Integers, Integers]:
+    """Return the rows of the compared documents of some queries, and their number per query."""
     ptr, level = plan.query_ptr, plan.level
     chosen = np.zeros(len(ptr) - 1, bool)
     chosen[queries] = True
@@ -47,16 +52,30 @@ def _documents(plan: PairPlan, queries: Queries) -> tuple[NDArray[np.int64], NDA
     return rows, np.bincount(query, minlength=len(ptr) - 1)[queries]
 
 
-def _weights(plan: PairPlan, rows: Any, queries: Queries, sizes: Any) -> tuple[Vector, Vector]:
-    """The weights of documents, and of their queries."""
+def _weights(
+    plan: PairPlan, rows: Integers, queries: Integers, sizes: Integers
+) -> tuple[Vector, Vector]:
+    """Return the weights of documents, and of their queries."""
     own = plan.weight[rows] if len(plan.weight) else np.ones(len(rows))
     return own, np.repeat(plan.query_weight[queries], sizes)
 
 
 class GroupedPairs:
-    """Short queries with few levels, for the fused kernels."""
+    """The pairs of short queries with few levels, for the fused kernels.
 
-    def __init__(self, plan: PairPlan, queries: Queries, starts: Any, curvature: Any) -> None:
+    Attributes
+    ----------
+    rows : int64 array
+        The rows of the documents, group by group.
+    heads : int64 array
+        The first row of each group.
+    ptr : int64 array
+        Group g has the rows ``rows[ptr[g]:ptr[g + 1]]``.
+    """
+
+    def __init__(
+        self, plan: PairPlan, queries: Integers, starts: list[int], curvature: DeviceArray
+    ) -> None:
         rows, sizes = _documents(plan, queries)
         ends = np.cumsum(sizes)
         own, query_weight = _weights(plan, rows, queries, sizes)
@@ -78,8 +97,8 @@ class GroupedPairs:
         )
         self._curvature = curvature
 
-    def set_hinges(self, hinges: Any) -> None:
-        """Take a loss."""
+    def set_hinges(self, hinges: Hinges) -> None:
+        """Replace the loss."""
         n, T = len(self.rows), len(hinges.tau)
         self._tables, self.hinges = hinges, device_hinges(hinges)
         self.state = fused.GroupState(
@@ -90,7 +109,7 @@ class GroupedPairs:
             curvature=self._curvature,
         )
 
-    def add_gap(self, m: int, losses: Any) -> None:
+    def add_gap(self, m: int, losses: DeviceArray) -> None:
         """Add Σ_pairs weight·max(0, τ_m − t) to `losses`, at the scores last linearised."""
         unused = empty(self._curvature.shape)
         launch(
@@ -99,10 +118,11 @@ class GroupedPairs:
         )  # fmt: skip
 
 
-def group_queries(
-    sizes: NDArray[np.int64], part: NDArray[np.int64], room: int
-) -> NDArray[np.int64]:
-    """Where groups begin: as many queries of one part as fit together or a longer one; the end.
+def group_queries(sizes: Integers, part: Integers, room: int) -> Integers:
+    """Return the first query of each group, and the number of queries.
+
+    A group has consecutive queries of one part of X that have at most `room` documents together, or
+    a single query with more documents.
 
     Examples
     --------
@@ -119,13 +139,15 @@ def group_queries(
 
 
 class GridPairs:
-    """Long queries, many levels and sparse data: sorts and prefix sums over the whole grid."""
+    """The pairs of long queries, many levels or a sparse X, for the kernels of `grid`."""
 
-    def __init__(self, plan: PairPlan, queries: Queries, scores: Any, curvature: Any) -> None:
+    def __init__(
+        self, plan: PairPlan, queries: Integers, scores: DeviceArray, curvature: DeviceArray
+    ) -> None:
         rows, sizes = _documents(plan, queries)
         own, query_weight = _weights(plan, rows, queries, sizes)
         nodes, query, layer = _nodes(plan, queries)
-        heads = np.searchsorted(query, np.arange(len(queries)))  # of all documents of a query
+        heads = np.searchsorted(query, np.arange(len(queries)))  # each query's first node
         lengths = np.diff(plan.nodes[:, START])[nodes]
         node_ptr = np.concatenate([[0], np.cumsum(lengths)])
         n_places = int(node_ptr[-1])
@@ -161,8 +183,8 @@ class GridPairs:
         )  # fmt: skip
         self._scores, self._curvature = scores, curvature
 
-    def set_hinges(self, hinges: Any) -> None:
-        """Take a loss."""
+    def set_hinges(self, hinges: Hinges) -> None:
+        """Replace the loss."""
         n, T = self.n_places, len(hinges.tau)
         n_bytes = 8 * self.n_tables * n + n * (33 + 8 * T)
         check_room(n_bytes, "the tables of pair sums", "use engine='threads'")
@@ -182,27 +204,33 @@ class GridPairs:
             curvature=self._curvature,
         )
 
-    def linearize(self, u: Any, losses: Any) -> None:
-        """Sort, find the active pairs, and sum over them."""
+    def linearize(self, u: DeviceArray, losses: DeviceArray) -> None:
+        """Compute the gradient u in the scores, and add the loss to `losses`."""
         self._sort()
         launch_over(self.n_places, grid.find_ends, self.plan, self.state, self.hinges.tau)
         self._evaluate(self.hinges, u, self._curvature, losses)
 
-    def _evaluate(self, hinges: Any, u: Any, curvature: Any, losses: Any) -> None:
+    def _evaluate(
+        self,
+        hinges: fused.DeviceHinges,
+        u: DeviceArray,
+        curvature: DeviceArray,
+        losses: DeviceArray,
+    ) -> None:
         n, known = len(self.rows), (self.plan, self.state, hinges, self._sums)
         self._fill(self.plan.weight)
         launch_over(n, grid.add_counts, *known, u, curvature, losses)
         self._fill(self._take_values(self._scores))
         launch_over(n, grid.add_values, *known, self._x, u, losses)
 
-    def curve(self, v: Any, u: Any) -> None:
-        """``u = H v``."""
+    def curve(self, v: DeviceArray, u: DeviceArray) -> None:
+        """Compute the Hessian product u = H v in the scores."""
         x = self._take_values(v)
         self._fill(x)
         known = self.plan, self.state, self.hinges, self._sums
         launch_over(len(self.rows), grid.curve, *known, x, u)
 
-    def add_gap(self, m: int, losses: Any) -> None:
+    def add_gap(self, m: int, losses: DeviceArray) -> None:
         """Add Σ_pairs weight·max(0, τ_m − t) to `losses`, at the scores last linearised."""
         shape = self._curvature.shape
         self._evaluate(gap_hinges(self._tables, m), empty(shape), empty(shape), losses)
@@ -216,27 +244,27 @@ class GridPairs:
             (docs, keys), other, width = other, (docs, keys), 2 * width
         self._spare, self.state = other, self.state._replace(docs=docs, keys=keys)
 
-    # These are given what they read and no more: every array takes its time at a launch.
+    # The next kernels get only the arrays that they read: each argument adds to the launch time.
 
-    def _take_values(self, scores: Any) -> Any:
-        """The weighted and centred scores x."""
+    def _take_values(self, scores: DeviceArray) -> DeviceArray:
+        """Compute the weighted and centred scores x."""
         plan = self.plan
         known = plan.rows, plan.middle, plan.weight, self.state.docs
         launch_over(len(self.rows), grid.take_values, *known, scores, self._x)
         return self._x
 
-    def _fill(self, x: Any) -> None:
-        """Tables of running sums of x."""
+    def _fill(self, x: DeviceArray) -> None:
+        """Fill the tables of running sums of x."""
         known = self.plan.chunks, self.state.digit, self.state.docs, x, self._totals
         launch(grid.sum_chunks, self.n_chunks, *known)
         launch(grid.scan_chunks, self.n_nodes, self.plan.node_chunks, self._totals)
         launch(grid.fill_tables, self.n_chunks, *known, self._sums)
 
 
-def _nodes(plan: PairPlan, queries: Queries) -> tuple[Queries, Queries, Queries]:
-    """The nodes of some queries, in which of these they are, and their layers.
+def _nodes(plan: PairPlan, queries: Integers) -> tuple[Integers, Integers, Integers]:
+    """Return the nodes of some queries, the number of the query of each node, and its layer.
 
-    A new layer begins where the unit changes.
+    A new layer starts where the unit changes.
     """
     counts = np.diff(plan.query_nodes)[queries]
     query, first = np.repeat(np.arange(len(queries)), counts), np.cumsum(counts) - counts
@@ -245,10 +273,13 @@ def _nodes(plan: PairPlan, queries: Queries) -> tuple[Queries, Queries, Queries]
     return nodes, query, changes - changes[first][query]
 
 
-def _place(unit: Any, query: Queries, layer: Queries, owner: Any, level: Any) -> Queries:
-    """The documents of each node, in the order of their rows.
+def _place(
+    unit: Integers, query: Integers, layer: Integers, owner: Integers, level: NDArray[np.int32]
+) -> Integers:
+    """Return the documents of each node, in the order of their rows.
 
-    Of nodes: the unit of their digits, their query and layer; of documents: their query and level.
+    ``unit``, ``query`` and ``layer`` are the unit of the digits, the query and the layer of each
+    node. ``owner`` and ``level`` are the query and the level of each document.
     """
     docs, nodes = [], []
     for depth in range(int(layer.max()) + 1):
@@ -258,7 +289,7 @@ def _place(unit: Any, query: Queries, layer: Queries, owner: Any, level: Any) ->
         head[queries] = here[heads]
         mine = np.flatnonzero(head[owner] >= 0)
         node = head[owner[mine]]
-        if depth:  # a node has the documents of one digit of the layer before
+        if depth:  # a node has the documents with one digit in the layer before
             node = node + level[mine] // unit[node - 1]
         docs.append(mine)
         nodes.append(node)

@@ -1,27 +1,27 @@
-"""Products of rows of X with a vector, and of X' with one: a tile of X in shared memory at a time.
+"""Products Xv and X'u on the device, one tile of X in shared memory at a time.
 
-A tile comes in with neighbouring threads at neighbouring numbers, as memory wants it, and is read
-from shared memory by row (scores) or by column (X'u). Its rows are an odd number of places apart,
-so that threads which read one column of many rows meet no bank twice.
+When a tile is copied, neighbouring threads read neighbouring numbers, so that their reads are
+combined. The tile is then read from shared memory by rows (for scores) or by columns (for X'u). The
+rows of a tile are an odd number of places apart, so that threads that read one column of many rows
+use different memory banks.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import cuda, float32, float64
+from numba import cuda, float32, float64, types
 
 from .blocks import block_sum
+from .device import Kernel
 from .sizes import THREADS, WARP
 
 
 @cuda.jit(device=True)
 def load_tile(X, base, rows, first, n, f0, width, tile):  # type: ignore[no-untyped-def]
-    """Copy the features f0, …, f0 + width − 1 of the rows ``rows[first:first + n]``.
+    """Copy the features f0, …, f0 + width − 1 of the rows ``rows[first:first + n]`` to the tile.
 
-    Row `base` of the data is the first row of X. A warp takes a whole row, so that it can ask for
-    the next numbers of the row while the first ones are on their way.
+    The first row of X is row `base` of the data. A warp copies a whole row, so that it can request
+    the next numbers of the row before the first ones have arrived.
     """
     stride, lane = width | 1, cuda.threadIdx.x % WARP
     for r in range(cuda.threadIdx.x // WARP, n, THREADS // WARP):
@@ -33,7 +33,7 @@ def load_tile(X, base, rows, first, n, f0, width, tile):  # type: ignore[no-unty
 
 @cuda.jit(device=True)
 def dot_tile(tile, n, f0, width, v, s, start, partial):  # type: ignore[no-untyped-def]
-    """``s[start + r] += x_r · v`` over the features of the tile; several threads share a row."""
+    """Add x_r · v over the features of the tile to ``s[start + r]``; threads share rows."""
     i, stride, lanes = cuda.threadIdx.x, width | 1, THREADS // n
     r, lane = i % n, i // n
     total = 0.0
@@ -51,7 +51,7 @@ def dot_tile(tile, n, f0, width, v, s, start, partial):  # type: ignore[no-untyp
 
 @cuda.jit(device=True)
 def add_tile(tile, n, f0, width, u, start, partial, out):  # type: ignore[no-untyped-def]
-    """``out[f0 + f] += Σ_r u[start + r] x_rf``; several threads share a column where few are."""
+    """Add Σ_r u[start + r] x_rf to ``out[f0 + f]``; threads share columns if these are few."""
     i, stride = cuda.threadIdx.x, width | 1
     if width >= THREADS:
         for f in range(i, width, THREADS):
@@ -76,7 +76,7 @@ def add_tile(tile, n, f0, width, u, start, partial, out):  # type: ignore[no-unt
 
 @cuda.jit(device=True)
 def score_tiles(X, base, rows, first, n, v, shape, tile, s, partial):  # type: ignore[no-untyped-def]
-    """``s[r] = x_r · v`` for the rows ``rows[first:first + n]``, in tiles of a shape."""
+    """Compute s[r] = x_r · v for the rows ``rows[first:first + n]``, in tiles of a given shape."""
     tile_rows, tile_columns = shape
     for r in range(cuda.threadIdx.x, n, THREADS):
         s[r] = 0.0
@@ -90,7 +90,7 @@ def score_tiles(X, base, rows, first, n, v, shape, tile, s, partial):  # type: i
 
 @cuda.jit(device=True)
 def add_tiles(X, base, rows, first, n, u, shape, known, tile, partial, out):  # type: ignore[no-untyped-def]
-    """``out += Σ_r u[r] x_r``, last tile first: where that tile is `known`, it is still there."""
+    """Add Σ_r u[r] x_r to `out`, last tile first; if `known`, that tile is in shared memory."""
     tile_rows, tile_columns = shape
     d = X.shape[1]
     r = (n - 1) // tile_rows * tile_rows
@@ -106,12 +106,12 @@ def add_tiles(X, base, rows, first, n, u, shape, known, tile, partial, out):  # 
         r -= tile_rows
 
 
-def _make_row_kernels(kind: Any) -> tuple[Any, Any]:
-    """The kernels for X of float32 or float64: a tile in shared memory has the type of X."""
+def _make_row_kernels(kind: types.Float) -> tuple[Kernel, Kernel]:
+    """Make the kernels for X of float32 or float64; a tile in shared memory has the type of X."""
 
     @cuda.jit
     def score_rows(X, base, rows, offset, m0, m1, v, shape, scores):  # type: ignore[no-untyped-def]
-        """``scores[i] = x_i · v − offset_i`` for the documents i = rows[m0], …, rows[m1 − 1]."""
+        """Compute x_i · v − offset_i for the documents i = rows[m0], …, rows[m1 − 1]."""
         tile = cuda.shared.array(0, kind)
         s = cuda.shared.array(THREADS, float64)
         partial = cuda.shared.array(THREADS, float64)
@@ -127,7 +127,7 @@ def _make_row_kernels(kind: Any) -> tuple[Any, Any]:
 
     @cuda.jit
     def add_rows(X, base, rows, m0, m1, u, shape, sums):  # type: ignore[no-untyped-def]
-        """``sums[block] += Σ u_i x_i`` over the documents i = rows[m0], …, rows[m1 − 1]."""
+        """Add Σ u_i x_i over the documents i = rows[m0], …, rows[m1 − 1] to the sums of a block."""
         tile = cuda.shared.array(0, kind)
         own = cuda.shared.array(THREADS, float64)
         partial = cuda.shared.array(THREADS, float64)
@@ -142,7 +142,7 @@ def _make_row_kernels(kind: Any) -> tuple[Any, Any]:
     return score_rows, add_rows
 
 
-#: ``score_rows, add_rows`` by the type of X.
+#: The kernels ``score_rows`` and ``add_rows``, by the type of X.
 ROW_KERNELS = {
     np.dtype(np.float32): _make_row_kernels(float32),
     np.dtype(np.float64): _make_row_kernels(float64),
@@ -151,7 +151,7 @@ ROW_KERNELS = {
 
 @cuda.jit
 def score_csr(indptr, indices, data, offset, v, scores):  # type: ignore[no-untyped-def]
-    """``scores[i] = x_i · v − offset_i`` for all rows of a CSR matrix, a warp for each."""
+    """Compute x_i · v − offset_i for all rows of a CSR matrix, with one warp per row."""
     partial = cuda.shared.array(THREADS, float64)
     i, lane = cuda.threadIdx.x, cuda.threadIdx.x % WARP
     n_rows = THREADS // WARP
@@ -171,7 +171,7 @@ def score_csr(indptr, indices, data, offset, v, scores):  # type: ignore[no-unty
 
 @cuda.jit
 def multiply_csc(indptr, indices, data, u, out):  # type: ignore[no-untyped-def]
-    """``out = X'u`` for a CSC matrix, a block for each column: no two write to one place."""
+    """Compute X'u for a CSC matrix, with one block per column."""
     partial = cuda.shared.array(THREADS, float64)
     for f in range(cuda.blockIdx.x, len(out), cuda.gridDim.x):
         total = 0.0
@@ -184,7 +184,7 @@ def multiply_csc(indptr, indices, data, u, out):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def add_up(sums, out):  # type: ignore[no-untyped-def]
-    """``out = Σ_b sums[b]``: the blocks' parts in a fixed order, a block for each number."""
+    """Compute out = Σ_b sums[b], in a fixed order, with one block per entry of `out`."""
     partial = cuda.shared.array(THREADS, float64)
     for f in range(cuda.blockIdx.x, len(out), cuda.gridDim.x):
         total = 0.0
@@ -202,5 +202,5 @@ def clear(array):  # type: ignore[no-untyped-def]
         array[k // array.shape[1], k % array.shape[1]] = 0.0
 
 
-#: Bytes of shared memory that `score_rows` and `add_rows` take beside the tile.
+#: Bytes of shared memory that `score_rows` and `add_rows` use in addition to the tile.
 ROW_BYTES = 8 * 2 * THREADS

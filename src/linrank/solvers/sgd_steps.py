@@ -1,12 +1,13 @@
-"""The kernels of stochastic gradient descent: one step on the rows of a pair or of a query.
+"""Kernels of stochastic gradient descent: one step on the rows of a pair or of a query.
 
-The rows of a step are summed into x = Σ u_i x_i. Of a CSR matrix only the features that they have
-are touched, each listed once, so that a step costs O(their entries) for any number of features.
+A step first sums its rows into x = Σ u_i x_i. For a CSR matrix it lists the features that occur in
+the rows, each once, and changes only these. A step therefore costs O(entries of its rows), for any
+number of features.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._jit import FAST, njit
 from .._prefetch import prefetch_row
-from .._rows import AHEAD, CSR, matvec, rmatvec
+from .._rows import AHEAD, CSR, KernelMatrix, matvec, rmatvec
 from .._typing import Vector
 from ..counting.explicit import pair_loss
 from ..losses.kernels import linearize_query
@@ -24,9 +25,10 @@ T, TOTAL, SLOPES, WARM_SLOPES = range(4)  #: entries of `Weights.clock`
 
 
 class Weights(NamedTuple):
-    """The iterate w, the lag of its mean behind it times Σt, and what counts the steps.
+    """The iterate and its mean.
 
-    ``clock`` has the number of steps t, Σt, and the sum of g'Pg, now and after the first steps.
+    ``lag`` is Σt times the difference between the mean and w. ``clock`` has the number of steps t,
+    Σt, the sum of g'Pg over all steps, and that sum after the steps of constant η.
     """
 
     w: Vector
@@ -35,7 +37,11 @@ class Weights(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How far a step goes: P, λ, η, the steps of constant η, and the steps per penalty."""
+    """Step lengths (see `linrank.solvers.stochastic`).
+
+    ``metric`` is the diagonal of P, ``penalty`` is λ, ``warm`` the number of steps with constant
+    η, and ``period`` the number of steps after which the penalty is applied for all of them.
+    """
 
     metric: Vector
     penalty: float
@@ -44,8 +50,12 @@ class Rule(NamedTuple):
     period: float
 
 
-class Work(NamedTuple):
-    """Σ u_i x_i over the rows of a step, and, for CSR, which features they have."""
+class RowSums(NamedTuple):
+    """The sum Σ u_i x_i over the rows of a step and, for CSR rows, the features that occur.
+
+    ``sums`` has the sum in each feature, ``touched`` the list of features that occur, and
+    ``listed`` whether a feature is in the list.
+    """
 
     sums: Vector
     touched: NDArray[np.uint32]
@@ -72,8 +82,8 @@ def _add_rows_csr(X, first, last, u, work, n):  # type: ignore[no-untyped-def]
     return n
 
 
-def add_rows(X: Any, first: int, last: int, u: Vector, work: Work, n: int) -> int:
-    """``sums += Σ_i u_i x_i`` over a range of rows; returns n plus the new features touched."""
+def add_rows(X: KernelMatrix, first: int, last: int, u: Vector, work: RowSums, n: int) -> int:
+    """Add Σ_i u_i x_i over a range of rows; return n plus the number of newly listed features."""
     return (_add_rows_csr if isinstance(X, CSR) else _add_rows_dense)(X, first, last, u, work, n)
 
 
@@ -82,8 +92,8 @@ def _overload_add_rows(X, first, last, u, work, n):  # type: ignore[no-untyped-d
     return _add_rows_csr if isinstance(X, types.BaseNamedTuple) else _add_rows_dense
 
 
-def feature_at(X: Any, touched: NDArray[np.uint32], m: int) -> int:
-    """The m-th feature that a step touches: of a dense X, feature m."""
+def feature_at(X: KernelMatrix, touched: NDArray[np.uint32], m: int) -> int:
+    """Return the m-th feature that a step changes: for a dense X, feature m."""
     return int(touched[m]) if isinstance(X, CSR) else m
 
 
@@ -94,8 +104,8 @@ def _overload_feature_at(X, touched, m):  # type: ignore[no-untyped-def]
     return lambda X, touched, m: m
 
 
-def ask_for(X: Any, i: int) -> None:
-    """Have row i of a dense X brought into the cache: drawn rows are never there."""
+def ask_for(X: KernelMatrix, i: int) -> None:
+    """Prefetch row i of a dense X, because randomly drawn rows are not in the cache."""
 
 
 @overload(ask_for)
@@ -107,7 +117,7 @@ def _overload_ask_for(X, i):  # type: ignore[no-untyped-def]
 
 @njit(allocates=True)
 def add_squares(X, rows, following, squares, counts, work):  # type: ignore[no-untyped-def]
-    """Add the squares of x_i − x_j for the given rows i and j, and count those that are not 0."""
+    """Add the squares of x_i − x_j for the given rows i and j, and count the nonzero ones."""
     sign = np.array([1.0, -1.0])
     for p in range(len(rows)):
         n = add_rows(X, rows[p], rows[p] + 1, sign[:1], work, 0)
@@ -125,7 +135,7 @@ def add_squares(X, rows, following, squares, counts, work):  # type: ignore[no-u
 
 @njit(allocates=True)
 def walk_pairs(X, hinges, upper, lower, shift, weights, rule, work):  # type: ignore[no-untyped-def]
-    """A step for each of the given pairs."""
+    """Take a step for each of the given pairs."""
     sign = np.array([1.0, -1.0])
     for k in range(len(upper)):
         if k + AHEAD < len(upper):
@@ -140,7 +150,7 @@ def walk_pairs(X, hinges, upper, lower, shift, weights, rule, work):  # type: ig
 
 @njit
 def walk_queries(X, plan, state, hinges, queries, mass, weights, rule, work, s, u, scratch):  # type: ignore[no-untyped-def]
-    """A step for each of the given queries, on the mean loss of its pairs."""
+    """Take a step for each of the given queries, on the mean loss of its pairs."""
     for k in range(len(queries)):
         q = queries[k]
         first, last = plan.query_ptr[q], plan.query_ptr[q + 1]
@@ -157,7 +167,7 @@ def walk_queries(X, plan, state, hinges, queries, mass, weights, rule, work, s, 
 
 @njit(fast=True, inner=True)
 def _products(X, weights, rule, work, n):  # type: ignore[no-untyped-def]
-    """``w'x`` and ``x'Px`` for the sum x of a step's rows."""
+    """Return w'x and x'Px for the sum x of the rows of a step."""
     w, metric, sums, touched = weights.w, rule.metric, work.sums, work.touched
     t, size = 0.0, 0.0
     for m in range(n):
@@ -169,7 +179,10 @@ def _products(X, weights, rule, work, n):  # type: ignore[no-untyped-def]
 
 @njit(fast=True, inner=True)
 def _step(X, weights, rule, work, n, loss, slope, size):  # type: ignore[no-untyped-def]
-    """Move along −slope·Px, x the sum of the step's rows, take the penalty if due, and average."""
+    """Move w along −slope·Px, apply the penalty if its period has ended, and update the mean.
+
+    x is the sum of the rows of the step.
+    """
     w, lag, clock = weights
     metric, sums, touched, total = rule.metric, work.sums, work.touched, clock[TOTAL]
     eta = rule.eta

@@ -1,75 +1,81 @@
-"""One feature at a time: the domination loss as a function of a single weight.
+"""Kernels of coordinate descent: the domination loss as a function of a single weight.
 
-With z = score − s, the notation of `linrank.losses.domination` and X by columns, the derivative
-of the loss in w_r (Stevens, Bengio & Singer 2013, §1.4) is a sum over the entries of column r,
+With z = score − s and the notation of `linrank.losses.domination`, the derivative of the loss in
+w_r (Stevens, Bengio & Singer 2013, §1.4) is
 
     Σ_k Σ_{i∈G(k)} u_i t_i (μ_k,r − Z_k x_ir) = Σ_j w_j e^{z_j} A_j x_jr − Σ_i u_i t_i Z_k x_ir,
 
-where μ_k,r = Σ_{j∈D(k)} w_j e^{z_j} x_jr has been taken apart: A_j is Σ u_i t_i over all levels
-above that of j. After a step, z and its exponentials change for the documents of the column, and
-with them Z and A of their queries: t_i also for documents that do not have the feature. So a
-step costs O(entries of the column + levels and better documents of the queries that it touches),
-and one that does not move the weight O(entries). (A could be had without a look at all better
-documents, by a series in the change of Z. Where 1 or 2 % of the documents are relevant, which
-the loss is meant for, the look takes 2 to 25 % of a sweep.)
+where μ_k,r = Σ_{j∈D(k)} w_j e^{z_j} x_jr, and A_j is Σ u_i t_i over all levels above that of j. The
+right side is a sum over the entries of column r, so X is stored by columns.
 
-The exponentials of a level are relative to the largest z below it, as they were when the query
-was last begun anew: before each sweep, and whenever some Z_k has changed by a factor of more
-than `FAR` since. So neither rounding nor overflow has room, however large the scores are.
+A step along w_r changes z and its exponentials for the documents of the column. It also changes Z
+and A of their queries, and t_i of documents that do not have the feature. A step that moves the
+weight therefore costs O(entries of the column + levels and better documents of their queries). A
+step that does not move it costs O(entries of the column). The better documents are visited to
+compute A. If 1 or 2 % of the documents are relevant, as the loss is meant for, this takes 2 to 25 %
+of a sweep.
+
+The exponentials of a level are relative to a floor: the largest z below the level when the query
+was last refreshed. A query is refreshed before each sweep, and whenever some Z_k has changed by a
+factor of more than `REFRESH_FACTOR`. Exponentials therefore neither overflow nor lose digits,
+however large the scores are.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from .._jit import njit
+from .._rows import Floats, Matrix
 from .._threads import split
-from .._typing import Vector
+from .._typing import Integers, Vector
 from ..data.checks import take_rows
+from ..engines.threads import ThreadEngine
 from ..losses.domination import DominationPlan
-from .threads import ThreadEngine
 
-FAR = 1e3  #: Z may change by this factor before the exponentials of a query are begun anew
-LARGEST = 500.0  #: exponents are held here: beyond, a document has won or its query begins anew
-CHUNK = 2**22  #: entries of X between two looks at Ctrl-C
+REFRESH_FACTOR = 1e3  #: change of some Z that refreshes a query; a larger one costs digits
+#: Largest exponent. A document beyond it outscores all worse ones, or its query is refreshed.
+LARGEST_EXPONENT = 500.0
+CHUNK = 2**22  #: entries of X between two checks for Ctrl-C
 
 
-class Columns(NamedTuple):
-    """X by columns: feature r has ``data[indptr[r]:indptr[r + 1]]``."""
+class ColumnMatrix(NamedTuple):
+    """X by columns: feature r has the entries ``data[indptr[r]:indptr[r + 1]]``."""
 
-    indptr: NDArray[np.int64]
+    indptr: Integers
     indices: NDArray[np.uint32]
-    data: NDArray[Any]
+    data: Floats
 
 
 class Places(NamedTuple):
     """The documents that are compared, in the order of `DominationPlan.docs`: by query and level.
 
-    Query q has the groups ``query_nodes[q]:query_nodes[q + 1]``, and group g the documents
-    ``group_ptr[g]:group_ptr[g + 1]``. ``upper`` is u times the weight of the query.
+    Query q has the groups ``query_nodes[q]:query_nodes[q + 1]``, one per level. Group g has the
+    documents ``group_ptr[g]:group_ptr[g + 1]``. ``query`` and ``group`` are those of each
+    document. ``upper`` is u times the weight of the query, and ``lower`` is w.
     """
 
     query: NDArray[np.uint32]
     group: NDArray[np.uint32]
     upper: Vector
     lower: Vector
-    query_nodes: NDArray[np.int64]
-    group_ptr: NDArray[np.int64]
+    query_nodes: Integers
+    group_ptr: Integers
 
 
 class CoordinateState(NamedTuple):
-    """What goes with the weights, and changes with each of them.
+    """Quantities that depend on the weights, and are updated with each of them.
 
-    Of documents: ``z``, ``share`` = w·e^{z − floor'} with the floor' of the next level, and
-    ``rise`` = e^{z − floor}. Of levels: ``decay`` = e^{floor − floor'}, ``sums`` = Σ share,
-    ``total`` = Z·e^{−floor}, ``begun``, what that was when the query was begun, ``pull`` =
-    A·e^{floor'}, and ``floor``, the largest z below as it was then. The lowest level of a query
-    has floor +∞, and so the highest has floor' +∞: these exponentials are 0.
+    Let floor' be the floor of the next level above. Each document has ``z``, ``share`` =
+    w·e^{z − floor'} and ``rise`` = e^{z − floor}. Each level has ``floor``, ``decay`` =
+    e^{floor − floor'}, ``sums`` = Σ share, ``total`` = Z·e^{−floor}, ``begun``, the total at the
+    last refresh, and ``pull`` = A·e^{floor'}. The lowest level of a query has the floor +∞, and
+    the highest level has floor' = +∞: these exponentials are 0.
     """
 
     z: Vector
@@ -84,7 +90,7 @@ class CoordinateState(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How a weight moves: C, the bounds β_r / C, η, and the penalty Σ l1|w| + ½ l2 w²."""
+    """The rule of a step: C, the bounds β_r / C, η, and the penalty Σ l1|w| + ½ l2 w²."""
 
     C: float
     bound: Vector
@@ -93,27 +99,31 @@ class Rule(NamedTuple):
     l2: Vector
 
 
-class CoordinateEngine:
-    """X by columns, and what a step along one coordinate needs and changes.
+class CoordinateSteps:
+    """Steps along single coordinates of the weights, for the domination loss.
 
     Parameters
     ----------
     engine : ThreadEngine
-        With a `DominationLoss`. Its X is copied: columns of the documents that are compared,
-        without zeros.
+        An engine with a `DominationLoss`. The rows of X that are compared are copied and stored
+        by columns, without zeros.
 
     Attributes
     ----------
+    engine : ThreadEngine
     bound : float64 array of shape (n_features,)
-        ``Σ_q query weight·Σ_{i∈q} u_i·max_{j∈q} x_jr²``, at least the second derivative in w_r
-        anywhere (eq. 1.3: m·B_r for each query).
+        ``Σ_q query weight·Σ_{i∈q} u_i·max_{j∈q} x_jr²``, an upper bound of the second derivative
+        in w_r at any w (eq. 1.3: m·B_r for each query).
+    columns : ColumnMatrix
+    places : Places
+    state : CoordinateState
 
     Examples
     --------
     >>> from linrank import make_ranking
     >>> from linrank.losses import get_loss
     >>> engine = ThreadEngine(make_ranking(random_state=0), get_loss("domination"))
-    >>> coordinates = CoordinateEngine(engine)
+    >>> coordinates = CoordinateSteps(engine)
     >>> w, none = np.zeros(engine.n_features), np.zeros(engine.n_features)
     >>> for _ in range(5):
     ...     coordinates.begin(w)
@@ -123,7 +133,8 @@ class CoordinateEngine:
     """
 
     def __init__(self, engine: ThreadEngine) -> None:
-        plan: DominationPlan = engine._plan
+        plan = engine.layout.plan
+        assert isinstance(plan, DominationPlan)
         self.engine = engine
         query = np.repeat(np.arange(engine.data.n_queries), np.diff(plan.query_nodes))
         sizes = np.diff(plan.group_ptr)
@@ -139,7 +150,7 @@ class CoordinateEngine:
         )
         self._offset = self._of_rows(plan.offset, 0.0)
         self.columns = _by_columns(engine.data.X, self._rows)
-        groups = np.zeros((6, len(sizes) + 1))  # one more, for the floor after the last level
+        groups = np.zeros((6, len(sizes) + 1))  # the last level also reads the floor after it
         self.state = CoordinateState(*np.zeros((3, len(query))), *groups)
         self.state.floor[:] = np.inf
         self.bound = np.zeros(engine.n_features)
@@ -148,30 +159,32 @@ class CoordinateEngine:
         self._parts = split(indptr, 1 + int(indptr[-1]) // CHUNK)
 
     def _of_rows(self, values: Vector, default: float) -> Vector:
+        """Return the values of the compared documents; an empty array stands for the default."""
         return values[self._rows] if len(values) else np.full(len(self._rows), default)
 
     def begin(self, w: Vector) -> None:
-        """Compute what goes with w, from w alone."""
+        """Compute the state from the weights w."""
         self.state.z[:] = self.engine.scores(w)[self._rows] - self._offset
         _begin(self.places, self.state)
 
     def sweep(self, w: Vector, rule: Rule) -> None:
-        """Move each weight once, in order; the state must be that of w, and stays so."""
+        """Minimise along each coordinate once, in order; the state must belong to w."""
         for first, last in self._parts:
             _sweep(self.columns, self.places, self.state, rule, first, last, w)
 
 
-def _by_columns(X: Any, rows: NDArray[np.int64]) -> Columns:
+def _by_columns(X: Matrix, rows: Integers) -> ColumnMatrix:
+    """Copy some rows of X into a matrix that is stored by columns."""
     chosen = take_rows(X, rows)
     if sparse.issparse(X):
         chosen.eliminate_zeros()
     found = sparse.csc_array(chosen)
-    return Columns(found.indptr.astype(np.int64), found.indices.astype(np.uint32), found.data)
+    return ColumnMatrix(found.indptr.astype(np.int64), found.indices.astype(np.uint32), found.data)
 
 
 @njit(allocates=True)
 def _bound(columns, places, bound):  # type: ignore[no-untyped-def]
-    """``Σ_q Σ_{i∈q} u_i·max_{j∈q} x_jr²`` for each feature r."""
+    """Compute Σ_q Σ_{i∈q} u_i·max_{j∈q} x_jr² for each feature r."""
     n_queries = len(places.query_nodes) - 1
     mass = np.zeros(n_queries)
     for p in range(len(places.upper)):
@@ -194,7 +207,7 @@ def _bound(columns, places, bound):  # type: ignore[no-untyped-def]
 
 @njit
 def _sweep(columns, places, state, rule, first, last, w):  # type: ignore[no-untyped-def]
-    """A step for each of the weights first, …, last − 1."""
+    """Take a step for each of the weights first, …, last − 1."""
     for r in range(first, last):
         a, b = columns.indptr[r], columns.indptr[r + 1]
         indices, data = columns.indices[a:b], columns.data[a:b]
@@ -208,16 +221,16 @@ def _sweep(columns, places, state, rule, first, last, w):  # type: ignore[no-unt
 
 @njit(inner=True)
 def _least(bend, pull, l1, l2):  # type: ignore[no-untyped-def]
-    """The least ½·bend·v² − pull·v + l1|v| + ½ l2 v² (eq. 1.4, lemmas 1 and 2)."""
+    """Minimise ½·bend·v² − pull·v + l1|v| + ½ l2 v² over v (eq. 1.4, lemmas 1 and 2)."""
     size = abs(pull) - l1
-    if size <= 0.0 or bend + l2 == 0.0:  # the second where all squares of x are rounded to 0
+    if size <= 0.0 or bend + l2 == 0.0:  # bend is 0 if all squares of x are rounded to 0
         return 0.0
     return math.copysign(size, pull) / (bend + l2)
 
 
 @njit(inner=True, fast=True)
 def _slope(indices, data, places, state):  # type: ignore[no-untyped-def]
-    """The derivative of the loss along a column."""
+    """Compute the derivative of the loss in the weight of a column."""
     slope = 0.0
     for e in range(len(data)):
         p = indices[e]
@@ -231,7 +244,7 @@ def _slope(indices, data, places, state):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _move(indices, data, step, places, state):  # type: ignore[no-untyped-def]
-    """Add step·x to the scores."""
+    """Add step·x to the scores, and update the state of the queries of the column."""
     a = 0
     while a < len(data):
         q, b = places.query[indices[a]], a + 1
@@ -249,7 +262,7 @@ def _move(indices, data, step, places, state):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _move_query(indices, data, step, group, lower, floor, z, rise, share, sums):  # type: ignore[no-untyped-def]
-    """Add step·x to the scores of one query, and to the sums of its levels what comes of it."""
+    """Add step·x to the scores of one query, and update the sums of its levels."""
     for e in range(len(data)):
         p = indices[e]
         g = group[p]
@@ -259,11 +272,12 @@ def _move_query(indices, data, step, group, lower, floor, z, rise, share, sums):
         sums[g] += share[p] - old
 
 
-# What goes with the scores of a query ----------------------------------------------------------
+# The state of a query ---------------------------------------------------------------------------
 
 
 @njit
 def _begin(places, state):  # type: ignore[no-untyped-def]
+    """Compute the state of all queries from their scores."""
     for q in range(len(places.query_nodes) - 1):
         _begin_query(places, state, q)
         _pull_down(places, state, q)
@@ -271,7 +285,7 @@ def _begin(places, state):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _begin_query(places, state, q):  # type: ignore[no-untyped-def]
-    """Floors, exponentials and totals of a query from its scores."""
+    """Refresh a query: compute its floors, exponentials and totals from its scores."""
     g0, g1 = places.query_nodes[q], places.query_nodes[q + 1]
     top = -np.inf
     for g in range(g0, g1):
@@ -295,27 +309,27 @@ def _begin_query(places, state, q):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _exponentials(z, lower, floor, next_floor):  # type: ignore[no-untyped-def]
-    """The rise and the share of a document; 0 where there is no level below or above."""
-    rise = math.exp(min(z - floor, LARGEST)) if floor < np.inf else 0.0
-    share = lower * math.exp(min(z - next_floor, LARGEST)) if next_floor < np.inf else 0.0
+    """Return the rise and the share of a document; 0 if no level is below or above."""
+    rise = math.exp(min(z - floor, LARGEST_EXPONENT)) if floor < np.inf else 0.0
+    share = lower * math.exp(min(z - next_floor, LARGEST_EXPONENT)) if next_floor < np.inf else 0.0
     return rise, share
 
 
 @njit(inner=True)
 def _add_up(places, state, q):  # type: ignore[no-untyped-def]
-    """Z of each level from that of the level below; False where one has gone too far."""
+    """Compute Z of each level from the level below; return False if the query needs a refresh."""
     near, total = True, 0.0
     for g in range(places.query_nodes[q], places.query_nodes[q + 1]):
         state.total[g] = total
         begun = state.begun[g]
-        near = near and begun <= FAR * total and total <= FAR * begun
+        near = near and begun <= REFRESH_FACTOR * total and total <= REFRESH_FACTOR * begun
         total = state.decay[g] * total + state.sums[g]
     return near
 
 
 @njit(inner=True)
 def _pull_down(places, state, q):  # type: ignore[no-untyped-def]
-    """A of each level from that of the level above."""
+    """Compute A of each level from the level above."""
     pull, g0 = 0.0, places.query_nodes[q]
     for g in range(places.query_nodes[q + 1] - 1, g0 - 1, -1):
         state.pull[g] = pull
@@ -327,7 +341,7 @@ def _pull_down(places, state, q):  # type: ignore[no-untyped-def]
 
 @njit(inner=True, fast=True)
 def _pull_of_level(upper, rise, total):  # type: ignore[no-untyped-def]
-    """``Σ_{i∈G(k)} u_i / (Z_k + e^{z_i})``."""
+    """Compute Σ_{i∈G(k)} u_i / (Z_k + e^{z_i})."""
     pull = 0.0
     for i in range(len(upper)):
         pull += upper[i] / (total + rise[i])
