@@ -18,7 +18,7 @@ from linrank.counting.preferences import Preferences
 from linrank.losses import get_loss
 from linrank.path import make_problem
 from linrank.penalties import make_penalty
-from linrank.solvers import Result, Status, make_solver
+from linrank.solvers import SOLVERS, Result, Status, make_solver
 
 from .campaign import Campaign, Case
 from .optimum import TABLES, SlowProblem, solve
