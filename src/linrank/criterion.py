@@ -13,6 +13,7 @@ from ._typing import Vector
 from .data.ranking import RankingData, rank_by_content, row_keys
 from .errors import DataError
 from .metrics import evaluate, parse_metric
+from .metrics.names import FlavourName
 from .path import best_index, mean_metric
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  #: rows to train on, rows held out
@@ -23,7 +24,7 @@ class Criterion:
     """What C is chosen by: the mean of a metric on documents that were not trained on."""
 
     metric: str = "ndcg@10"
-    flavour: str = "standard"
+    flavour: FlavourName = "standard"
     rule: str = "best"  #: or "1se": the fewest features within one standard error of the best
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ..data.ranking import RankingData
     from ..metrics import Evaluation
+    from ..metrics.names import FlavourName
     from ..solvers import Result
     from ..training import Trainer, Training
 
@@ -100,7 +101,7 @@ def path_json(training: Training) -> list[dict[str, Any]]:
 
 
 def measure(
-    data: RankingData, scores: Any, metrics: Any, flavour: str, threads: int | None = None
+    data: RankingData, scores: Any, metrics: Any, flavour: FlavourName, threads: int | None = None
 ) -> Evaluation:
     """Evaluate scores that are in the data's own row order."""
     from ..metrics import evaluate
