@@ -495,7 +495,7 @@ def test_the_model_survives_its_file(arrays, tmp_path):
 def test_a_file_of_stumps_is_no_linear_model(arrays, tmp_path):
     path = tmp_path / "model.json"
     RankBoost(2).fit(*arrays).model_.save(path)
-    with pytest.raises(FileFormatError, match="no format 'linrank-model'"):
+    with pytest.raises(FileFormatError, match="'linrank-stumps', but 'linrank-model' is expected"):
         LinearModel.load(path)
     LinearModel([1.0]).save(path)
     with pytest.raises(FileFormatError, match="no format 'linrank-stumps'"):

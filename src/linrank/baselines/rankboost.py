@@ -185,11 +185,11 @@ class RankBoost(Ranker):
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         """
-        return self.model_._staged(checked_rows(self, X))
+        return self.model_.staged_scores(checked_rows(self, X))
 
     def _scores(self, X: Matrix) -> Vector:
         check_finite(X, None)
-        return self.model_._scores(X)
+        return self.model_.scores(X)
 
 
 class PairWeights:

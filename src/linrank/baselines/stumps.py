@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,7 +203,8 @@ class StumpModel(Model):
         super().__init__(n_features, feature_names, index_base, settings, training)
         self.stumps = Stumps(feature, threshold, alpha)
 
-    def _scores(self, X: Matrix) -> Vector:
+    def scores(self, X: Matrix) -> Vector:
+        """Score the rows of a checked matrix with the right number of features."""
         check_finite(X, None)
         scores = np.zeros(X.shape[0])
         for first in range(0, X.shape[0], BLOCK):
@@ -212,7 +213,8 @@ class StumpModel(Model):
                 block += alpha * (values > theta)
         return scores
 
-    def _staged(self, X: Matrix) -> Iterator[Vector]:
+    def staged_scores(self, X: Matrix) -> Iterator[Vector]:
+        """Yield the scores of a checked matrix by the first stump, the first two, and so on."""
         scores = np.zeros(X.shape[0])
         for values, theta, alpha in self._walk(X, 0, X.shape[0]):
             scores = scores + alpha * (values > theta)
@@ -227,7 +229,7 @@ class StumpModel(Model):
         for t, k in enumerate(column):
             yield values[k], self.stumps.threshold[t], self.stumps.alpha[t]
 
-    def _learnt(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, Any]:
         return {
             "features": self.stumps.feature.tolist(),
             "thresholds": self.stumps.threshold.tolist(),
@@ -235,9 +237,9 @@ class StumpModel(Model):
         }
 
     @classmethod
-    def _from_content(cls, content: dict[str, Any], **more: Any) -> StumpModel:
+    def _from_parameters(cls, content: dict[str, Any], **shared: Any) -> Self:
         n_features, feature = content["n_features"], numbers(content, "features")
         if not all(type(f) is int for f in (*feature, n_features)):
             raise DataError("features and n_features must be whole numbers")
         threshold, alpha = (np.array(numbers(content, name)) for name in ("thresholds", "alphas"))
-        return cls(Stumps(np.array(feature, np.int64), threshold, alpha), n_features, **more)
+        return cls(Stumps(np.array(feature, np.int64), threshold, alpha), n_features, **shared)

@@ -13,7 +13,6 @@ from ._progress import reading
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
-    from ..model import Model
 
 
 def read_data(path: Path, **options: Any) -> RankingData:
@@ -42,17 +41,6 @@ def check_output(path: Path | None, *, is_folder: bool = False) -> None:
             pass
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {folder}: {error.strerror}") from None
-
-
-def load_model(path: Path) -> Model:
-    """Read a model of any kind."""
-    from ..model import LinearModel, read_content
-
-    if read_content(path).get("format") == "linrank-stumps":
-        from ..baselines.stumps import StumpModel
-
-        return StumpModel.load(path)
-    return LinearModel.load(path)
 
 
 def looks_like_model(path: Path) -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from . import _options as options
 from ._console import facts, print_json, show
-from ._io import check_output, load_model, looks_like_model, read_data
+from ._io import check_output, looks_like_model, read_data
 from ._progress import progress
 from ._report import evaluation_table, measure
 
@@ -90,6 +90,8 @@ def _read(data: Path, scores: Path, threads: int | None) -> tuple[RankingData, A
     from ..data.scores import read_scores
 
     if looks_like_model(scores):
+        from ..model import load_model
+
         model = load_model(scores)
         documents = read_data(
             data, n_features=model.n_features, index_base=model.index_base, n_threads=threads

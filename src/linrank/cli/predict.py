@@ -10,7 +10,7 @@ import typer
 
 from ..errors import DataError
 from . import _options as options
-from ._io import check_output, load_model, read_data
+from ._io import check_output, read_data
 from ._progress import progress
 
 EPILOG = """
@@ -53,6 +53,7 @@ def predict(
     check_output(out)
     from .._files import atomic_write
     from ..data.scores import write_scores
+    from ..model import load_model
 
     learnt = load_model(model)
     documents = read_data(
