@@ -1,11 +1,11 @@
 """Run the campaigns: ``make fuzz [MINUTES=M] [SEED=S] [ONLY=NAME] [CASE=K]``.
 
-``python -m fuzz --help`` lists the same options. The exit code is 0 if nothing was found wrong,
-1 otherwise; 130 after SIGINT and 143 after SIGTERM. Each finding is printed with the command that
-repeats it.
+``python -m fuzz --help`` lists the same options. The exit code is 0 if no defect was found, 1 if a
+defect was found, 130 after SIGINT and 143 after SIGTERM. Each defect is printed with the command
+that repeats it.
 
-Temporary files are in one folder, which is removed at the end. The folders of runs that were
-killed are removed by the next run.
+Temporary files are in one folder, which is removed at the end. If a run is killed, the next run
+removes its folder.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from . import ROOT
 from .campaign import Campaign
 from .campaigns import CAMPAIGNS
 
-HOUR = 60.0  #: the minutes that the shares of the campaigns refer to
-LONGEST = 2000  #: characters of a finding that are printed
-MOST = 50  #: cases with findings after which a campaign ends
+HOUR = 60.0  #: minutes of a whole run, to which `Campaign.minutes` refers
+MAX_LENGTH = 2000  #: characters of a finding that are printed; the rest is cut
+MAX_FINDINGS = 50  #: cases with findings, after which a campaign ends
 
-_signals: list[int] = []  #: SIGINT and SIGTERM so far; after the first, all campaigns end
+_signals: list[int] = []  #: received SIGINT and SIGTERM; the first one ends all campaigns
 
 
 @dataclass
 class Tally:
-    """What a campaign has done and found so far."""
+    """Counts and findings of a campaign."""
 
     campaign: Campaign
     seed: int
@@ -56,12 +56,12 @@ class Tally:
 
     @property
     def done(self) -> bool:
-        """Whether the goal is reached, the time is used up, enough is found, or a signal came."""
+        """Whether the campaign ends: goal reached, time over, many findings, or a signal."""
         goal, ended = self.campaign.goal, bool(_signals) or time.monotonic() > self.deadline
-        return ended or self.findings >= MOST or (goal is not None and self.units >= goal)
+        return ended or self.findings >= MAX_FINDINGS or (goal is not None and self.units >= goal)
 
     def add(self, case: int, units: int, wrong: list[str], seen: dict[str, int]) -> None:
-        """Count a case and print what it found."""
+        """Count a case and print its findings."""
         with self.lock:
             self.cases += 1
             self.units += units
@@ -69,10 +69,10 @@ class Tally:
             self.findings += bool(wrong)
             for sentence in wrong:
                 repeat = f"make fuzz ONLY={self.campaign.name} SEED={self.seed} CASE={case}"
-                print(f"WRONG  {sentence[:LONGEST]}\n       repeat: {repeat}\n", flush=True)
+                print(f"WRONG  {sentence[:MAX_LENGTH]}\n       repeat: {repeat}\n", flush=True)
 
     def line(self) -> str:
-        """One line of the summary."""
+        """Return the line of the campaign in the summary."""
         goal, name = self.campaign.goal, self.campaign.name
         if self.skipped:
             return f"{name:<12} not run: {self.skipped}"
@@ -87,7 +87,7 @@ class Tally:
 
 
 class Worker:
-    """A process of `fuzz.worker`, and the case that it is trying."""
+    """A worker process of `fuzz.worker`, and the case that it is running."""
 
     def __init__(self, tally: Tally, folder: Path, first: int, step: int) -> None:
         command = [sys.executable, "-m", "fuzz.worker", tally.campaign.name]
@@ -99,7 +99,10 @@ class Worker:
         self.tally, self.trying, self.buffer = tally, first, b""
 
     def listen(self) -> str | None:
-        """Take in lines until all is done (None) or the process has died or hangs (how)."""
+        """Read the lines of the process until the campaign ends.
+
+        Returns None, or a text that says how the process failed if it dies or hangs.
+        """
         patience = time.monotonic() + self.tally.campaign.patience
         while not self.tally.done:
             if time.monotonic() > patience:
@@ -123,14 +126,14 @@ class Worker:
         return None
 
     def stop(self) -> None:
-        """End the process with all that it has started."""
+        """Kill the process and all processes that it has started."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 def keep_trying(tally: Tally, folder: Path, first: int, step: int) -> None:
-    """Run cases first, first + step, … in a process; begin another one where it dies."""
+    """Run the cases first, first + step, … in a process, and start a new one if it dies."""
     while not tally.done:
         worker = Worker(tally, folder, first, step)
         try:
@@ -173,10 +176,12 @@ def run_campaign(campaign: Campaign, options: argparse.Namespace, folder: Path) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=HOUR, help="time for all of it")
+    parser.add_argument("--minutes", type=float, default=HOUR, help="time of the whole run")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="+", choices=CAMPAIGNS, metavar="NAME", help="campaigns")
-    parser.add_argument("--case", type=int, help="repeat one case; give one name with --only")
+    parser.add_argument(
+        "--only", nargs="+", choices=CAMPAIGNS, metavar="NAME", help="campaigns to run"
+    )
+    parser.add_argument("--case", type=int, help="repeat one case of the campaign given by --only")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
     if options.case is not None and len(options.only or []) != 1:

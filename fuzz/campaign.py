@@ -1,4 +1,4 @@
-"""Campaigns, their cases, and what they found."""
+"""Campaigns and their cases."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import numpy as np
 
 @dataclass
 class Case:
-    """One trial: everything random in it comes from `rng`, so that it can be repeated.
+    """One test case. All randomness comes from `rng`, so that a case can be repeated.
 
-    A case reports what is wrong with `wrong`, and counts what it has seen with `saw`.
+    A case reports defects with `wrong`, and counts outcomes with `saw`.
     """
 
     number: int
     rng: np.random.Generator
     folder: Path
-    state: Any = None  #: what `Campaign.prepare` returned
+    state: Any = None  #: return value of `Campaign.prepare`
     units: int = 0
     complaints: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
@@ -38,24 +38,24 @@ class Case:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A kind of trial.
+    """A series of random test cases of one kind.
 
     Parameters
     ----------
     name, unit : str
-        The name for ``--only``, and what is counted.
+        Name for ``--only``, and name of the units that are counted.
     goal : int or None
-        Number of units after which the campaign ends; None: when all cases are done.
+        Number of units after which the campaign ends. None: it ends after the last case.
     minutes : float
-        Share of the time of the whole run, in minutes of a run of an hour.
+        Time of the campaign in a run of one hour; in other runs, in proportion.
     run : callable
-        Tries one case. It adds to ``case.units`` and reports with ``case.wrong``.
+        Runs one case. It adds to ``case.units`` and reports with ``case.wrong``.
     prepare : callable, optional
         Called once in each worker process with an empty folder; returns ``case.state``.
     size : callable, optional
-        Number of cases, given that state; without it there is no end of cases.
+        Number of cases, given ``case.state``. None: no limit.
     missing : callable, optional
-        Returns a sentence if something that the campaign needs is not installed.
+        Returns a text if a program that the campaign needs is not installed.
     patience : float
         Seconds after which a case counts as hanging.
     """
@@ -71,6 +71,6 @@ class Campaign:
     patience: float = 180.0
 
     def make_case(self, seed: int, number: int, folder: Path, state: Any) -> Case:
-        """The case of that number; the same seed and number give the same case."""
+        """Return a case. The same seed and number give the same case."""
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), number])
         return Case(number, rng, folder, state)

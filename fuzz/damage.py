@@ -1,7 +1,8 @@
-"""Damaged files and stores: the right answer, or one sentence and exit code 2.
+"""Campaign "damage": damaged files and stores.
 
-A damaged file may still be a valid one, such as a text with another digit. Then the scores that
-``linrank predict`` prints must be those of the content of the file, read by other means.
+A command must give the right result, or one error message and exit code 2. A damaged file may
+still be valid, such as a text with a different digit. The scores that ``linrank predict`` prints
+must then be those of the content of the file, as another reader finds it.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ from linrank.cli.app import app
 from .campaign import Campaign, Case
 from .lines import COMPRESS, slow_rows
 
-MEMORY = 4 << 30  #: bytes of address space that a command may take; all files are below 1 MB
-DEEP = 100_000  #: brackets around a value that is nested too deeply
+MEMORY = 4 << 30  #: bytes of address space of a command; all files are smaller than 1 MB
+DEEP = 100_000  #: nesting depth of a JSON value that must be refused
 HOSTILE: list[Any] = [
     None, True, -1, 0, 1, 0.5, 2**31 - 1, 2**31, 2**63, 10**30, 1e308, float("nan"),
     float("-inf"), "", "x", "7", [], {}, [1, 2], {"a": 1}, "\x1b[2J", "é" * 50,
 ]  # fmt: skip
 DTYPES = [">i4", ">f8", "<f2", "<f4", "<i2", "<i8", "<u4", "<c16", "?", "<M8[s]", "<U3", "|S4"]
+#: Exit codes without a defect.
 SAFE = ("exit 0", "exit 1", "exit 2")
 
 Floats = Any
 
 
 class Clean(NamedTuple):
-    """The files before they are damaged, in a folder, and the scores of the documents."""
+    """The undamaged files, and the scores of their documents."""
 
     folder: Path
     coef: Floats
@@ -45,12 +47,12 @@ class Clean(NamedTuple):
 
 
 def prepare(folder: Path) -> Clean:
-    """Write the same documents in every form, and a model."""
+    """Write the same documents in all formats, and a model."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     warnings.simplefilter("always")  # a warning would be a second line on stderr
     data = make_ranking(8, (3, 9), 6, n_levels=3, noise=1.0, random_state=0)
     X = np.where(np.random.default_rng(0).random(data.X.shape) < 0.5, 0.0, data.X)
-    order = np.random.default_rng(1).permutation(len(X))  # rows of a query apart from each other
+    order = np.random.default_rng(1).permutation(len(X))  # rows of a query are not contiguous
     names = {"comments": [f"docid = {k}" for k in range(len(X))], "feature_names": list("abcdef")}
     weights = {"sample_weight": 1.0 + data.y, "query_weight": 1.0 + data.qid % 2}
     dense = RankingData(X[order], data.y[order], data.qid[order], **names)
@@ -97,7 +99,7 @@ def damage_bytes(rng: np.random.Generator, content: bytes) -> bytes:
 
 
 def damage_json(rng: np.random.Generator, text: str) -> str:
-    """Replace or remove a value somewhere, or nest it too deeply."""
+    """Replace or remove a random value of a JSON text, or nest it too deeply."""
     content, places = json.loads(text), []
 
     def visit(node: Any) -> None:
@@ -125,7 +127,7 @@ def damage_json(rng: np.random.Generator, text: str) -> str:
 
 
 def damage_array(rng: np.random.Generator, file: Path) -> str:
-    """Another type, shape or content for an array of a store, and often a description to match."""
+    """Change type, shape or content of an array of a store, and often its entry in meta.json."""
     array = np.load(file)
     kind = rng.choice(["dtype", "dtype", "shape", "value", "empty", "order"])
     if kind == "dtype":
@@ -155,7 +157,7 @@ def damage_array(rng: np.random.Generator, file: Path) -> str:
 
 
 def describe(file: Path, new: Floats) -> None:
-    """Let meta.json say of an array what it is now."""
+    """Update the description of an array in meta.json."""
     meta = next(folder / "meta.json" for folder in file.parents if (folder / "meta.json").exists())
     content = json.loads(meta.read_text(encoding="utf-8"))
     content["arrays"][file.stem] = f"{new.dtype.str} {' × '.join(map(str, new.shape))}"
@@ -163,7 +165,7 @@ def describe(file: Path, new: Floats) -> None:
 
 
 def damage_store(rng: np.random.Generator, store: Path) -> str:
-    """Damage one of the files of a store."""
+    """Damage one file of a store."""
     files = sorted(path for path in store.rglob("*") if path.is_file())
     files += 2 * [file for file in files if file.name.startswith(("X", "query_ptr", "meta"))]
     file = files[rng.integers(len(files))]
@@ -180,12 +182,13 @@ def damage_store(rng: np.random.Generator, store: Path) -> str:
     return f"{file.name}: other bytes"
 
 
-# What the scores of damaged files are
+# Expected scores of damaged files
 
 
 def text_scores(path: Path, clean: Clean) -> Floats | None:
-    """The scores of a plain text, or None if it must be refused."""
-    # One more line: with a model, the number of features is known, and a text may have none.
+    """Return the scores of a plain text, or None if the text must be refused."""
+    # We add a line with a feature. With a model, the number of features is known, so that linrank
+    # accepts a text without features, but the slow parser does not.
     tried = (slow_rows(path.read_bytes() + b"\n0 %s1:0" % qid, False) for qid in (b"qid:x ", b""))
     rows = next((rows[:-1] for rows in tried if rows), None)
     if not rows or any(not 1 <= index <= len(clean.coef) for row in rows for index in row[2]):
@@ -194,7 +197,7 @@ def text_scores(path: Path, clean: Clean) -> Floats | None:
 
 
 def store_scores(store: Path, clean: Clean) -> Floats | None:
-    """The scores of the arrays of a store as numpy reads them."""
+    """Return the scores of a store whose arrays are read by numpy."""
     arrays = {file.stem: np.load(file) for file in store.rglob("*.npy")}
     X = arrays.get("X")
     if X is None:
@@ -207,18 +210,18 @@ def store_scores(store: Path, clean: Clean) -> Floats | None:
 
 
 def model_scores(path: Path, clean: Clean) -> Floats | None:
-    """The scores with the weights of a model file as Python reads them."""
+    """Return the scores with the weights of a model file, read by the json module."""
     coef = json.loads(path.read_text(encoding="utf-8"))["weights"]
     return store_scores(clean.folder / "dense.store", clean._replace(coef=np.array(coef, float)))
 
 
 def clean_scores(path: Path, clean: Clean) -> Floats | None:
-    """The scores before the damage: compressed files have checksums, so no others are right."""
+    """Return the scores before the damage; compressed files have checksums that detect damage."""
     return clean.scores
 
 
 class Kind(NamedTuple):
-    """A kind of file: how it is damaged, and what its scores are afterwards."""
+    """A kind of file, with functions that damage it and compute its scores."""
 
     name: str
     damage: Callable[[np.random.Generator, Path], str]
@@ -252,7 +255,7 @@ KINDS = [
 
 
 def call(case: Case, about: str, *arguments: Any) -> str | None:
-    """Run a command in this process; its stdout if it succeeds, None if it refuses."""
+    """Run a command in this process; return its stdout, or None if it fails."""
     words = [str(argument) for argument in arguments]
     result = CliRunner().invoke(app, words)
     where = f"{about}: linrank {' '.join(words[:1])}"
@@ -266,7 +269,7 @@ def call(case: Case, about: str, *arguments: Any) -> str | None:
     if result.exit_code == 2 and (
         result.stdout or not result.stderr.startswith("error: ") or result.stderr.count("\n") != 1
     ):
-        case.wrong(f"{where}: not one sentence: {result.stdout!r} {result.stderr[:800]!r}")
+        case.wrong(f"{where}: not one error message: {result.stdout!r} {result.stderr[:800]!r}")
     if "not enough memory" in result.stderr:
         case.wrong(f"{where}: a small file needs more than {MEMORY >> 30} GiB: {result.stderr}")
     if result.exit_code == 0 and result.stderr:
@@ -275,12 +278,12 @@ def call(case: Case, about: str, *arguments: Any) -> str | None:
 
 
 def check_scores(case: Case, about: str, kind: Kind, path: Path, printed: str) -> None:
-    """Compare what ``predict`` printed with what the file says."""
+    """Compare the scores that ``predict`` printed with those of the file."""
     found = np.array([float(line) for line in printed.split()])
     try:
         with np.errstate(all="ignore"):
             expected = kind.scores(path, case.state)
-    except Exception as error:  # another reader cannot make sense of the file
+    except Exception as error:  # the other reader cannot read the file
         case.wrong(f"{about}: predict succeeded, but {type(error).__name__}: {error}")
         return
     if expected is None:
@@ -292,7 +295,7 @@ def check_scores(case: Case, about: str, kind: Kind, path: Path, printed: str) -
 
 
 def run(case: Case) -> None:
-    """Damage one file and use it."""
+    """Damage one file and run commands on it."""
     clean, kind = case.state, KINDS[case.rng.integers(len(KINDS))]
     path, model = case.folder / kind.name, clean.folder / "model.json"
     source = clean.folder / kind.name

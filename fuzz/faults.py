@@ -1,4 +1,7 @@
-"""A full disk or a broken one at every write: one sentence, and the old file stays."""
+"""Campaign "faults": every write fails with a full or broken disk.
+
+The command must print one error message, and the old file must stay.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from .scenarios import prepare as prepare_scenarios
 from .tracing import Point, find_points, inject
 
 ERRORS = ("ENOSPC", "EIO")
-#: Calls that clean up: what cannot be removed stays, and nothing is lost by that.
+#: System calls that only clean up. If they fail, a leftover stays, but no data are lost.
 CLEANING = ("unlink", "unlinkat", "rmdir")
 
 
 def prepare(folder: Path) -> list[tuple[Scenario, Point, str]]:
-    """Every call of every scenario that changes its folder, with every error."""
+    """Return all system calls of all scenarios that change the folder, with each error."""
     faults = []
     for number, scenario in enumerate(prepare_scenarios(folder)):
         points = find_points(scenario, scenario.copy(folder / f"traced {number}"))
@@ -25,7 +28,7 @@ def prepare(folder: Path) -> list[tuple[Scenario, Point, str]]:
 
 
 def run(case: Case) -> None:
-    """Let one call fail."""
+    """Let one system call fail."""
     scenario, point, error = case.state[case.number]
     folder = scenario.copy(case.folder / "data")
     done, hit = inject(scenario, folder, point, f"error={error}")
@@ -45,7 +48,7 @@ def run(case: Case) -> None:
         return
     if scenario.arguments:
         clear = done.code == 2 and said.startswith("error: ") and said.count("\n") == 1
-    else:  # in Python, an exception of linrank's own
+    else:  # a Python program must end with an exception of linrank
         last = said.strip().rsplit("\n", 1)[-1]
         clear = done.code == 1 and last.startswith("linrank.errors.DataError: ")
     if not clear or content != "old":

@@ -1,8 +1,8 @@
 """Coverage-guided fuzzing of the reader and of model files with atheris.
 
 ``python -m fuzz.guided letor -max_total_time=300`` (or ``model``) takes libFuzzer's options.
-atheris is no dependency of the project; install it beside linrank (``pip install atheris``). The
-kernels run as plain Python, because compiled code cannot be instrumented.
+atheris is not a dependency of the project; install it with ``pip install atheris``. The kernels run
+as plain Python, because compiled code cannot be instrumented.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SEEDS = {
 
 
 def try_letor(text: bytes) -> None:
-    """The same documents as the slow parser, or both refuse; small chunks and every form."""
+    """Check that linrank and the slow parser read the same documents, or both refuse the text."""
     rows = slow_rows(text, single=False)
     if rows and max(index for row in rows for index in row[2]) > WIDEST:
         return
@@ -49,7 +49,7 @@ def try_letor(text: bytes) -> None:
 
 
 def try_model(path: Path, text: bytes) -> None:
-    """A model that can be saved and scores, or one sentence."""
+    """Check that a file is a valid model, which can be saved again, or gives an error message."""
     path.write_bytes(text)
     try:
         model = LinearModel.load(path)
@@ -61,13 +61,13 @@ def try_model(path: Path, text: bytes) -> None:
 
 
 def main() -> None:
-    # libFuzzer ends the process itself: the next run of any campaign removes the folder.
+    # libFuzzer ends the process itself, so the next run of any campaign removes the folder.
     with temporary_folder(Path(tempfile.gettempdir()), 0o700) as folder:
         fuzz(folder, *sys.argv[1:])
 
 
 def fuzz(folder: Path, what: str, *options: str) -> None:
-    """Let atheris try what it likes; models and the first examples are in a folder."""
+    """Run atheris on one kind of file; the folder holds models and the initial corpus."""
     path, corpus = folder / "model.json", folder / "corpus"
     corpus.mkdir()
     LinearModel([1.0, -0.5], feature_names=["a", "b"], settings={"C": 1.0}).save(path)

@@ -1,4 +1,7 @@
-"""Ctrl-C at random moments: a quiet end, no traceback, nothing lost."""
+"""Campaign "interrupts": Ctrl-C at random moments.
+
+The command must end without a traceback, and no data may be lost.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from .campaign import Campaign, Case
 from .scenarios import SECONDS, Scenario
 from .scenarios import prepare as prepare_scenarios
 
-QUIET = (0, 1, 130)  #: exit codes: done, done but not converged, interrupted
+QUIET = (0, 1, 130)  #: allowed exit codes: success, not converged, interrupted
 
 
 def prepare(folder: Path) -> list[Scenario]:
-    """The commands of the command line, and how long each takes in a new process."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # new processes inherit it, also in the background
+    """Return the scenarios of the command line, with the time of each in a new process."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # background processes would ignore SIGINT
     commands = [scenario for scenario in prepare_scenarios(folder) if scenario.arguments]
     for number, scenario in enumerate(commands):
         there, started = scenario.copy(folder / f"timed {number}"), time.monotonic()
@@ -42,7 +45,7 @@ def run(case: Case) -> None:
     case.units += 1
     about = f"{scenario.name} interrupted after {delay:.3f} s"
     if process.returncode == -signal.SIGINT and not said:
-        case.saw("before Python listens")  # the system ends the process, as it does any other
+        case.saw("before Python listens")  # the operating system has ended the process
     else:
         case.saw(f"exit {process.returncode}")
         if process.returncode not in QUIET or "Traceback" in said or said.count("\n") > 1:
@@ -55,7 +58,7 @@ def run(case: Case) -> None:
 
 
 def _best_so_far(scenario: Scenario, folder: Path) -> bool:
-    """Whether an interrupted training has saved what it had, as it promises."""
+    """Tell whether an interrupted training has saved its best model so far."""
     if scenario.name != "train":
         return False
     return LinearModel.load(folder / scenario.target).training.get("status") == "interrupted"

@@ -1,4 +1,7 @@
-"""SIGKILL in the middle of writing: the old or the new content is there, and a repeat works."""
+"""Campaign "kills": SIGKILL during writing.
+
+The old or the new content must be there, and a second run must succeed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from .tracing import Point, find_points, inject
 
 
 class Targets(NamedTuple):
-    """The scenarios, and every system call at which one of them changes its folder."""
+    """The scenarios, and all system calls by which they change their folders."""
 
     scenarios: list[Scenario]
     points: list[tuple[Scenario, Point]]
@@ -35,7 +38,7 @@ def prepare(folder: Path) -> Targets:
 
 
 def kill_at_random(case: Case, scenario: Scenario, folder: Path) -> str:
-    """Kill the command at a random moment; returns how."""
+    """Kill the command at a random moment, and return a description of the moment."""
     delay = float(case.rng.uniform(0.0, 1.1 * scenario.seconds))
     child = fork(scenario, folder)
     child.begin()
@@ -46,7 +49,7 @@ def kill_at_random(case: Case, scenario: Scenario, folder: Path) -> str:
 
 
 def run(case: Case) -> None:
-    """Kill one command and repeat it."""
+    """Kill one command, check the folder, and run the command again."""
     targets: Targets = case.state
     n = case.number // 2
     if case.number % 2 == 0 and n < len(targets.points):

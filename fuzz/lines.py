@@ -1,4 +1,7 @@
-"""Random LETOR lines, read by linrank and by a slow parser: the same documents, or both refuse."""
+"""Campaign "lines": random LETOR lines, read by linrank and by a slow parser.
+
+Both must read the same documents, or both must refuse the text.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ from linrank.data.store import convert
 
 from .campaign import Campaign, Case
 
-LINES = 2000  #: lines of a case
-WIDEST = 10_000  #: texts with larger indices are for the campaign `damage`
-FILES = 0.02  #: share of the texts that are read from files of every kind, too
+LINES = 2000  #: lines per case
+WIDEST = 10_000  #: largest feature number; texts with larger numbers are skipped here
+FILES = 0.02  #: share of the texts that are also read from files, plain and compressed
 
 COMPRESS = {
     "txt": bytes,
@@ -42,7 +45,7 @@ Row = tuple[float, str | None, dict[int, float], bytes]
 
 
 def number(draw: random.Random) -> str:
-    """A number as files have it, or as only a careful parser reads it."""
+    """Return a number as files usually have it, or one that is difficult to parse."""
     kind = draw.random()
     if kind < 0.5:
         return f"{draw.random():.6f}"
@@ -70,7 +73,7 @@ QIDS = [
 
 
 def line(draw: random.Random, qid: Any, comments: bool) -> str:
-    """A document, or a line without one."""
+    """Return a line with a document, or a line without one."""
     if draw.random() < 0.04:
         return draw.choice(["", "  ", "# 1 qid:x 1:2", "\r"])
     widest = draw.choice([3, 12, 12, 60, WIDEST // 4])
@@ -83,7 +86,7 @@ def line(draw: random.Random, qid: Any, comments: bool) -> str:
 
 
 def damaged(draw: random.Random, text: bytes) -> bytes:
-    """The text with a few bytes replaced, removed or added."""
+    """Return the text with a few bytes replaced, removed or added."""
     content = bytearray(text)
     for _ in range(draw.randint(1, 3)):
         first = draw.randint(0, len(content))
@@ -92,7 +95,7 @@ def damaged(draw: random.Random, text: bytes) -> bytes:
 
 
 def make_text(draw: random.Random) -> bytes:
-    """A text of few lines, often damaged, or of many."""
+    """Return a text, usually of few lines and often damaged."""
     small = draw.random() < 0.9
     n_lines = draw.randint(1, 6) if small else draw.randint(50, 300)
     qid, comments, end = draw.choice(QIDS), draw.random() < 0.3, draw.choice(["\n", "\r\n"])
@@ -101,11 +104,11 @@ def make_text(draw: random.Random) -> bytes:
     return damaged(draw, whole) if draw.random() < (0.6 if small else 0.1) else whole
 
 
-# What linrank and the slow parser make of them
+# Reading by linrank and by the slow parser
 
 
 def slow_rows(text: bytes, single: bool) -> list[Row] | None:
-    """The documents, or None if the text must be refused."""
+    """Return the documents of a text, or None if the text must be refused."""
     try:
         rows = reference.read_letor_slow(text)
     except ValueError:
@@ -116,17 +119,17 @@ def slow_rows(text: bytes, single: bool) -> list[Row] | None:
 
 
 def fast_data(reader: Any, *arguments: Any, **options: Any) -> RankingData | None:
-    """What linrank reads, or None if it refuses with one sentence."""
+    """Return what linrank reads, or None if it raises an error with a message of one line."""
     try:
         return reader(*arguments, **options)
     except FileFormatError as error:
         if re.match(r"\S+(:\d+)?: [^\n]+$", str(error)) is None:
-            raise AssertionError(f"not one sentence with a place: {error}") from None
+            raise AssertionError(f"not one line with a place: {error}") from None
         return None
 
 
 def query_names(rows: list[Row]) -> list[Any]:
-    """Query ids as linrank gives them: integers where all are."""
+    """Return the query ids as linrank does: as integers if all are integers."""
     names = [qid for _, qid, _, _ in rows]
     if names[0] is None:
         return [0] * len(names)
@@ -138,7 +141,7 @@ def query_names(rows: list[Row]) -> list[Any]:
 
 
 def difference(data: RankingData | None, rows: list[Row] | None, single: bool) -> str | None:
-    """In what the data are not the documents of the slow parser; None where they are."""
+    """Return how the data differ from the documents of the slow parser; None if they are equal."""
     if data is None or rows is None:
         return None if data is rows else f"refused by {'linrank' if rows else 'the slow parser'}"
     indices = [index for _, _, entries, _ in rows for index in entries]
@@ -161,7 +164,7 @@ def difference(data: RankingData | None, rows: list[Row] | None, single: bool) -
 
 
 def check_files(case: Case, text: bytes, rows: list[Row] | None) -> None:
-    """Read the text from a plain file, from compressed ones and by way of a store."""
+    """Read the text from plain and compressed files, and from stores converted from them."""
     for kind, compress in COMPRESS.items():
         path = case.folder / f"file.{kind}"
         path.write_bytes(compress(text))
@@ -175,7 +178,7 @@ def check_files(case: Case, text: bytes, rows: list[Row] | None) -> None:
 
 
 def run(case: Case) -> None:
-    """Compare on so many lines."""
+    """Compare both readers on `LINES` lines."""
     draw = random.Random(int(case.rng.integers(2**63)))
     while case.units < LINES:
         text, single = make_text(draw), draw.random() < 0.3

@@ -1,7 +1,7 @@
-"""Slow optima: listed pairs, dense Newton steps, and a bound that proves how near they are.
+"""Slow reference optima, by listed pairs and dense Newton steps, with a proved lower bound.
 
 The objective is Ω(w) + Σ_p c_p·ℓ(d_p'w + 1 − m_p) over pairs p with differences d_p, weights c_p
-and margins m_p. Nothing here uses linrank.
+and margins m_p. This module does not use linrank.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-Vector = Any
-#: Hinges (τ, a, c) of ℓ(t) = Σ a·max(0, τ − t) + c·max(0, τ − t)²
+Vector = np.ndarray
+#: Hinges (τ, a, c) of the losses ℓ(t) = Σ a·max(0, τ − t) + c·max(0, τ − t)².
 TABLES = {
     "squared_hinge": [(1.0, 0.0, 1.0)],
     "huber": [(1.0, 0.0, 1.0), (0.0, 0.0, -1.0)],
@@ -22,7 +22,7 @@ TABLES = {
 
 
 def loss_parts(table: Any, t: Vector) -> tuple[Vector, Vector, Vector]:
-    """ℓ, its slope and its second derivative; the table "logistic_exact" is log(1 + exp(−t))."""
+    """Return ℓ(t), ℓ'(t) and ℓ''(t); the table "logistic_exact" stands for log(1 + exp(−t))."""
     if isinstance(table, str):
         chance = expit(-t)
         return np.logaddexp(0.0, -t), -chance, chance * (1.0 - chance)
@@ -37,7 +37,7 @@ def loss_parts(table: Any, t: Vector) -> tuple[Vector, Vector, Vector]:
 
 @dataclass
 class SlowProblem:
-    """Pairs one by one; ``l1`` and ``l2`` are the penalty's: Σ l1·|w| + ½·l2·w²."""
+    """A problem with listed pairs and the penalty Ω(w) = Σ l1·|w| + ½·l2·w²."""
 
     D: Vector
     c: Vector
@@ -47,7 +47,7 @@ class SlowProblem:
     l2: Vector
 
     def smooth(self, w: Vector, table: Any = None) -> tuple[float, Vector, Vector]:
-        """Value, gradient and Hessian of the objective without its l1 part."""
+        """Return value, gradient and Hessian of the objective without its l1 part."""
         t = self.D @ w + 1.0 - self.margins
         value, slope, bend = loss_parts(self.table if table is None else table, t)
         H = (self.D.T * (self.c * bend)) @ self.D + np.diag(self.l2)
@@ -55,11 +55,11 @@ class SlowProblem:
         return float(self.c @ value + 0.5 * self.l2 @ w**2), gradient, H
 
     def value(self, w: Vector) -> float:
-        """The objective."""
+        """Return the objective at w."""
         return self.smooth(w)[0] + float(self.l1 @ np.abs(w))
 
     def bound(self, w: Vector, table: Any = None) -> float:
-        """A lower bound on the optimum, from the gradient of the loss at w (Fenchel).
+        """Return a lower bound on the optimum by Fenchel duality, from the loss gradient at w.
 
         With f the loss and g its gradient, f* is convex and f*(0) ≤ 0. So for 0 ≤ s ≤ 1 the optimum
         is at least s·(f(w) − w'g) − Ω*(−s·g), where Ω*(z) = Σ max(0, |z| − l1)²/(2·l2).
@@ -77,7 +77,7 @@ class SlowProblem:
 
 
 def _descend(problem: SlowProblem, w: Vector, table: Any, steps: int = 300) -> Vector:
-    """Newton's method for the smooth part with signs held: w may not cross 0 where l1 > 0."""
+    """Minimise by Newton's method with fixed signs: w does not cross 0 where l1 > 0."""
     for _ in range(steps):
         value, gradient, H = problem.smooth(w, table)
         sign = np.sign(w)
@@ -106,13 +106,13 @@ def _descend(problem: SlowProblem, w: Vector, table: Any, steps: int = 300) -> V
 
 
 def solve(problem: SlowProblem) -> tuple[float, float]:
-    """The objective of a near-optimal w, and a lower bound on the optimum."""
+    """Return the objective of a near-optimal w, and a lower bound on the optimum."""
     w = np.zeros(problem.D.shape[1])
     if problem.table != TABLES["hinge"]:
         w = _descend(problem, w, problem.table)
         return problem.value(w), problem.bound(w)
     bound = -np.inf
-    for mu in 10.0 ** np.arange(0, -10, -1.0):  # the hinge with a rounded corner lies below it
+    for mu in 10.0 ** np.arange(0, -10, -1.0):  # the smoothed hinge is a lower bound
         table = [(1.0, 0.0, 0.5 / mu), (1.0 - mu, 0.0, -0.5 / mu)]
         w = _descend(problem, w, table, 60)
         bound = max(bound, problem.bound(w, table))

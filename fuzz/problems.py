@@ -1,7 +1,7 @@
-"""Random problems across losses, countings, solvers, weights and penalties: no wrong optimum.
+"""Campaign "problems": random losses, counting methods, solvers, weights and penalties.
 
 Every fit is compared with `fuzz.optimum`. The objective that a solver reports must be that of its
-weights, and a solver that says that it has converged must be as near the optimum as it claims.
+weights. If a solver reports convergence, its objective must be as near the optimum as it claims.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .optimum import TABLES, SlowProblem, solve
 LOSSES = ("squared_hinge", "hinge", "huber", "logistic", "logistic_exact")
 CONVEX = ("l1", "elastic_net")
 CONCAVE = ("mcp", "scad", "log", "lp")
-EXACT = 1e-9  #: relative error of a reported objective that is rounding
-PRECISE = 1e-6  #: distance to the optimum at which double precision may end a fit
-SLACK = 1e-8  #: distance by which the slow optimum may miss the true one
-FITS = 4  #: problems of a case
+EXACT = 1e-9  #: relative error of a reported objective that rounding explains
+PRECISE = 1e-6  #: relative distance to the optimum at which a fit may end with PRECISION
+SLACK = 1e-8  #: relative error of the slow optimum that is accepted
+FITS = 4  #: problems per case
 
 
 class Drawn(NamedTuple):
-    """A random problem, and how it is to be solved."""
+    """A random problem, with the options of its solver."""
 
     data: dict[str, Any]
     C: float
@@ -63,7 +63,7 @@ class Drawn(NamedTuple):
 
 
 def draw_data(rng: np.random.Generator) -> dict[str, Any]:
-    """Features with ties, offsets and scales; labels with few or many levels; weights."""
+    """Return features with ties, offsets and scales, labels with few or many levels, weights."""
     n, d = int(rng.integers(4, 30)), int(rng.integers(1, 8))
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < rng.choice([0.4, 1.0]))
     X = np.round(X) if rng.random() < 0.3 else X
@@ -86,7 +86,7 @@ def draw_data(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def draw(rng: np.random.Generator) -> Drawn:
-    """A problem with options that may or may not go together."""
+    """Return a random problem; linrank may refuse its combination of options."""
     data = draw_data(rng)
     rescale = (
         None if rng.random() < 0.6 or "margin" in data else str(rng.choice(["margin", "slack"]))
@@ -149,7 +149,7 @@ def slow_problem(drawn: Drawn) -> SlowProblem:
 
 
 def deltas(name: Any, y: Any, qid: Any, i: Any, j: Any) -> Any:
-    """δ of each pair."""
+    """Return δ of each pair."""
     if name == "label":
         return y[i] - y[j]
     if name == "label-squared":
@@ -159,7 +159,7 @@ def deltas(name: Any, y: Any, qid: Any, i: Any, j: Any) -> Any:
 
 
 def discounts(y: Any, qid: Any) -> Any:
-    """The mean of 1/log₂(1 + place) over the places that a label holds in the ideal ranking."""
+    """Return the mean of 1/log₂(1 + r) over the ranks r of each label in the ideal ranking."""
     found = np.empty(len(y))
     for k in range(len(y)):
         mine = qid == qid[k]
@@ -170,7 +170,7 @@ def discounts(y: Any, qid: Any) -> Any:
 
 def _table_and_penalty(drawn: Drawn, d: int) -> tuple[Any, Any, Any]:
     table: Any = TABLES.get(drawn.loss, drawn.loss)
-    if drawn.loss == "logistic":  # made of pieces that only linrank knows
+    if drawn.loss == "logistic":  # the piecewise approximation is defined in linrank only
         table = [tuple(row) for row in get_loss("logistic").table.tolist()]
     l1, l2 = {"l1": (1.0, 0.0), "elastic_net": (drawn.shape, 1.0 - (drawn.shape or 0.0))}.get(
         drawn.penalty or "", (0.0, 1.0)
@@ -179,7 +179,7 @@ def _table_and_penalty(drawn: Drawn, d: int) -> tuple[Any, Any, Any]:
 
 
 def fit(drawn: Drawn) -> tuple[Result, Any]:
-    """What linrank makes of it, and the penalty if there is one."""
+    """Solve a problem with linrank; return the result and the problem."""
     X = sparse.csr_array(drawn.data["X"]) if drawn.forms == "csr" else drawn.data["X"]
     data = RankingData(**{**drawn.data, "X": X})
     penalty = None if drawn.penalty is None else make_penalty(drawn.penalty, drawn.shape)
@@ -195,11 +195,11 @@ def fit(drawn: Drawn) -> tuple[Result, Any]:
 
 
 def judge(case: Case, drawn: Drawn) -> None:
-    """Solve a problem both ways."""
+    """Solve a problem with linrank and with the slow method, and compare."""
     try:
         result, problem = fit(drawn)
     except DataError:
-        case.saw("refused")  # options that do not go together
+        case.saw("refused")  # linrank does not support this combination of options
         return
     case.units += 1
     case.saw(result.status.name.lower())
@@ -217,7 +217,7 @@ def judge(case: Case, drawn: Drawn) -> None:
 
 
 def judge_optimum(case: Case, drawn: Drawn, result: Result, best: float, bound: float) -> None:
-    """Hold the status against the slow optimum."""
+    """Check the objective and the status against the slow optimum."""
     size = max(abs(best), 1e-300)
     if best - bound > max(SLACK, 0.01 * drawn.tol) * size:
         case.saw("slow optimum not proved")
@@ -230,22 +230,22 @@ def judge_optimum(case: Case, drawn: Drawn, result: Result, best: float, bound: 
 
 
 def claim(drawn: Drawn) -> float:
-    """How near the optimum a solver that has converged says it is, relative to the objective."""
+    """Return the relative distance to the optimum that a converged solver claims."""
     if drawn.solver.startswith("sgd"):
-        return np.inf  # it estimates no distance
+        return np.inf  # SGD does not estimate the distance
     by_gap = drawn.loss == "hinge" or drawn.penalty is not None or drawn.solver == "cutting-planes"
-    return drawn.tol if by_gap else 0.1 * drawn.tol  # their estimate is 0.01·tol
+    return drawn.tol if by_gap else 0.1 * drawn.tol  # the others stop at an estimate of 0.01·tol
 
 
 def judge_critical(case: Case, drawn: Drawn, result: Result, problem: Any) -> None:
-    """Concave penalties: a critical point by the objective's own derivative, found numerically."""
+    """Check numerically that the weights with a concave penalty are a critical point."""
     if result.status not in (Status.CONVERGED, Status.CRITICAL):
         return
     base = problem.value_grad(result.coef)[0]
     if abs(base - result.objective) > EXACT * abs(base):
         case.wrong(f"objective {result.objective!r} where it is {base!r}: {drawn}")
     if drawn.solver == "fista":
-        return  # without a duality gap it claims a small gradient only, relative to that at w = 0
+        return  # without a duality gap, FISTA only claims a small gradient
     for f in np.flatnonzero(result.coef):
         step = 1e-4 * np.abs(result.coef[f])
         for sign in (-1.0, 1.0):
@@ -256,7 +256,7 @@ def judge_critical(case: Case, drawn: Drawn, result: Result, problem: Any) -> No
 
 
 def run(case: Case) -> None:
-    """Solve a few problems."""
+    """Solve `FITS` problems."""
     for _ in range(FITS):
         judge(case, draw(case.rng))
 

@@ -1,4 +1,4 @@
-"""Commands that replace a file or a store, and what may be under its name afterwards."""
+"""Scenarios: commands that replace a file or a store, run in processes that can be disturbed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from linrank import LinearModel, make_ranking, open_store, save_store, write_let
 
 from . import ROOT
 
-SECONDS = 120  #: that a command may take
+SECONDS = 120  #: time limit of a command
 _MODULE, _FUNCTION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"][
     "linrank"
 ].split(":")
-#: What the installed command ``linrank`` runs.
+#: Python code that the installed command ``linrank`` runs.
 COMMAND = f"import sys; from {_MODULE} import {_FUNCTION}; sys.exit({_FUNCTION}())"
 
 
@@ -42,29 +42,29 @@ def _store(path: Path) -> tuple[bytes, ...]:
 
 @dataclass
 class Scenario:
-    """A program that replaces `target`; `read` gives the content that counts."""
+    """A program that replaces `target`; `read` returns the content that is compared."""
 
     name: str
     arguments: list[str]
     target: str
     read: Callable[[Path], Any]
     program: str = COMMAND
-    folder: Path = Path()  #: what is there before
+    folder: Path = Path()  #: folder with the files before the run
     old: Any = None
     new: Any = None
-    names: frozenset[str] = frozenset()  #: in the folder after a run that nothing disturbs
-    seconds: float = 0.0  #: that such a run takes
+    names: frozenset[str] = frozenset()  #: names in the folder after a run without faults
+    seconds: float = 0.0  #: duration of a run without faults
 
     def command(self) -> list[str]:
-        """The command, to be started in a copy of the folder."""
+        """Return the command, which is started in a copy of the folder."""
         return [sys.executable, "-c", self.program, *self.arguments]
 
     def copy(self, to: Path) -> Path:
-        """A copy of the folder as it is before."""
+        """Copy the folder with the files before the run."""
         return Path(shutil.copytree(self.folder, to, symlinks=True))
 
     def content(self, folder: Path) -> Any:
-        """What is under the name: "old", "new", or a sentence."""
+        """Return the state of the target: "old", "new", or a text that says what is wrong."""
         path = folder / self.target
         if not path.exists():
             return f"{self.target} is lost"
@@ -77,16 +77,16 @@ class Scenario:
         return "old" if found == self.old else f"{self.target} is neither the old nor the new one"
 
     def leftovers(self, folder: Path) -> list[str]:
-        """Names in the folder that a run that nothing disturbs does not leave."""
+        """Return the names in the folder that are not there after a run without faults."""
         return sorted(set(os.listdir(folder)) - self.names)
 
     def lost(self, folder: Path) -> list[str]:
-        """Names that are gone from the folder."""
+        """Return the names that are missing from the folder."""
         return sorted(set(os.listdir(self.folder)) - set(os.listdir(folder)))
 
 
 def make_scenarios() -> list[Scenario]:
-    """Train, convert, predict, and saving by Python."""
+    """Return scenarios for train, convert, predict, and for functions that save."""
     save = "from linrank import LinearModel; LinearModel([3.0] * 2000).save('model.json')"
     store = (
         "from linrank import open_store, save_store; "
@@ -108,7 +108,7 @@ def make_scenarios() -> list[Scenario]:
 
 
 def _fill(folder: Path) -> None:
-    """What is in the folder before: inputs, and an older version of every output."""
+    """Write the files before a run: the inputs, and an old version of each output."""
     folder.mkdir()
     train = make_ranking(40, (5, 20), 8, n_levels=3, noise=1.0, random_state=0)
     old = make_ranking(30, (5, 20), 8, n_levels=3, noise=1.0, random_state=1)
@@ -123,11 +123,11 @@ def _fill(folder: Path) -> None:
 
 
 def prepare(folder: Path) -> list[Scenario]:
-    """Run every scenario undisturbed to learn what it leaves.
+    """Run all scenarios without faults, and record their results.
 
-    The first run is in this process: it loads all modules and kernels, so that a forked child
-    needs milliseconds for what a new process needs a second for. There is one thread, as a fork
-    takes no others along.
+    The first run is in this process and loads all modules and kernels. A forked child process then
+    takes milliseconds where a new process takes a second. All runs use one thread, because threads
+    do not survive a fork.
     """
     os.environ["LINRANK_THREADS"] = "1"
     scenarios = make_scenarios()
@@ -156,26 +156,26 @@ def prepare(folder: Path) -> list[Scenario]:
 
 
 class Done(NamedTuple):
-    """How a process ended: its exit code, or −1 times a signal, and what it wrote to stderr."""
+    """Outcome of a process: its exit code, or −1 times a signal, and its stderr."""
 
     code: int
     said: str
 
 
 class Child(NamedTuple):
-    """A process that was forked from this one and waits for a byte before it begins."""
+    """A forked child process, which waits for a byte before it runs."""
 
     pid: int
     go: socket.socket
     said: Path
 
     def begin(self) -> None:
-        """Let it run."""
+        """Let the process run."""
         self.go.send(b"!")
         self.go.close()
 
     def wait(self, begin: bool = True) -> Done:
-        """Let it run to its end."""
+        """Wait for the end of the process."""
         if begin:
             self.begin()
         status = os.waitpid(self.pid, 0)[1]
@@ -183,7 +183,7 @@ class Child(NamedTuple):
 
 
 def execute(scenario: Scenario) -> int:
-    """Run the program of a scenario in this process and folder; returns the exit code."""
+    """Run the program of a scenario in this process and folder; return the exit code."""
     sys.argv = ["linrank", *scenario.arguments]
     try:
         exec(scenario.program, {"__name__": "__main__"})
@@ -196,15 +196,15 @@ def execute(scenario: Scenario) -> int:
 
 
 def fork(scenario: Scenario, folder: Path) -> Child:
-    """A child process that will run the program of a scenario in a folder."""
-    assert threading.active_count() == 1, "a fork takes one thread along"
+    """Fork a child process that will run the program of a scenario in a folder."""
+    assert threading.active_count() == 1, "threads do not survive a fork"
     said = folder.with_name(f"{folder.name}.stderr")
     said.touch()
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
         theirs.close()
-        ours.recv(1)  # it has set itself up
+        ours.recv(1)  # the child process is ready
         return Child(pid, ours, said)
     code = 1
     try:
@@ -214,7 +214,7 @@ def fork(scenario: Scenario, folder: Path) -> Child:
         os.dup2(os.open(said, os.O_WRONLY), 2)
         theirs.send(b"!")
         theirs.recv(1)
-        os.getppid()  # a mark: a trace that has it has all that follows
+        os.getppid()  # marks the beginning in a trace
         code = execute(scenario)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -226,7 +226,7 @@ def fork(scenario: Scenario, folder: Path) -> Child:
 
 
 def strace_missing() -> str | None:
-    """A sentence if strace is not there or not allowed to trace."""
+    """Return a text if strace is not installed or not allowed to trace."""
     if shutil.which("strace") is None:
         return "strace is not installed (Debian: apt-get install strace)"
     tried = subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""System calls of a command, and disturbing one of them, with strace."""
+"""Tracing of the system calls of a command, and injection of faults, with strace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from .scenarios import Done, Scenario, fork
 
-#: System calls that change files. strace is told that it may not know all of them (?).
+#: System calls that change files. The "?" before each name in the options of strace lets it ignore
+#: names that it does not know.
 CHANGING = (
     "write", "writev", "pwrite64", "pwritev", "sendfile", "copy_file_range", "fsync", "fdatasync",
     "sync_file_range", "msync", "ftruncate", "truncate", "fallocate", "rename", "renameat",
@@ -35,13 +36,13 @@ class Point(NamedTuple):
 def trace(
     scenario: Scenario, folder: Path, calls: Iterable[str], *options: str
 ) -> tuple[Done, list[str]]:
-    """Run a command under strace; returns how it ended, and the system calls of the log."""
+    """Run a command under strace; return its outcome and the logged system calls."""
     log, child = folder.with_name(f"{folder.name}.strace"), fork(scenario, folder)
     names = ",".join(f"?{name}" for name in ("getppid", *calls))
     command = ["strace", "-f", "-y", "-s", "400", "-o", str(log), "-e", f"trace={names}", *options]
     with subprocess.Popen([*command, "-p", str(child.pid)], stderr=subprocess.PIPE) as tracer:
         assert tracer.stderr is not None
-        tracer.stderr.readline()  # it says that it is attached
+        tracer.stderr.readline()  # strace prints a line when it is attached
         done = child.wait()
         tracer.communicate()
     first, *lines = log.read_text(errors="replace").splitlines()
@@ -50,12 +51,12 @@ def trace(
 
 
 def find_points(scenario: Scenario, folder: Path) -> list[Point]:
-    """The calls by which an undisturbed run changes the folder."""
+    """Return the system calls by which a run without faults changes the folder."""
     counts: Counter[tuple[str, str]] = Counter()
     points = []
     for line in trace(scenario, folder, CHANGING)[1]:
         found = _CALL.match(line)
-        if found is None:  # the end of a call that another thread interrupted, or an exit
+        if found is None:  # the second part of a call that was split by another thread, or an exit
             continue
         thread, name, arguments = found.groups()
         counts[thread, name] += 1
@@ -65,7 +66,7 @@ def find_points(scenario: Scenario, folder: Path) -> list[Point]:
 
 
 def inject(scenario: Scenario, folder: Path, point: Point, what: str) -> tuple[Done, bool]:
-    """Run a command with a fault at a point; returns how it ended, and whether it was hit."""
+    """Run a command with a fault at a point; return its outcome, and whether the fault was hit."""
     fault = f"inject={point.name}:{what}:when={point.when}"
     done, lines = trace(scenario, folder, [point.name], "-e", fault)
     hits = [_CALL.match(line) for line in lines if "(INJECTED)" in line]
@@ -74,7 +75,7 @@ def inject(scenario: Scenario, folder: Path, point: Point, what: str) -> tuple[D
 
 
 def _is_inside(name: str, arguments: str, folder: Path) -> bool:
-    """Whether a call changes something in the folder."""
+    """Tell whether a system call changes something in the folder."""
     if name == "openat" and not _CREATES.search(arguments):
         return False
     arguments = re.sub(r"AT_FDCWD<[^>]*>", "", arguments)

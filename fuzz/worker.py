@@ -1,6 +1,6 @@
-"""A process that tries cases of one campaign and prints a line of JSON before and after each.
+"""Worker process: it runs cases of one campaign and prints a line of JSON before and after each.
 
-If it dies, its last line tells the parent which case killed it.
+If the process dies, its last line tells the parent process which case was running.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def say(**content: Any) -> None:
 
 
 def try_case(campaign: Campaign, seed: int, number: int, state: Any) -> None:
-    """Run one case in an empty folder of its own and say what came of it."""
+    """Run one case in an empty folder and print its outcome."""
     say(begins=number)
     with tempfile.TemporaryDirectory(prefix="linrank-fuzz-") as folder:
         case = campaign.make_case(seed, number, Path(folder), state)
         try:
             campaign.run(case)
-        except Exception:  # a defect of linrank, or of the campaign: both must be seen
+        except Exception:  # a defect of linrank or of the campaign itself
             case.wrong(traceback.format_exc())
     say(case=number, units=case.units, wrong=case.complaints, seen=case.seen)
 

@@ -334,7 +334,7 @@ def test_boosting_keeps_to_its_threads(arrays, monkeypatch):
 def test_boosting_refuses_sparse_features(arrays):
     X, y, qid = arrays
     with pytest.raises(
-        DataError, match=r"X is sparse; GradientBoostingRanker takes dense .* 3,840"
+        DataError, match=r"X is sparse; GradientBoostingRanker supports dense .* 3,840"
     ):
         GradientBoostingRanker().fit(as_form(X, "csr64"), y, qid)
     with pytest.raises(DataError, match="X is sparse"):
@@ -359,7 +359,7 @@ def test_lambdamart_is_that_of_lightgbm_in_the_callers_order(arrays):
 
 def test_lambdamart_takes_more_labels_with_their_gains(arrays):
     X, y, qid = arrays
-    with pytest.raises(DataError, match="whole numbers 0, …, 30, which have a gain by default"):
+    with pytest.raises(DataError, match="labels 0, …, 30, which have a gain by default"):
         clone(LAMBDAMART).fit(X, y * 10, qid)
     gains = np.arange(41.0)
     found = clone(LAMBDAMART).set_params(label_gain=gains).fit(X, y * 10, qid)
@@ -370,9 +370,9 @@ def test_lambdamart_takes_more_labels_with_their_gains(arrays):
 @pytest.mark.parametrize(
     ("y", "label_gain", "words"),
     [
-        ([0, 1, -1], None, "y\\[2\\] is -1; .* whole numbers 0, …, 30"),
-        ([0, 1.5, 1], None, "y\\[1\\] is 1.5; .* whole numbers 0, …, 30"),
-        ([0, 3, 1], [0, 1, 3], "y\\[1\\] is 3; .* whole numbers 0, …, 2, .* in label_gain"),
+        ([0, 1, -1], None, "y\\[2\\] is -1; .* labels 0, …, 30"),
+        ([0, 1.5, 1], None, "y\\[1\\] is 1.5; .* labels 0, …, 30"),
+        ([0, 3, 1], [0, 1, 3], "y\\[1\\] is 3; .* labels 0, …, 2, .* in label_gain"),
         ([2, 2, 2], None, "no pair to learn from"),
     ],
 )
@@ -383,7 +383,7 @@ def test_lambdamart_refuses_labels_without_gain(y, label_gain, words):
 
 def test_lambdamart_refuses_what_lightgbm_would():
     X = np.arange(10_002.0)[:, None]
-    with pytest.raises(DataError, match="query b has 10,001 documents; LightGBM takes at most"):
+    with pytest.raises(DataError, match="query b has 10,001 documents; LightGBM supports at most"):
         LambdaMARTRanker().fit(X, X[:, 0] % 2, ["a"] + ["b"] * 10_001)
 
 

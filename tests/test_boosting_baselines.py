@@ -495,10 +495,10 @@ def test_the_model_survives_its_file(arrays, tmp_path):
 def test_a_file_of_stumps_is_no_linear_model(arrays, tmp_path):
     path = tmp_path / "model.json"
     RankBoost(2).fit(*arrays).model_.save(path)
-    with pytest.raises(FileFormatError, match="no format 'linrank-model'"):
+    with pytest.raises(FileFormatError, match="'linrank-stumps', but 'linrank-model' is expected"):
         LinearModel.load(path)
     LinearModel([1.0]).save(path)
-    with pytest.raises(FileFormatError, match="no format 'linrank-stumps'"):
+    with pytest.raises(FileFormatError, match="'linrank-model', but 'linrank-stumps' is expected"):
         StumpModel.load(path)
 
 
@@ -518,8 +518,8 @@ def test_the_command_line_takes_stumps(letor, tmp_path):
         ({"alphas": None}, "'alphas' is missing"),
         ({"alphas": [1.0]}, "vectors of one length"),
         ({"alphas": ["1", 2.0]}, "not a list of numbers"),
-        ({"features": [0, 4]}, "none of 0, …, 3"),
-        ({"features": [0, -1]}, "none of 0, …, 3"),
+        ({"features": [0, 4]}, "must be among 0, …, 3"),
+        ({"features": [0, -1]}, "must be among 0, …, 3"),
         ({"features": [0, 0.5]}, "whole numbers"),
         ({"thresholds": [0.0, float("inf")]}, "finite"),
         ({"feature_names": ["a"]}, "feature_names has 1 entries for 4"),
@@ -709,15 +709,15 @@ def test_verbose_prints_a_line_each(ranker, words, arrays, capsys):
 @pytest.mark.parametrize(
     ("ranker", "words"),
     [
-        (PAMIR(0.0), "C is 0.0; expected a number above 0"),
-        (PAMIR("x"), "C is 'x'; expected a number above 0"),
+        (PAMIR(0.0), "C is 0.0; expected a finite number above 0"),
+        (PAMIR("x"), "C is 'x'; expected a finite number above 0"),
         (PAMIR(max_iter=0), "max_iter is 0; expected a whole number of at least 1"),
         (PAMIR(max_iter=2.5), "max_iter is 2.5; expected a whole number"),
-        (PAMIR(random_state=-1), "random_state is -1; expected None or a whole number"),
+        (PAMIR(random_state=-1), "random_state is -1; expected a whole number of at least 0"),
         (AdaRank("ndgc"), "metric 'ndgc' is unknown; .* did you mean 'ndcg'"),
         (AdaRank(n_rounds=0), "n_rounds is 0; expected a whole number of at least 1"),
-        (AdaRank(tol=-0.1), "tol is -0.1; expected a number from 0 to 1, or None"),
-        (AdaRank(tol="x"), "tol is 'x'; expected a number from 0 to 1, or None"),
+        (AdaRank(tol=-0.1), "tol is -0.1; expected a number from 0 to below 1, or None"),
+        (AdaRank(tol="x"), "tol is 'x'; expected a number from 0 to below 1, or None"),
         (RankBoost(0), "n_rounds is 0; expected a whole number of at least 1"),
         (RankBoost(True), "n_rounds is True; expected a whole number of at least 1"),
         (RankBoost(n_thresholds=0), "n_thresholds is 0; expected a whole number of at least 1"),
@@ -750,9 +750,9 @@ def test_numbers_too_large_for_a_step_get_a_sentence(arrays):
     X, y, qid = arrays
     ranker = PAMIR().fit(X, y, qid)
     for learn in (PAMIR().fit, ranker.partial_fit):
-        with pytest.raises(DataError, match="bring the features nearer to 1"):
+        with pytest.raises(DataError, match="scale the features to values near 1"):
             learn(1.7e308 * np.sign(X), y, qid)
-        with pytest.raises(DataError, match="bring the features nearer to 1"):
+        with pytest.raises(DataError, match="scale the features to values near 1"):
             learn(1e160 * X, y, qid)
     untroubled = PAMIR().fit(X, y, qid).partial_fit(X, y, qid)
     np.testing.assert_array_equal(ranker.partial_fit(X, y, qid).coef_, untroubled.coef_)

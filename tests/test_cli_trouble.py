@@ -92,7 +92,10 @@ def test_score_files(here, text, place, words):
         (["train", "t.txt", "--out", "."], "is a folder"),
         (["train", "t.txt", "--out", "t.txt/m.json"], "t.txt/m.json: cannot be written"),
         (["predict", "m.json", "t.txt", "--out", "none/s.txt"], "none/s.txt: cannot be written"),
-        (["path", "t.txt", "--valid", "t.txt", "--plot", "p.jpeg"], "p.jpeg: plots are written"),
+        (
+            ["path", "t.txt", "--valid", "t.txt", "--plot", "p.jpeg"],
+            "p.jpeg: the name of a plot file must end in",
+        ),
         (["path", "t.txt", "--valid", "t.txt", "--plot", "none/p.png"], "none/p.png: cannot be"),
         (["demo", "--dir", "t.txt/x"], "t.txt/x"),
     ],

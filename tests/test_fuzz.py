@@ -54,7 +54,7 @@ def test_a_refusal_must_be_a_sentence():
     def refuse():
         raise FileFormatError("two\nlines")
 
-    with pytest.raises(AssertionError, match="not one sentence"):
+    with pytest.raises(AssertionError, match="not one line"):
         fast_data(refuse)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import pickle
 import re
+import subprocess
+import sys
+from typing import get_overloads
 
 import numba
 import numpy as np
@@ -496,6 +500,21 @@ def test_one_document(name):
     assert math.isnan(PUBLIC[name]([0], [0.0]))
 
 
+# Signatures.
+
+
+@pytest.mark.parametrize("name", list(PUBLIC))
+def test_every_metric_lists_its_parameters(name):
+    parameters = inspect.signature(PUBLIC[name]).parameters.values()
+    assert all(p.kind is not p.VAR_KEYWORD and p.annotation != "Any" for p in parameters)
+    assert get_overloads(PUBLIC[name])
+
+
+def test_names_are_known_without_a_compiler():
+    code = "import sys, linrank.metrics.names; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 # Names.
 
 
@@ -537,7 +556,7 @@ def test_parse_metric(text, name, k, rel):
         ("ndcg@", "unknown"),
         ("ndcg@0", "the cut-off is '0'; expected a whole number of at least 1"),
         ("ndcg@1.5", "the cut-off is '1.5'"),
-        ("auc@5", "auc has no cut-off; write 'auc'"),
+        ("auc@5", "auc has no cut-off; use 'auc'"),
         ("domination-error@5", "domination-error has no cut-off"),
         ("ndcg(rel=2)", "ndcg has no relevance level"),
         ("map(rel=two)", "rel is 'two'; expected a number"),
@@ -586,13 +605,31 @@ def test_direction_is_that_of_better_rankings(name):
         ([1, 0], [1.0, 2.0], None, {"k": 0}, "k is 0; expected a whole number of at least 1"),
         ([1, 0], [1.0, 2.0], None, {"k": 2.5}, "k is 2.5"),
         ([1, 0], [1.0, 2.0], None, {"k": True}, "k is True"),
-        ([1, 0], [1.0, 2.0], None, {"flavour": "letor"}, "standard, letor3, letor4, mslr, trec"),
-        ([1, 0], [1.0, 2.0], None, {"ties": "random"}, "average, stable, pessimistic, optimistic"),
-        ([1, 0], [1.0, 2.0], None, {"gain": "exp"}, "known are exp2, linear, a function"),
+        (
+            [1, 0],
+            [1.0, 2.0],
+            None,
+            {"flavour": "letor"},
+            "known choices are 'standard', 'letor3', 'letor4', 'mslr', 'trec'",
+        ),
+        (
+            [1, 0],
+            [1.0, 2.0],
+            None,
+            {"ties": "random"},
+            "'average', 'stable', 'pessimistic', 'optimistic'",
+        ),
+        (
+            [1, 0],
+            [1.0, 2.0],
+            None,
+            {"gain": "exp"},
+            "known choices are 'exp2', 'linear' or a function",
+        ),
         ([1, 0], [1.0, 2.0], None, {"gain": {1: 1}}, "gain has no entry for the label 0"),
         ([1, 0], [1.0, 2.0], None, {"gain": lambda y: -1}, "gains must be finite and at least 0"),
         ([1, 0], [1.0, 2.0], None, {"gain": {0: 0, 1: math.inf}}, "gain of the label 1 is inf"),
-        ([1, 0], [1.0, 2.0], None, {"discount": "log"}, "known are log2, letor"),
+        ([1, 0], [1.0, 2.0], None, {"discount": "log"}, "known choices are 'log2', 'letor'"),
         ([1, 0], [1.0, 2.0], None, {"no_relevant": 2}, 'expected 0, 1, "skip" or nan'),
         ([1, 0], [1.0, 2.0], None, {"no_relevant": "no"}, 'expected 0, 1, "skip" or nan'),
         ([1, 0], [1.0, 2.0], None, {"ties": "docno"}, 'ties="docno" needs doc_ids'),
@@ -608,11 +645,11 @@ def test_bad_input_gets_a_sentence(y, scores, qid, options, sentence):
     ("call", "sentence"),
     [
         (lambda: auc([0, 1, 2], [1, 2, 3]), "y has 0, 1 and 2; for graded labels use pairwise_acc"),
-        (lambda: auc([0, 1], [1, 2], average="docs"), "known are pairs, queries"),
+        (lambda: auc([0, 1], [1, 2], average="docs"), "are 'pairs', 'queries'"),
         (lambda: pairwise_accuracy([0, 1], [1, 2], average=1), "average is 1"),
-        (lambda: all_pairs_error([0, 1], [1, 2], average="docs"), "known are pairs, queries"),
-        (lambda: domination_error([0, 1], [1, 2], average="pairs"), "known are queries, documents"),
-        (lambda: err([0, 3], [1, 2], max_label=2), "max_label is 2; expected a number of"),
+        (lambda: all_pairs_error([0, 1], [1, 2], average="docs"), "are 'pairs', 'queries'"),
+        (lambda: domination_error([0, 1], [1, 2], average="pairs"), "are 'queries', 'documents'"),
+        (lambda: err([0, 3], [1, 2], max_label=2), "max_label is 2; expected a finite number of"),
         (lambda: err([0, 3], [1, 2], max_label="x"), "max_label is 'x'"),
         (lambda: precision([0, 1], [1, 2], rel=math.nan), "rel is nan"),
         (lambda: evaluate([0, 1], [1, 2], metrics=[]), "metrics is empty"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from linrank import DataError, FileFormatError, LinearModel, RankSVM
+from linrank import DataError, FileFormatError, LinearModel, RankSVM, load_model
+from linrank.model import FORMATS
 
 pytestmark = pytest.mark.interpreted
 
@@ -154,3 +157,47 @@ def test_a_failed_save_keeps_the_old_model(model, tmp_path):
 def test_wrong_shape_at_predict(model):
     with pytest.raises(DataError, match="the model has 3 features"):
         model.predict(np.ones((2, 4)))
+
+
+def test_any_format_is_loaded_by_its_name(model, tmp_path):
+    from linrank.baselines.stumps import StumpModel, Stumps
+
+    path = tmp_path / "model.json"
+    model.save(path)
+    assert type(load_model(path)) is LinearModel
+    StumpModel(Stumps(np.array([0]), np.array([0.5]), np.array([1.0])), n_features=2).save(path)
+    assert type(load_model(path)) is StumpModel
+    with pytest.raises(FileFormatError, match=r"'linrank-stumps', but 'linrank-model' is expected"):
+        LinearModel.load(path)
+
+
+def test_every_format_is_registered():
+    from linrank.baselines.stumps import StumpModel
+
+    assert {
+        kind.format: (kind.__module__, kind.__name__) for kind in (LinearModel, StumpModel)
+    } == (FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '{"format": "onnx"}',
+            "its format is 'onnx'; expected 'linrank-model' or 'linrank-stumps'",
+        ),
+        ('{"format": ["linrank-model"]}', r"its format is \['linrank-model'\]; expected"),
+        ("{}", 'it has no "format"'),
+        ("[1]", 'it has no "format"'),
+    ],
+)
+def test_unknown_formats_are_refused(tmp_path, text, words):
+    path = tmp_path / "model.json"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match=rf"model\.json: not a linrank model: {words}"):
+        load_model(path)
+
+
+def test_the_module_of_models_loads_no_baseline():
+    code = "import sys, linrank.model; sys.exit(any('baselines' in name for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

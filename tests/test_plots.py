@@ -99,7 +99,7 @@ def test_names_that_mean_something_to_matplotlib(tmp_path):
 
 
 def test_sentences(tmp_path, monkeypatch):
-    with pytest.raises(DataError, match=r"plot\.jpeg: plots are written as \.png, \.svg, \.pdf"):
+    with pytest.raises(DataError, match=r"plot\.jpeg: the name of a plot file must end in \.png"):
         check_plot_file("plot.jpeg")
     with pytest.raises(DataError, match="there is no folder"):
         draw(tmp_path / "none" / "plot.png")

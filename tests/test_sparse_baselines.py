@@ -318,7 +318,7 @@ def test_a_feature_that_is_there_twice_counts_once():
 
 def test_nothing_selected_gives_a_warning_with_the_limit(arrays):
     with pytest.warns(
-        NothingSelectedWarning, match="importance_weight = 100: it must be below"
+        NothingSelectedWarning, match="importance_weight = 100; use a value below"
     ) as w:
         ranker = FSMRank(100.0).fit(*arrays)
     assert ranker.n_selected_ == 0
@@ -406,8 +406,8 @@ def test_ctrl_c_keeps_the_best_weights(ranker, arrays, monkeypatch):
 @pytest.mark.parametrize(
     ("method", "words"),
     [
-        (FenchelRank(0.0), "r is 0.0; expected a number above 0"),
-        (FenchelRank(np.inf), "r is inf; expected a number above 0"),
+        (FenchelRank(0.0), "r is 0.0; expected a finite number above 0"),
+        (FenchelRank(np.inf), "r is inf; expected a finite number above 0"),
         (FenchelRank(tol=0), "tol is 0; expected a number between 0 and 1"),
         (FenchelRank(max_iter=0), "max_iter is 0; expected a whole number of at least 1"),
         (FSMRank(-1.0), "importance_weight is -1.0; expected a finite number of at least 0"),

@@ -1,4 +1,4 @@
-"""The program: ``linrank``, and ``python -m linrank``."""
+"""Entry point of the program: ``linrank`` and ``python -m linrank``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from .cli._interrupt import exit_on_interrupt
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C is one line and exit code 130 before, during and after it."""
+    """Run the command line.
+
+    Ctrl-C ends the program with one line and exit code 130, also during imports and shutdown.
+    """
     exit_on_interrupt()
     _replace_closed_streams()
-    from .cli.app import main as run  # takes most of the time until a command begins
+    from .cli.app import main as run  # slow import: Ctrl-C must be handled before it
 
     try:
         run()
@@ -21,9 +24,10 @@ def main() -> None:
 
 
 def _replace_closed_streams() -> None:
-    """Open the null device for each standard stream that is closed, as under some daemons.
+    """Open the null device for each standard stream that is closed, as in some daemons.
 
-    Otherwise `sys.stdout` is None, and the next file that is opened gets the stream's number.
+    Otherwise, `sys.stdout` would be None, and the next file to be opened would get the file
+    descriptor of the stream.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

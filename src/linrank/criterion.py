@@ -14,6 +14,7 @@ from ._typing import Vector
 from .data.ranking import RankingData, rank_by_content, row_keys
 from .errors import DataError
 from .metrics import evaluate, parse_metric
+from .metrics.names import FlavourName
 
 RuleName = Literal["best", "1se"]
 RULES: tuple[RuleName, ...] = get_args(RuleName)
@@ -57,7 +58,7 @@ class Criterion:
     """
 
     metric: str = "ndcg@10"
-    flavour: str = "standard"
+    flavour: FlavourName = "standard"
     rule: RuleName = "best"
 
     def __post_init__(self) -> None:

@@ -1,11 +1,14 @@
-"""The methods that the papers compare RankSVM with, behind one surface.
+"""Rankers that the papers compare RankSVM with, under the interface of `linrank.RankSVM`.
 
-`LinearSVRRanker`, `RandomForestRanker` and `GradientBoostingRanker` are pointwise: they learn
-the labels as numbers and do not see the queries. `LambdaMARTRanker` is listwise. These are thin
-wrappers of scikit-learn and LightGBM (Lee & Lin 2014, §4.5). `FenchelRank` and `FSMRank` learn
-sparse weights from pairs (Laporte et al. 2014, §5). `PAMIR` learns online; `AdaRank` and
-`RankBoost` boost, for a metric and for pairs (Stevens et al. 2013). All have the `fit`, `predict`,
-`rank` and `score` of `linrank.RankSVM`. `GAS` selects features for any ranker.
+All rankers have the methods `fit`, `predict`, `rank` and `score`.
+
+- `LinearSVRRanker`, `RandomForestRanker` and `GradientBoostingRanker` are pointwise: they predict
+  the labels as numbers and ignore the queries. They wrap scikit-learn (Lee & Lin 2014, §4.5).
+- `LambdaMARTRanker` is listwise and wraps LightGBM.
+- `FenchelRank` and `FSMRank` learn sparse weights from pairs (Laporte et al. 2014, §5).
+- `PAMIR` is an online method; `AdaRank` and `RankBoost` are boosting methods for a metric and for
+  pairs (Stevens et al. 2013).
+- `GAS` selects features for any ranker.
 """
 
 from .adarank import AdaRank

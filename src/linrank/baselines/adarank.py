@@ -1,67 +1,81 @@
-"""`AdaRank`: features combined by boosting on queries, for a metric."""
+"""`AdaRank`: boosting of single features to optimise a metric."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import UNUSED
 
+from .._checks import whole_number
 from .._rows import choose_columns, copy_columns, kernel_matrix, multiply
 from .._threads import resolve_threads
+from .._typing import Vector
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.base import LinearRanker, Vector
+from ..estimators.base import LinearRanker
 from ..metrics import Metric, evaluate, parse_metric
 from ..model import LinearModel
-from .base import LARGEST_R, SAME, check_count, checked_rows
+from .base import LARGEST_R, TIE_TOLERANCE, checked_rows, collect_rounds
 
-BLOCK = 64  #: features that are measured at a time
+BLOCK = 64  #: features that are copied and evaluated at a time; more need more memory
+
+
+class Round(NamedTuple):
+    """One round of boosting."""
+
+    feature: int  #: k_t
+    alpha: float  #: α_t
+    mean: float  #: mean of E_q(f_t) over the queries
 
 
 class AdaRank(LinearRanker):
     """AdaRank with single features as weak rankers.
 
-    With E_q(f), from 0 to 1, the metric of query q when its documents are ranked by f, and weights
-    P_1(q) that are all equal, round t picks the feature of the best weighted metric,
+    E_q(f) is the metric of query q, between 0 and 1, if its documents are ranked by f. The
+    weights P_1(q) of the queries are equal. Round t picks the feature with the best weighted
+    metric,
 
         k_t = argmax_k Σ_q P_t(q)·E_q(x_k),
         α_t = ½·ln(Σ_q P_t(q)·(1 + E_q(x_k)) / Σ_q P_t(q)·(1 − E_q(x_k)))    with k = k_t,
         f_t = f_(t−1) + α_t·x_k,    P_(t+1)(q) ∝ exp(−E_q(f_t))
 
-    (Xu & Li 2007, "AdaRank: a boosting algorithm for information retrieval"; compared with in
+    (Xu & Li 2007, "AdaRank: a boosting algorithm for information retrieval"; a baseline in
     Stevens, Bengio & Singer 2013). The weight of a feature is the sum of the α of the rounds that
-    picked it. E_q(x_k) is computed once for all features, so a round costs one metric of all
-    queries.
+    picked it. E_q(x_k) is computed once for all features, so a round evaluates the metric of all
+    queries once.
 
-    What is decided here:
+    Details of this implementation:
 
-    - As in the paper, a feature ranks by decreasing value only. So no weight is below 0; for a
-      feature of which small values are the better ones, give −x too.
-    - A feature is not picked twice in a row. By the rule above alone, the first one, if it is
-      picked again, is picked for ever: the ranking stays as it was, and with it P and the pick.
-    - Training ends when a round does not raise the mean metric by more than `tol`, and that round
-      is dropped.
-    - Queries for which the metric is undefined, without relevant documents, are left out;
-      documents of equal score count as in `linrank.evaluate`. Of equally good features, the first
-      is picked. The mean of E_q is taken as at most 1 − 1e-10, so that α is finite.
+    - As in the paper, a feature ranks by decreasing value only, so no weight is negative. If
+      small values of a feature are better, add −x as another feature.
+    - A feature is not picked twice in a row. Otherwise, if the first feature were picked again,
+      the ranking and P would not change, and the same feature would be picked in all rounds.
+    - Training ends when a round does not raise the mean metric by more than `tol`. That round is
+      dropped.
+    - Queries for which the metric is undefined, such as those without relevant documents, are
+      left out. Documents of equal score are handled as in `linrank.evaluate`. Among equally good
+      features, the first is picked.
+    - The mean of E_q is limited to 1 − 1e-10, so that α is finite.
 
-    Features are added up as they are: bring them to one scale first.
+    Features are not scaled. Scale them to a common range before `fit`.
 
     Parameters
     ----------
     metric : str
-        E: ``"map"``, ``"ndcg@10"``, or another that `linrank.evaluate` knows; 1 − the value of
-        those of which small values are the better ones.
+        Metric E: ``"map"``, ``"ndcg@10"``, or another that `linrank.evaluate` accepts. For
+        errors, E is 1 − the error.
     n_rounds : int
-        The largest number of rounds.
+        Largest number of rounds.
     tol : float or None
-        See above. None: all rounds are run and kept, to choose their number on validation data
-        with `staged_predict`.
+        Smallest improvement of the mean metric in a round. None: all rounds are run and kept,
+        so that their number can be chosen on validation data with `staged_predict`.
     n_threads : int, optional
-        Default: ``LINRANK_THREADS``, or all usable cores.
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
     verbose : bool
         Print a line for each round.
 
@@ -69,18 +83,18 @@ class AdaRank(LinearRanker):
     ----------
     coef_ : float64 array of shape (n_features,)
     features_, alphas_ : arrays of shape (n_rounds,)
-        k_t and α_t.
+        Picked features k_t and their weights α_t.
     performances_ : float64 array of shape (n_rounds,)
-        The mean of E_q(f_t) over the queries, by their weights.
+        Mean of E_q(f_t), weighted by the weights of the queries.
     model_ : LinearModel
-        The same weights in the form that is saved: ``ranker.model_.save("model.json")``.
+        Model with the same weights, which can be saved: ``ranker.model_.save("model.json")``.
     n_iter_ : int
-        The number of rounds.
+        Number of rounds that were kept.
     n_queries_ : int
-        The queries that were learnt from.
+        Number of queries that were used.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where X had column names.
+        Column names of X, if it had any.
 
     Examples
     --------
@@ -113,54 +127,50 @@ class AdaRank(LinearRanker):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, qid: Any = None, *, query_weight: Any = None) -> AdaRank:
-        """Pick the features and learn their weights.
+    def fit(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        query_weight: ArrayLike | None = None,
+    ) -> AdaRank:
+        """Pick features and fit their weights.
 
-        Documents have no weights, since the metrics know none.
+        There is no `sample_weight`, because metrics have no weights of documents.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         y : array of shape (n_docs,)
-            Labels that the metric takes; larger is more relevant.
+            Labels that the metric accepts; larger is more relevant.
         qid : array of shape (n_docs,), optional
-            The query of each document: any type, any order. None: one query.
+            Query of each document: any type, in any order. None: all documents form one query.
         query_weight : array of shape (n_docs,), optional
-            Weight of each document's query, one value within a query: P is multiplied by it, so
-            weight 0 is removal.
+            Weight of the query of each document. All documents of a query have the same value.
+            P is multiplied by it, so that a query of weight 0 is removed.
         """
-        metric, n_rounds = parse_metric(self.metric), check_count("n_rounds", self.n_rounds)
+        metric, n_rounds = parse_metric(self.metric), whole_number("n_rounds", self.n_rounds)
         if self.tol is not None and not (
             isinstance(self.tol, float | int | np.number) and 0 <= self.tol < 1
         ):
-            raise DataError(f"tol is {self.tol!r}; expected a number from 0 to 1, or None")
+            raise DataError(f"tol is {self.tol!r}; expected a number from 0 to below 1, or None")
         data = self._ranking_data(X, y, qid, None, query_weight)
         queries = Performance(data, metric, resolve_threads(self.n_threads))
-        found: list[tuple[int, float, float]] = []
-        interrupted = None
-        try:
-            for one in self._rounds(queries, n_rounds):
-                found.append(one)
-        except KeyboardInterrupt:
-            if not found:
-                raise
-            interrupted = KeyboardInterrupt(
-                f"Interrupted; these are the weights of {len(found)} rounds."
-            )
-        self._store(found, queries, data, metric)
-        if interrupted is not None:
-            raise interrupted
+        rounds, interrupted = collect_rounds(self._rounds(queries, n_rounds))
+        self._store(rounds, queries, data, metric)
+        if interrupted:
+            raise KeyboardInterrupt(f"Interrupted; the weights of {len(rounds)} rounds are kept.")
         return self
 
-    def _rounds(self, queries: Performance, n_rounds: int) -> Iterator[tuple[int, float, float]]:
-        """The feature, its α and the mean metric after it, round by round."""
+    def _rounds(self, queries: Performance, n_rounds: int) -> Iterator[Round]:
         started, last, best = time.perf_counter(), -1, -np.inf
         P, scores = queries.weight, np.zeros(queries.data.n_docs)
         for t in range(1, n_rounds + 1):
             means = queries.of_features @ P
             if len(means) > 1 and last >= 0:
                 means[last] = -np.inf
-            last = int(np.argmax(means >= means.max() - SAME))
+            last = int(np.argmax(means >= means.max() - TIE_TOLERANCE))
             alpha = float(np.arctanh(min(means[last], LARGEST_R)))
             scores += alpha * queries.columns(last, last + 1)[0]
             of_scores = queries.measure(scores)
@@ -175,17 +185,17 @@ class AdaRank(LinearRanker):
                     f"round {t:<5d} feature {last:<6d} alpha {alpha:<12.6g} "
                     f"{queries.metric.name} {mean:<10.6f} {time.perf_counter() - started:.2f} s"
                 )
-            yield last, alpha, mean
+            yield Round(last, alpha, mean)
 
     def _store(
         self,
-        found: list[tuple[int, float, float]],
+        rounds: list[Round],
         queries: Performance,
         data: RankingData,
         metric: Metric,
     ) -> None:
-        self.n_iter_, self.n_queries_ = len(found), len(queries.used)
-        features, alphas, means = zip(*found, strict=True)
+        self.n_iter_, self.n_queries_ = len(rounds), len(queries.used)
+        features, alphas, means = zip(*rounds, strict=True)
         self.features_, self.alphas_ = np.array(features), np.array(alphas)
         self.performances_ = np.array(means)
         self.coef_ = self._weights(self.n_iter_)
@@ -198,8 +208,10 @@ class AdaRank(LinearRanker):
                       "queries": self.n_queries_},
         )  # fmt: skip
 
-    def staged_predict(self, X: Any) -> Iterator[Vector]:
-        """The scores after one round, two rounds, and so on, to choose the number of rounds.
+    def staged_predict(self, X: ArrayLike | Matrix) -> Iterator[Vector]:
+        """Yield the scores after one round, two rounds, and so on.
+
+        They serve to choose the number of rounds on validation data.
 
         Parameters
         ----------
@@ -210,24 +222,25 @@ class AdaRank(LinearRanker):
             yield multiply(X, self._weights(t), self.n_threads)
 
     def _weights(self, n_rounds: int) -> Vector:
-        """Those after the first rounds."""
+        """Return the weights after this number of rounds."""
         coef = np.zeros(self.n_features_in_)
         np.add.at(coef, self.features_[:n_rounds], self.alphas_[:n_rounds])
         return coef
 
 
 class Performance:
-    """E_q of the features, and of any scores, for the queries that count.
+    """E_q of single features and of given scores, for the queries that are used.
 
     Attributes
     ----------
     data : RankingData
     metric : Metric
     used : int64 array
-        The queries with a weight for which the metric is defined.
+        Queries with a positive weight for which the metric is defined.
     weight : float64 array
-        Their weights, which sum to 1.
+        Weights of the used queries, which sum to 1.
     of_features : float64 array of shape (n_features, n_used)
+        E_q of every feature.
     """
 
     def __init__(self, data: RankingData, metric: Metric, n_threads: int) -> None:
@@ -239,7 +252,7 @@ class Performance:
         if not len(self.used):
             raise DataError(
                 f"metric is {metric.name!r}, which is undefined for all of the queries "
-                f"({data.n_queries}): their labels tell nothing about the features"
+                f"({data.n_queries}); check their labels, or choose another metric"
             )
         self.weight = weight[self.used] / weight[self.used].sum()
         self.of_features = np.empty((data.n_features, len(self.used)))
@@ -249,7 +262,7 @@ class Performance:
                 self.of_features[f] = self.measure(values)
 
     def measure(self, scores: Vector) -> Vector:
-        """E_q of the queries that count."""
+        """Return E_q of the used queries."""
         found = evaluate(
             self.data.y, scores, None, self.metric,
             query_ptr=self.data.query_ptr, n_threads=self._n_threads,
@@ -257,7 +270,7 @@ class Performance:
         return found if self.metric.greater_is_better else 1.0 - found
 
     def columns(self, first: int, last: int) -> Vector:
-        """The features first, …, last − 1 of all documents."""
+        """Return the features first, …, last − 1 of all documents, one row per feature."""
         data = self.data
         values = np.zeros((last - first, data.n_docs))
         chosen = choose_columns(np.arange(first, last), data.n_features)

@@ -1,53 +1,86 @@
-"""What the baselines share: checked rows, and models of other libraries."""
+"""Base classes and checks that several baselines share."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from .._threads import resolve_threads
+from .._typing import Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.base import DTYPES, Ranker, Vector, library_matrix
+from ..estimators.base import DTYPES, Ranker, library_matrix
 
-SAME = 1e-12  #: weak rankers whose worths differ by less are equal but for rounding
-LARGEST_R = 1.0 - 1e-10  #: one that puts everything right would get an infinite weight
+#: Difference of two weak rankers' criteria up to which they count as equal: rounding errors.
+TIE_TOLERANCE = 1e-12
+#: Largest r of a weak ranker in boosting. r = 1 would give it an infinite weight.
+LARGEST_R = 1.0 - 1e-10
+
+Round = TypeVar("Round")
 
 
-def pointwise_data(ranker: Ranker, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingData:
-    """Check the arguments of a `fit` that does not look at the queries.
+class PointwiseRanker(Ranker):
+    """Base of the rankers that ignore the queries in training."""
 
-    Rows stay in the caller's order, so that nothing depends on `qid`.
-    """
-    data = ranker._ranking_data(X, y, None, sample_weight, None)
-    query_ptr, _, _ = group_by_query(qid, data.n_docs)
-    ranker.fitted_with_qid_ = qid is not None
-    ranker.n_queries_ = len(query_ptr) - 1
-    return without_zero_weights(data)
+    n_queries_: int
+
+    def _pointwise_data(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+    ) -> RankingData:
+        """Check the arguments of `fit`; rows stay in the caller's order, whatever `qid` is."""
+        data = self._ranking_data(X, y, None, sample_weight, None)
+        query_ptr, _, _ = group_by_query(qid, data.n_docs)
+        self.fitted_with_qid_ = qid is not None
+        self.n_queries_ = len(query_ptr) - 1
+        return without_zero_weights(data)
 
 
 def without_zero_weights(data: RankingData) -> RankingData:
-    """The rows that count: to many a library, weight 0 is not quite removal."""
+    """Return the documents whose weight is not 0.
+
+    Other libraries do not always ignore documents of weight 0: such a document may still
+    determine a bin edge of a histogram, for instance.
+    """
     if data.weight is None or data.weight.all():
         return data
     return data.take(np.flatnonzero(data.weight))
 
 
-class TreeRanker(Ranker):
+class FittedRegressor(Protocol):
+    """A fitted model of another library."""
+
+    def predict(self, X: object) -> ArrayLike:
+        """Return one prediction per row."""
+
+
+class TreeRanker(PointwiseRanker):
     """Base of the rankers whose scores are the predictions of another library's trees.
 
-    Subclasses implement `_model`, or `_checked` and `_learn` where they look at the queries.
+    Pointwise subclasses implement `_model`; others override `_checked` and `_learn`.
     """
 
-    estimator_: Any
-    n_queries_: int
+    estimator_: FittedRegressor
+    n_threads: int | None
 
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the trees.
+    def fit(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the trees.
 
         Parameters
         ----------
@@ -55,9 +88,9 @@ class TreeRanker(Ranker):
         y : array of shape (n_docs,)
             Labels: larger is more relevant.
         qid : array of shape (n_docs,), optional
-            The query of each document: any type, any order. None: one query.
+            Query of each document: any type, in any order. None: all documents form one query.
         sample_weight : array of shape (n_docs,), optional
-            Weight of each document; 0 is removal.
+            Weight of each document. A document of weight 0 is ignored.
         """
         data = self._checked(X, y, qid, sample_weight)
         n_threads = resolve_threads(self.n_threads)
@@ -65,18 +98,25 @@ class TreeRanker(Ranker):
             self.estimator_ = self._learn(data, n_threads)
         return self
 
-    def _checked(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingData:
-        return pointwise_data(self, X, y, qid, sample_weight)
+    def _checked(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+    ) -> RankingData:
+        return self._pointwise_data(X, y, qid, sample_weight)
 
-    def _learn(self, data: RankingData, n_threads: int) -> Any:
+    def _learn(self, data: RankingData, n_threads: int) -> FittedRegressor:
         model = self._model(n_threads)
         return model.fit(self._matrix(data.X), data.y, sample_weight=data.weight)
 
-    def _model(self, n_threads: int) -> Any:
+    def _model(self, n_threads: int) -> Regressor:
+        """Return the unfitted model of the other library."""
         raise NotImplementedError
 
-    def _matrix(self, X: Matrix) -> Any:
-        """X in a form that the library takes."""
+    def _matrix(self, X: Matrix) -> Matrix:
+        """Return X in a form that the other library accepts."""
         return library_matrix(X)
 
     def _scores(self, X: Matrix) -> Vector:
@@ -85,20 +125,27 @@ class TreeRanker(Ranker):
             return np.asarray(self.estimator_.predict(self._matrix(X)), dtype=np.float64)
 
 
-def _openmp_threads(n_threads: int) -> Any:
-    """Hold OpenMP, whose threads have no argument of their own, to that many."""
+class Regressor(Protocol):
+    """A model of another library that is not fitted yet."""
+
+    def fit(self, X: object, y: Vector, *, sample_weight: Vector | None) -> FittedRegressor:
+        """Fit the model and return it."""
+
+
+def _openmp_threads(n_threads: int) -> AbstractContextManager[object]:
+    """Limit OpenMP, for libraries that have no argument for the number of their threads."""
     return ThreadpoolController().limit(limits=n_threads, user_api="openmp")
 
 
-def check_count(name: str, value: Any) -> int:
-    """Refuse what is not a whole number of at least 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise DataError(f"{name} is {value!r}; expected a whole number of at least 1")
-    return int(value)
+def non_negative_number(name: str, value: float) -> float:
+    """Return a finite number of at least 0 as a float, or raise a `DataError`."""
+    if not isinstance(value, float | int | np.number) or not 0 <= value < np.inf:
+        raise DataError(f"{name} is {value!r}; expected a finite number of at least 0")
+    return float(value)
 
 
-def checked_rows(ranker: Ranker, X: Any) -> Matrix:
-    """What a fitted ranker is to score, checked."""
+def checked_rows(ranker: Ranker, X: ArrayLike | Matrix) -> Matrix:
+    """Return the matrix that a fitted ranker is to score, or raise an error that says why not."""
     check_is_fitted(ranker)
     X = validate_data(
         ranker, X, reset=False, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False
@@ -106,3 +153,19 @@ def checked_rows(ranker: Ranker, X: Any) -> Matrix:
     X = check_matrix(X)
     check_finite(X, None)
     return X
+
+
+def collect_rounds(rounds: Iterator[Round]) -> tuple[list[Round], bool]:
+    """Return the rounds of boosting up to the end or to Ctrl-C, and whether Ctrl-C was pressed.
+
+    Ctrl-C before the end of the first round raises `KeyboardInterrupt`.
+    """
+    found: list[Round] = []
+    try:
+        for one in rounds:
+            found.append(one)
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        return found, True
+    return found, False

@@ -1,11 +1,11 @@
-"""`GradientBoostingRanker`: the labels by boosted trees."""
+"""`GradientBoostingRanker`: regression of the labels by gradient boosted trees."""
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.utils import Tags
 
 from ..data.checks import Matrix
 from ..errors import DataError
@@ -15,29 +15,32 @@ from .base import TreeRanker
 class GradientBoostingRanker(TreeRanker):
     """Gradient boosted regression of the labels (GBDT).
 
-    Adds up T trees, each fitted to what the ones before leave over,
+    The score is the sum of T trees. Each tree is fitted to the residuals of the trees before it,
 
         f_t(x) = f_(t−1)(x) + η·tree_t(x),    tree_t ≈ y − f_(t−1)
 
-    (Friedman 2001; Lee & Lin 2014, §4.5 and table 6, whose settings are the defaults:
-    100 trees of depth 4, η = 0.1). By scikit-learn's `HistGradientBoostingRegressor`, which
-    chooses splits by histograms as the paper's pGBRT does, and is many times faster than exact
-    splits; it takes dense features only. The trees do not see the queries.
+    (Friedman 2001). The defaults are those of Lee & Lin 2014 (§4.5 and table 6): 100 trees of
+    depth 4 and η = 0.1.
+
+    This class wraps scikit-learn's `HistGradientBoostingRegressor`. It chooses splits by
+    histograms, as the paper's pGBRT does, and is many times faster than exact splits. It
+    supports dense features only. The queries are ignored in training.
 
     Parameters
     ----------
     n_estimators : int
-        The number of trees.
+        Number of trees T.
     learning_rate : float
-        η.
+        Shrinkage η.
     max_depth : int or None
-        Of each tree.
+        Largest depth of a tree.
     min_samples_leaf : int
-        The fewest documents of a leaf.
+        Smallest number of documents in a leaf.
     n_threads : int, optional
-        Default: ``LINRANK_THREADS``, or all usable cores.
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
     random_state : int or RandomState, optional
-        Which documents the histograms' edges are chosen by, where there are over 200,000.
+        Seed of the sample of documents that determines the bin edges. Up to 200,000 documents,
+        all are used.
 
     Attributes
     ----------
@@ -49,7 +52,7 @@ class GradientBoostingRanker(TreeRanker):
     >>> from linrank import make_ranking
     >>> from linrank.baselines import GradientBoostingRanker
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
     >>> ranker = GradientBoostingRanker()
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
@@ -64,7 +67,7 @@ class GradientBoostingRanker(TreeRanker):
         max_depth: int | None = 4,
         min_samples_leaf: int = 20,
         n_threads: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -73,7 +76,7 @@ class GradientBoostingRanker(TreeRanker):
         self.n_threads = n_threads
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
@@ -89,11 +92,11 @@ class GradientBoostingRanker(TreeRanker):
             random_state=self.random_state,
         )
 
-    def _matrix(self, X: Matrix) -> Any:
+    def _matrix(self, X: Matrix) -> Matrix:
         if sparse.issparse(X):
             raise DataError(
-                f"X is sparse; {type(self).__name__} takes dense features: pass X.toarray(), which "
-                f"needs {X.shape[0] * X.shape[1] * X.dtype.itemsize:,} bytes, or use "
-                "RandomForestRanker or LambdaMARTRanker"
+                f"X is sparse; {type(self).__name__} supports dense features only. Pass "
+                f"X.toarray(), which needs {X.shape[0] * X.shape[1] * X.dtype.itemsize:,} bytes, "
+                "or use RandomForestRanker or LambdaMARTRanker"
             )
         return X

@@ -1,50 +1,52 @@
-"""`FenchelRank`: the squared hinge over an l1 ball, one feature at a time."""
+"""`FenchelRank`: the squared hinge loss over an l1 ball, by greedy steps on single features."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import positive_number
 from .._threads import resolve_threads
+from .._typing import Mask, Vector
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..engines.threads import ThreadEngine
 from ..errors import NotConvergedWarning
-from ..estimators.base import LinearRanker, Vector
+from ..estimators.base import LinearRanker
 from ..losses.pairwise import SQUARED_HINGE
 from ..model import LinearModel
-from ..penalties.base import check_parameter
 from ..problem import Problem, make_problem
 from ..solvers.base import Iterate, Solver
 from ..solvers.result import Result, Status
 from ..training import training_summary
 
-FLAT = 1e-9  #: part of the slope at the start of a segment that is left at its lowest point
-TRIALS = 100  #: most points that are tried on a segment
+#: Slope at the end of a line search, relative to the largest slope that the search has met.
+SLOPE_TOLERANCE = 1e-9
+MAX_TRIALS = 100  #: evaluations per line search, after which it ends at the last point
 
 
 class MeanLoss(Problem):
-    """``F(w) = 1/p·Σ_pairs max(0, 1 − w'(x_i − x_j))²``: p pairs, no penalty, and F(0) = 1."""
+    """The mean loss F(w) = 1/p·Σ_(i,j) max(0, 1 − w'(x_i − x_j))² of p pairs, with F(0) = 1."""
 
     def __init__(self, data: RankingData, n_threads: int) -> None:
         engine = make_problem(data, normalize="pairs", n_threads=n_threads).engine
         super().__init__(engine, 1.0)
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """F and its gradient at w."""
+        """Return F(w) and its gradient."""
         return self.engine.value_grad(w)
 
 
 class Segment:
-    """``F(w + μδ)`` for 0 ≤ μ ≤ 1: a problem with the two features w'x and δ'x.
+    """Line search for F(w + μδ) on 0 ≤ μ ≤ 1, as a problem with the two features w'x and δ'x.
 
-    So a trial costs sums over pairs, but no read of X.
+    An evaluation needs sums over pairs but does not read X.
     """
 
     def __init__(self, engine: ThreadEngine) -> None:
@@ -53,15 +55,15 @@ class Segment:
         self._engine = ThreadEngine(data, SQUARED_HINGE, "pairs", engine.n_threads)
 
     def lowest(self) -> float:
-        """The μ of the lowest F, by Newton's method on its slope, kept within a bracket.
+        """Return the μ with the smallest F, by Newton's method safeguarded by a bracket.
 
-        F is piecewise quadratic here, so that Newton's method ends after a few trials.
+        F is piecewise quadratic in μ, so Newton's method needs few evaluations.
         """
         low, high, mu, steepest = 0.0, np.inf, 0.0, 0.0
-        for _ in range(TRIALS):
+        for _ in range(MAX_TRIALS):
             slope = self._engine.value_grad(np.array([1.0, mu]))[1][1]
             steepest = max(steepest, abs(slope))
-            if abs(slope) <= FLAT * steepest or (mu == 1.0 and slope <= 0):
+            if abs(slope) <= SLOPE_TOLERANCE * steepest or (mu == 1.0 and slope <= 0):
                 break
             low, high = (mu, high) if slope < 0 else (low, mu)
             bend = self._engine.hessp(np.array([0.0, 1.0]))[1]
@@ -75,13 +77,15 @@ class Segment:
 
 @dataclass
 class GreedyBall(Solver):
-    """Minimise F over ‖w‖₁ ≤ r, moving to one corner of the ball at a time.
+    """Minimise F over ‖w‖₁ ≤ r by steps towards one corner of the ball at a time.
 
-    The dual variables −∂F/∂t_p of the pairs have the Fenchel dual value F(w) − gap(w) with
+    F(w) − gap(w) with
 
-        gap(w) = w'∇F(w) + r·‖∇F(w)‖_∞,
+        gap(w) = w'∇F(w) + r·‖∇F(w)‖_∞
 
-    a lower bound on the optimum. Stops when F is within `tol`·F(0) of the best bound so far.
+    is the Fenchel dual value of the dual variables −∂F/∂t_p of the pairs p with score
+    differences t_p. It is a lower bound on the optimum. The solver stops when F is within
+    `tol`·F(0) of the best lower bound so far.
     """
 
     r: float = 1.0
@@ -108,7 +112,10 @@ class GreedyBall(Solver):
         return value - self.bound <= self.tol * self.value_at_zero
 
     def _move(self) -> bool:
-        """Go towards the corner ±r·e_j of the steepest feature j, as far as F falls."""
+        """Search along the line to the corner ±r·e_j for the j with the largest |∂F/∂w_j|.
+
+        Returns False if no step decreases F.
+        """
         w, gradient = self.point.w, self.point.gradient
         j = int(np.argmax(np.abs(gradient)))
         corner = -np.sign(gradient[j]) * self.r
@@ -123,7 +130,7 @@ class GreedyBall(Solver):
 
 
 def column(engine: ThreadEngine, j: int) -> Vector:
-    """One feature of all documents."""
+    """Return one feature of all documents."""
     if not sparse.issparse(engine.data.X):
         return engine.data.X[:, j]
     unit = np.zeros(engine.n_features)
@@ -132,12 +139,12 @@ def column(engine: ThreadEngine, j: int) -> Vector:
 
 
 class SelectingRanker(SelectorMixin, LinearRanker):
-    """Base of the baselines that learn weights of which many are 0."""
+    """Base of the baselines with sparse weights."""
 
     result_: Result
     model_: LinearModel
 
-    def _get_support_mask(self) -> NDArray[np.bool_]:
+    def _get_support_mask(self) -> Mask:
         check_is_fitted(self)
         return self.coef_ != 0
 
@@ -161,57 +168,60 @@ class SelectingRanker(SelectorMixin, LinearRanker):
 
 
 class FenchelRank(SelectingRanker):
-    """FenchelRank: the squared hinge loss over an l1 ball.
+    """FenchelRank: minimise the squared hinge loss over an l1 ball.
 
-    Minimises, over the p pairs (i, j) of documents of one query with label i above label j,
+    The problem, over the p pairs (i, j) of documents of one query with label i above label j, is
+    to minimise
 
         F(w) = 1/p·Σ_(i,j) max(0, 1 − w'(x_i − x_j))²    subject to    ‖w‖₁ ≤ r
 
     (Lai, Pan, Liu, Lin & Wu 2013, "Sparse learning-to-rank via an efficient primal-dual
-    algorithm"; compared with in Laporte et al. 2014). From w = 0, each iteration computes the
-    gap between F(w) and a Fenchel dual value, which bounds the distance to the optimum,
+    algorithm"; a baseline in Laporte et al. 2014). Starting from w = 0, each iteration
 
-        gap(w) = w'∇F(w) + r·‖∇F(w)‖_∞,
+    1. computes the gap between F(w) and a Fenchel dual value, which bounds the distance to the
+       optimum: gap(w) = w'∇F(w) + r·‖∇F(w)‖_∞,
+    2. stops if the gap is at most `tol` (note that F(0) = 1),
+    3. picks the feature j with the largest |∂F/∂w_j|, and
+    4. moves from w towards −sign(∂F/∂w_j)·r·e_j to the smallest F on that segment.
 
-    stops if it is at most `tol` (F(0) = 1), and else picks the feature j with the largest
-    |∂F/∂w_j| and goes from w towards −sign(∂F/∂w_j)·r·e_j as far as F falls. A feature that is
-    never picked has the weight 0, so weights are sparse by construction; one that was picked
-    keeps some weight, however small. It needs O(1/tol) iterations.
+    A feature that is never picked has the weight 0, so the weights are sparse by construction. A
+    feature that was picked keeps a weight, however small. The number of iterations is O(1/tol).
 
-    A published program of the method learns w/r, which ranks alike, lists the pairs, and finds
-    the step by sorting them; here no pair is listed, and the step is found by Newton's method on
-    a problem of two features. The gap is taken to the best dual value so far.
+    A published program of the method learns w/r, which gives the same ranking. It lists the pairs
+    and sorts them to find the step. Here pairs are not listed, and the step is found by Newton's
+    method on a problem with two features. The gap is that to the best dual value so far.
 
     Parameters
     ----------
     r : float
-        The largest ‖w‖₁: larger r, more features. It belongs to the scale of the features.
+        Largest ‖w‖₁. A larger r selects more features. The best r depends on the scale of the
+        features.
     tol : float
-        The largest gap to the optimum of F.
+        Largest gap to the optimum of F.
     max_iter : int
-        The largest number of features picked.
+        Largest number of iterations, each of which picks a feature.
     n_threads : int, optional
-        Default: ``LINRANK_THREADS``, or all usable cores.
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
 
     Attributes
     ----------
     coef_ : float64 array of shape (n_features,)
     result_ : Result
-        Status, objective F, gap as a part of F, history, and a sentence on how it went.
+        Status, objective F, gap relative to F, history, and a message.
     model_ : LinearModel
-        The same weights in the form that is saved: ``ranker.model_.save("model.json")``.
+        Model with the same weights, which can be saved: ``ranker.model_.save("model.json")``.
     n_selected_ : int
-        The number of weights that are not 0; ``get_support()`` says which.
+        Number of nonzero weights; ``get_support()`` is their mask.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
     feature_names_in_ : array of str
-        Where X had column names.
+        Column names of X, if it had any.
 
     Examples
     --------
     >>> from linrank import make_ranking
     >>> from linrank.baselines import FenchelRank
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
     >>> ranker = FenchelRank(r=0.5)
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.n_selected_ < data.n_features
@@ -234,9 +244,14 @@ class FenchelRank(SelectingRanker):
         self.n_threads = n_threads
 
     def fit(
-        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
     ) -> FenchelRank:
-        """Learn the weights.
+        """Fit the weights.
 
         Parameters
         ----------
@@ -244,14 +259,15 @@ class FenchelRank(SelectingRanker):
         y : array of shape (n_docs,)
             Labels: any real numbers; larger is more relevant.
         qid : array of shape (n_docs,), optional
-            The query of each document: any type, any order. None: one query.
+            Query of each document: any type, in any order. None: all documents form one query.
         sample_weight : array of shape (n_docs,), optional
-            Weight of each document: a pair weighs query × upper document × lower document.
+            Weight of each document. The weight of a pair is the product of the weights of its
+            query and its two documents.
         query_weight : array of shape (n_docs,), optional
-            Weight of each document's query: one value within a query.
+            Weight of the query of each document. All documents of a query have the same value.
         """
-        check_parameter("r", self.r, 0.0)
-        solver = GreedyBall(tol=self.tol, max_iter=self.max_iter, r=float(self.r))
+        r = positive_number("r", self.r)
+        solver = GreedyBall(tol=self.tol, max_iter=self.max_iter, r=r)
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         problem = MeanLoss(data, resolve_threads(self.n_threads))
         self._store(solver.solve(problem), data, problem.engine.n_pairs)

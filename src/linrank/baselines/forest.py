@@ -1,9 +1,9 @@
-"""`RandomForestRanker`: the labels by a random forest."""
+"""`RandomForestRanker`: regression of the labels by a random forest."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
@@ -11,34 +11,35 @@ from sklearn.utils import check_array
 
 from .._rows import row_ranges
 from .._threads import resolve_threads, run
+from .._typing import Vector
 from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData
-from ..estimators.base import Vector
 from .base import TreeRanker
 
 
 class RandomForestRanker(TreeRanker):
     """Random forest regression of the labels.
 
-    Scores by the mean of T trees, each grown to the end on a bootstrap sample of the
+    The score is the mean of T trees, each grown without pruning on a bootstrap sample of the
     documents,
 
-        f(x) = 1/T·Σ_t mean label of the leaf of tree t that x falls into
+        f(x) = 1/T·Σ_t (mean label of the leaf of tree t that contains x)
 
-    (Breiman 2001; Lee & Lin 2014, §4.5 and table 6, whose settings are the defaults:
-    40 trees, splits among ⌊√d⌋ of the d features). By scikit-learn's `RandomForestRegressor`.
-    The forest does not see the queries.
+    (Breiman 2001). The defaults are those of Lee & Lin 2014 (§4.5 and table 6): 40 trees, with
+    splits among ⌊√d⌋ of the d features. This class wraps scikit-learn's `RandomForestRegressor`.
+    The queries are ignored in training.
 
     Parameters
     ----------
     n_estimators : int
-        The number of trees.
+        Number of trees T.
     max_features : {"sqrt", "log2", None}, int or float
-        How many features each split is chosen among.
+        Number of features among which each split is chosen.
     min_samples_leaf : int or float
-        The fewest documents of a leaf.
+        Smallest number of documents in a leaf, or share of the documents.
     n_threads : int, optional
-        Default: ``LINRANK_THREADS``, or all usable cores. The scores do not depend on it.
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores. The scores do not
+        depend on it.
     random_state : int or RandomState, optional
 
     Attributes
@@ -51,21 +52,23 @@ class RandomForestRanker(TreeRanker):
     >>> from linrank import make_ranking
     >>> from linrank.baselines import RandomForestRanker
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
     >>> ranker = RandomForestRanker(random_state=0)
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.75
     True
     """
 
+    estimator_: RandomForestRegressor
+
     def __init__(
         self,
         *,
         n_estimators: int = 40,
-        max_features: Any = "sqrt",
+        max_features: Literal["sqrt", "log2"] | int | float | None = "sqrt",
         min_samples_leaf: int | float = 1,
         n_threads: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_features = max_features
@@ -83,14 +86,16 @@ class RandomForestRanker(TreeRanker):
         )
 
     def _learn(self, data: RankingData, n_threads: int) -> RandomForestRegressor:
-        # The threads of scikit-learn's forest change the warning filters of the process, and can
-        # restore them in the wrong order. The caller's filters are therefore put aside.
+        # The threads of scikit-learn's forest change the warning filters of the process, and may
+        # restore them in the wrong order. We therefore save and restore the caller's filters.
         with warnings.catch_warnings():
-            return super()._learn(data, n_threads).set_params(n_jobs=1)
+            forest: RandomForestRegressor = super()._learn(data, n_threads)
+        return forest.set_params(n_jobs=1)
 
     def _scores(self, X: Matrix) -> Vector:
-        # scikit-learn's forest adds the trees in the order in which its threads finish. With one
-        # thread it still changes the warning filters, so it cannot be called in several threads.
+        # We sum the trees ourselves. scikit-learn's forest adds them in the order in which its
+        # threads finish, so that rounding differs between calls. With one thread it still
+        # changes the warning filters of the process, so it cannot be called in several threads.
         check_finite(X, None)
         rows = check_array(
             self._matrix(X), dtype=np.float32, accept_sparse="csr", accept_large_sparse=False

@@ -1,29 +1,32 @@
-"""`FSMRank`: weights that are small for features that matter little or repeat others."""
+"""`FSMRank`: sparse weights that favour important features and penalise similar ones."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh, norm
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._threads import resolve_threads
+from .._typing import Vector
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import NothingSelectedWarning
-from ..estimators.base import Vector
 from ..solvers.base import Iterate, Solver
 from ..solvers.result import Status
+from .base import non_negative_number
 from .fenchel_rank import MeanLoss, SelectingRanker
-from .gas import check_at_least_zero, compare_features
+from .gas import compare_features
 
 
 class FSMProblem(MeanLoss):
-    """``F(w) + c'|w| + ½|w|'S|w|`` with c ≥ 0, S ≥ 0 and S positive semidefinite.
+    """The objective F(w) + c'|w| + ½|w|'S|w| with c ≥ 0, S ≥ 0 and S positive semidefinite.
 
-    The gradient is that of F alone.
+    The gradient is that of F only.
     """
 
     def __init__(self, data: RankingData, n_threads: int, cost: Vector, similarity: Vector) -> None:
@@ -32,19 +35,20 @@ class FSMProblem(MeanLoss):
         self.similarity = similarity
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The objective, and the gradient of F."""
+        """Return the objective at w, and the gradient of F."""
         loss, gradient = super().value_grad(w)
         u = np.abs(w)
         return loss + float(self.cost @ u) + 0.5 * float(u @ self.similarity @ u), gradient
 
     def slope(self, u: Vector) -> Vector:
-        """The derivative c + Su of the penalty in u = |w|."""
+        """Return c + Su, the derivative of the penalty in u = |w|."""
         return self.cost + self.similarity @ u
 
     def lipschitz(self) -> float:
-        """That of the gradient in (w⁺, w⁻): twice the largest eigenvalue of either part.
+        """Return a Lipschitz constant of the gradient in (w⁺, w⁻).
 
-        The Hessian of F is nowhere larger than at 0, where all pairs are active.
+        It is twice the largest eigenvalue of the Hessian of F at 0 or of S. The Hessian of F is
+        largest at 0, where all pairs are active.
         """
         self.engine.value_grad(np.zeros(self.n_features))
         last = [self.n_features - 1] * 2
@@ -58,8 +62,8 @@ class FSMProblem(MeanLoss):
 class Nesterov(Solver):
     """Accelerated projected gradients in w⁺, w⁻ ≥ 0 with w = w⁺ − w⁻ (Nesterov 1983).
 
-    The momentum begins anew whenever the objective rises (O'Donoghue & Candès 2015). Stops when
-    −∇F is within `tol`·‖∇F(0)‖ of the subdifferential of the penalty.
+    The momentum is reset whenever the objective increases (O'Donoghue & Candès 2015). The solver
+    stops when −∇F is within `tol`·‖∇F(0)‖ of the subdifferential of the penalty.
     """
 
     problem: FSMProblem = field(init=False, repr=False)
@@ -93,72 +97,74 @@ class Nesterov(Solver):
         return Status.CONVERGED if self._gradient_is_small() else Status.MAX_ITER
 
     def _gradient(self, parts: Vector) -> Vector:
-        """In w⁺ and w⁻."""
+        """Return the gradient with respect to w⁺ and w⁻."""
         _, gradient = self.problem.value_grad(parts[0] - parts[1])
         slope = self.problem.slope(parts[0] + parts[1])
         return np.stack([slope + gradient, slope - gradient])
 
 
 class FSMRank(SelectingRanker):
-    """FSMRank: learning and selection by importance and similarity in one convex problem.
+    """FSMRank: sparse weights by importance and similarity of features, as one convex problem.
 
-    Minimises, over the p pairs (i, j) of documents of one query with label i above label j,
+    The objective, over the p pairs (i, j) of documents of one query with label i above label j, is
 
         1/p·Σ_(i,j) max(0, 1 − w'(x_i − x_j))² + λ·Σ_f (1 − v_f)·|w_f| + ½μ·Σ_(f,g) e_fg·|w_f||w_g|
 
     after Lai, Pan, Tang & Yu 2013 ("FSMRank: feature selection algorithm for learning to rank";
-    compared with in Laporte et al. 2014), which minimises ranking errors while it selects
-    features of high importance v and low similarity e, jointly and by Nesterov's accelerated
-    gradient method. Importance and similarity are those of `GAS`: the metric of one feature
-    alone, and the part of the pairs of documents that two features order alike.
+    a baseline in Laporte et al. 2014). The paper minimises ranking errors and selects features of
+    high importance v and low similarity e in one problem, by Nesterov's accelerated gradient
+    method. Importance and similarity are those of `GAS`: the metric of a single feature, and the
+    share of the pairs of documents that two features order in the same way.
 
-    Choices made here, not taken from that paper:
+    Choices of this implementation that are not taken from the paper:
 
-    - Importance enters as ‖w‖₁ − v'|w|: for a given ‖w‖₁, the more of it is on important
-      features, the better. It is convex because no metric is above 1, and it makes w sparse.
-    - The similarity term includes f = g, where e_ff is the part of the pairs that f tells
-      apart. The matrix e is positive semidefinite and nowhere negative, so the term is convex.
-    - The method works on w⁺, w⁻ ≥ 0 with w = w⁺ − w⁻, where the objective is smooth: its
-      steps are projected gradients, of which many end at exactly 0. Their length comes from the
-      largest eigenvalue of the Hessian at w = 0, which no other w exceeds.
+    - Importance enters as ‖w‖₁ − v'|w|, which for a given ‖w‖₁ favours important features. The
+      term is convex because metrics are at most 1, and it makes w sparse.
+    - The similarity term includes f = g, where e_ff is the share of the pairs whose documents
+      differ in f. The matrix e is positive semidefinite with entries ≥ 0, so the term is convex.
+    - The solver works on w⁺, w⁻ ≥ 0 with w = w⁺ − w⁻, for which the objective is smooth. Its
+      steps are projected gradient steps, which set many weights to exactly 0. The step length
+      is derived from the largest eigenvalue of the Hessian at w = 0, where it is largest.
 
     Parameters
     ----------
     importance_weight : float
-        λ, at least 0: the larger, the fewer features.
+        Weight λ ≥ 0. A larger λ selects fewer features.
     similarity_weight : float
-        μ, at least 0: the larger, the less weight on features that are alike.
+        Weight μ ≥ 0. A larger μ gives similar features less weight.
     importance : str
-        The metric of v: ``"ndcg@10"``, ``"map"``, or another that `linrank.evaluate` knows.
+        Metric of v: ``"ndcg@10"``, ``"map"``, or another that `linrank.evaluate` accepts.
     tol : float
-        ε of the stopping rule: −∇F is within ε‖∇F(0)‖ of the penalty's subdifferential.
+        Tolerance ε of the stopping rule: −∇F is within ε‖∇F(0)‖ of the subdifferential of the
+        penalty.
     max_iter : int
+        Largest number of iterations.
     n_threads : int, optional
-        Default: ``LINRANK_THREADS``, or all usable cores.
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
 
     Attributes
     ----------
     coef_ : float64 array of shape (n_features,)
     importances_ : float64 array of shape (n_features,)
-        v.
+        Importances v.
     similarities_ : float64 array of shape (n_features, n_features)
-        e.
+        Similarities e.
     result_ : Result
-        Status, objective, history, and a sentence on how it went.
+        Status, objective, history, and a message.
     model_ : LinearModel
-        The same weights in the form that is saved: ``ranker.model_.save("model.json")``.
+        Model with the same weights, which can be saved: ``ranker.model_.save("model.json")``.
     n_selected_ : int
-        The number of weights that are not 0; ``get_support()`` says which.
+        Number of nonzero weights; ``get_support()`` is their mask.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
     feature_names_in_ : array of str
-        Where X had column names.
+        Column names of X, if it had any.
 
     Examples
     --------
     >>> from linrank import make_ranking
     >>> from linrank.baselines import FSMRank
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
     >>> ranker = FSMRank(importance_weight=0.1)
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.n_selected_ < data.n_features
@@ -186,19 +192,19 @@ class FSMRank(SelectingRanker):
         self.max_iter = max_iter
         self.n_threads = n_threads
 
-    def fit(self, X: Any, y: Any, qid: Any = None) -> FSMRank:
-        """Compare the features and learn the weights.
+    def fit(self, X: ArrayLike | Matrix, y: ArrayLike, qid: ArrayLike | None = None) -> FSMRank:
+        """Compute importances and similarities of the features, and fit the weights.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         y : array of shape (n_docs,)
-            Labels that the metric takes; larger is more relevant.
+            Labels that the metric accepts; larger is more relevant.
         qid : array of shape (n_docs,), optional
-            The query of each document: any type, any order. None: one query.
+            Query of each document: any type, in any order. None: all documents form one query.
         """
-        check_at_least_zero("importance_weight", self.importance_weight)
-        check_at_least_zero("similarity_weight", self.similarity_weight)
+        non_negative_number("importance_weight", self.importance_weight)
+        non_negative_number("similarity_weight", self.similarity_weight)
         solver = Nesterov(tol=self.tol, max_iter=self.max_iter)
         data = self._ranking_data(X, y, qid, None, None)
         n_threads = resolve_threads(self.n_threads)
@@ -209,16 +215,16 @@ class FSMRank(SelectingRanker):
         problem = FSMProblem(data, n_threads, cost, self.similarity_weight * self.similarities_)
         self._store(solver.solve(problem), data, problem.engine.n_pairs)
         if self.n_selected_ == 0:
-            self._warn_of_nothing(problem)
+            self._warn_of_no_feature(problem)
         return self
 
-    def _warn_of_nothing(self, problem: FSMProblem) -> None:
+    def _warn_of_no_feature(self, problem: FSMProblem) -> None:
         _, gradient = problem.engine.value_grad(np.zeros(problem.n_features))
         room = 1.0 - self.importances_
         limits = np.divide(np.abs(gradient), room, out=np.zeros_like(room), where=room > 0)
         warnings.warn(
-            f"no feature is selected at importance_weight = {self.importance_weight:g}: it must be "
-            f"below {limits.max():.6g}",
+            f"no feature is selected at importance_weight = {self.importance_weight:g}; use a "
+            f"value below {limits.max():.6g}",
             NothingSelectedWarning,
             stacklevel=3,
         )

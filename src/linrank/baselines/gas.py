@@ -1,80 +1,89 @@
-"""`GAS`: features that matter and are not alike, chosen one by one before any learning."""
+"""`GAS`: greedy selection of features with high importance and low similarity."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._checks import whole_number
 from .._jit import njit
 from .._threads import resolve_threads, run, split
+from .._typing import Integers, Mask, Vector
 from ..counting.fenwick import insert, smaller
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.base import DTYPES, Vector
-from ..metrics import evaluate, parse_metric
+from ..estimators.base import DTYPES
+from ..metrics import Metric, evaluate, parse_metric
+from .base import non_negative_number
 
-MAX_FEATURES = 4096  #: most features of which all pairs are compared
+MAX_FEATURES = 4096  #: features; more would need too much time and memory for all pairs
 
 
 class GAS(SelectorMixin, BaseEstimator):
     """GAS: greedy search for features of high importance and low similarity.
 
-    Chooses k features, x_j = 1 for those, to maximise
+    The search selects k features (x_j = 1 if feature j is selected) to maximise
 
         Σ_j v_j x_j − c·Σ_i Σ_(j≠i) e_ij x_i x_j
 
-    (Geng, Liu, Qin & Li 2007, "Feature selection for ranking", §3.3) greedily: k times, the
-    feature i with the largest v_i is picked, and 2c·e_ij taken from the v_j of each one left.
+    (Geng, Liu, Qin & Li 2007, "Feature selection for ranking", §3.3). It repeats k times: pick
+    the feature i with the largest v_i, and subtract 2c·e_ij from the v_j of the other features.
 
-    The importance v_j is the metric of ranking the documents by feature j alone, by increasing
-    or decreasing value, whichever is better. The similarity e_ij is Kendall's τ as there: the
-    part of the pairs of documents of a query that i and j both put in the same order, each
-    feature in its better direction, averaged over the queries,
+    The importance v_j is the metric if documents are ranked by feature j only, by increasing or
+    decreasing value, whichever is better. The similarity e_ij is the paper's Kendall's τ: the
+    share of the pairs of documents of a query that i and j order in the same way, each feature
+    in its better direction, averaged over the queries,
 
-        e_ij = mean_q #{pairs of q that i and j order alike} / #{pairs of q}.
+        e_ij = mean_q #{pairs of q that i and j order in the same way} / #{pairs of q}.
 
-    Where the paper leaves it open: documents that a feature does not tell apart are ordered
-    by it in no way (and count as in `linrank.evaluate` for v_j); a query with one document is
-    left out; of features with equal v, the first is picked.
+    Details that the paper leaves open:
 
-    Costs O(d²·l log l) for l documents with d features.
+    - A feature does not order documents that have the same value of it. For v_j, these are
+      handled as in `linrank.evaluate`.
+    - A query with one document is left out of the similarities.
+    - Among features with equal v, the first is picked.
+
+    The time is O(d²·l log l) for l documents with d features.
 
     Parameters
     ----------
     n_features_to_select : int, optional
-        k; by default half of the features, rounded up.
+        Number of features k. None: half of the features, rounded up.
     importance : str
-        The metric of v: ``"ndcg@10"``, ``"map"``, or another that `linrank.evaluate` knows.
+        Metric of v: ``"ndcg@10"``, ``"map"``, or another that `linrank.evaluate` accepts.
     c : float
-        The weight of the similarities.
+        Weight of the similarities, at least 0.
     n_threads : int, optional
-        Default: ``LINRANK_THREADS``, or all usable cores.
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
 
     Attributes
     ----------
     ranking_ : int64 array of shape (n_features,)
-        When each feature is picked, 1 for the first, if the search goes on to the last: a
-        larger `n_features_to_select` adds features, and never takes any away.
+        Order in which the features are picked if all are picked; 1 is the first. A larger
+        `n_features_to_select` therefore only adds features.
     importances_ : float64 array of shape (n_features,)
-        v.
+        Importances v.
     similarities_ : float64 array of shape (n_features, n_features)
-        e; on the diagonal, the part of the pairs that a feature tells apart.
+        Similarities e. The diagonal holds the share of the pairs whose documents differ in the
+        feature.
     directions_ : float64 array of shape (n_features,)
-        −1 for the features of which small values are the better ones, else 1.
+        −1 if small values of the feature are better, otherwise 1.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where X had column names.
+        Column names of X, if it had any.
 
     Examples
     --------
-    The second feature repeats the first; the third is not as good, but new.
+    The second feature orders the documents like the first. The third is less important, but
+    not similar to the first.
 
     >>> from linrank.baselines import GAS
     >>> X = [[3.0, 9.0, 0.0], [2.0, 4.0, 2.0], [1.0, 1.0, 1.0]]
@@ -84,7 +93,7 @@ class GAS(SelectorMixin, BaseEstimator):
     [True, True, False]
     """
 
-    # Queries travel with the rows: with metadata routing on, no `set_fit_request` is needed.
+    # With scikit-learn's metadata routing, `qid` is passed on without a `set_fit_request`.
     __metadata_request__fit: ClassVar = {"qid": True}
 
     def __init__(
@@ -100,49 +109,43 @@ class GAS(SelectorMixin, BaseEstimator):
         self.c = c
         self.n_threads = n_threads
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any, qid: Any = None) -> GAS:
-        """Compare the features and put them in order.
+    def fit(self, X: ArrayLike | Matrix, y: ArrayLike, qid: ArrayLike | None = None) -> GAS:
+        """Compute importances and similarities of the features, and rank the features.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         y : array of shape (n_docs,)
-            Labels that the metric takes; larger is more relevant.
+            Labels that the metric accepts; larger is more relevant.
         qid : array of shape (n_docs,), optional
-            The query of each document: any type, any order. None: one query.
+            Query of each document: any type, in any order. None: all documents form one query.
         """
         X, y = validate_data(
             self, X, y, dtype=DTYPES, order="C", accept_sparse="csr",
             ensure_all_finite=False, ensure_min_samples=2, y_numeric=True,
         )  # fmt: skip
-        check_at_least_zero("c", self.c)
-        k, d = self.n_features_to_select, X.shape[1]
-        k = (d + 1) // 2 if k is None else k
-        if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= d:
-            raise DataError(
-                f"n_features_to_select is {k!r}; expected a whole number from 1 to {d}, the number "
-                "of features, or None"
-            )
-        data = RankingData(X, y, qid, n_threads=resolve_threads(self.n_threads))
-        self.importances_, self.directions_, self.similarities_ = compare_features(
-            data, self.importance, resolve_threads(self.n_threads)
-        )
-        self.ranking_ = _greedy_ranking(self.importances_, self.similarities_, self.c)
-        self.n_features_to_select_ = int(k)
+        c, k, d = non_negative_number("c", self.c), self.n_features_to_select, X.shape[1]
+        k = (d + 1) // 2 if k is None else whole_number("n_features_to_select", k, most=d)
+        n_threads = resolve_threads(self.n_threads)
+        data = RankingData(X, y, qid, n_threads=n_threads)
+        found = compare_features(data, self.importance, n_threads)
+        self.importances_, self.directions_, self.similarities_ = found
+        self.ranking_ = _greedy_ranking(self.importances_, self.similarities_, c)
+        self.n_features_to_select_ = k
         return self
 
-    def _get_support_mask(self) -> NDArray[np.bool_]:
+    def _get_support_mask(self) -> Mask:
         check_is_fitted(self)
         return self.ranking_ <= self.n_features_to_select_
 
 
-def _greedy_ranking(importances: Vector, similarities: Vector, c: float) -> NDArray[np.int64]:
+def _greedy_ranking(importances: Vector, similarities: Vector, c: float) -> Integers:
     value, ranking = importances.copy(), np.empty(len(importances), np.int64)
     for place in range(1, len(value) + 1):
         best = int(np.argmax(value))
@@ -152,58 +155,57 @@ def _greedy_ranking(importances: Vector, similarities: Vector, c: float) -> NDAr
     return ranking
 
 
-def check_at_least_zero(name: str, value: Any) -> None:
-    """Refuse what is not a finite number of at least 0."""
-    if not isinstance(value, float | int | np.number) or not 0 <= value < np.inf:
-        raise DataError(f"{name} is {value!r}; expected a finite number of at least 0")
+class FeatureComparison(NamedTuple):
+    """Importances, better directions and similarities of all features; `GAS` defines them."""
+
+    importances: Vector
+    directions: Vector
+    similarities: Vector
 
 
-def compare_features(
-    data: RankingData, metric: str, n_threads: int
-) -> tuple[Vector, Vector, Vector]:
-    """The importance and the better direction of each feature, and the similarities of all.
-
-    See `GAS` for what they are.
-    """
+def compare_features(data: RankingData, metric: str, n_threads: int) -> FeatureComparison:
+    """Compute the importances and the similarities of all features."""
     wanted = parse_metric(metric)
     if data.n_features > MAX_FEATURES:
         raise DataError(
-            f"X has {data.n_features:,} features; all pairs of features are compared here, of at "
-            f"most {MAX_FEATURES:,} features"
+            f"X has {data.n_features:,} features; all pairs of features are compared, which is "
+            f"supported for at most {MAX_FEATURES:,} features. Remove features first"
         )
     columns = _columns(data.X)
-    importances, directions = np.empty(data.n_features), np.ones(data.n_features)
-    for j, x in enumerate(columns):
-        up, down = (
-            evaluate(
-                data.y, scores, None, wanted, query_ptr=data.query_ptr, n_threads=n_threads
-            ).mean[wanted.name]
-            for scores in (x, -x)
-        )
-        if not wanted.greater_is_better:
-            up, down = 1.0 - up, 1.0 - down
-        importances[j] = max(up, down)
-        directions[j] = 1.0 if up >= down else -1.0
+    up, down = (
+        np.array([_performance(data, sign * x, wanted, n_threads) for x in columns])
+        for sign in (1.0, -1.0)
+    )
+    importances, directions = np.maximum(up, down), np.where(up >= down, 1.0, -1.0)
     if not np.isfinite(importances).all():
         raise DataError(
             f"importance is {wanted.name!r}, which is undefined for all of the queries "
-            f"({data.n_queries}): their labels tell nothing about the features"
+            f"({data.n_queries}); check their labels, or choose another metric"
         )
     columns *= directions[:, None]
-    return importances, directions, concordances(columns, data.query_ptr, n_threads)
+    similarities = concordances(columns, data.query_ptr, n_threads)
+    return FeatureComparison(importances, directions, similarities)
+
+
+def _performance(data: RankingData, scores: Vector, metric: Metric, n_threads: int) -> float:
+    """Return the mean of a metric, or 1 − the mean of an error."""
+    found = evaluate(
+        data.y, scores, None, metric, query_ptr=data.query_ptr, n_threads=n_threads
+    ).mean[metric.name]
+    return found if metric.greater_is_better else 1.0 - found
 
 
 def _columns(X: Matrix) -> Vector:
-    """A copy of X, feature by feature."""
+    """Return a dense copy of X with one row per feature."""
     X = X.toarray() if sparse.issparse(X) else X
     return np.array(X.T, dtype=np.float64, order="C")
 
 
-def concordances(columns: Vector, query_ptr: NDArray[np.int64], n_threads: int = 1) -> Vector:
-    """The part of the pairs of documents that two features order alike, averaged over queries.
+def concordances(columns: Vector, query_ptr: Integers, n_threads: int = 1) -> Vector:
+    """Compute the share of the pairs of documents that two features order in the same way.
 
-    It is the mean of products of 0-1 vectors, one entry for each ordered pair of documents: so
-    the matrix is positive semidefinite.
+    The shares are averaged over the queries. The matrix is a mean of products of 0-1 vectors with
+    one entry for each ordered pair of documents, so it is positive semidefinite.
 
     Examples
     --------
@@ -227,12 +229,15 @@ def concordances(columns: Vector, query_ptr: NDArray[np.int64], n_threads: int =
 
 def _order_feature(
     x: Vector,
-    query: NDArray[np.int64],
-    query_ptr: NDArray[np.int64],
+    query: Integers,
+    query_ptr: Integers,
     order: NDArray[np.int32],
     level: NDArray[np.int32],
 ) -> None:
-    """Each query's documents by increasing x, and how many values in it are below each one's."""
+    """Write the documents of each query by increasing x, and the level of each document.
+
+    The level is the number of distinct smaller values of x in the query.
+    """
     order[:] = np.lexsort((x, query))
     new = np.ones(len(x), bool)
     np.not_equal(x[order[1:]], x[order[:-1]], out=new[1:])
@@ -243,7 +248,7 @@ def _order_feature(
 
 @njit(allocates=True)
 def _add_concordances(order, level, query_ptr, q0, q1, total):  # type: ignore[no-untyped-def]
-    """Add the concordances of the queries q0, …, q1 − 1 to the upper half of ``total``."""
+    """Add the concordances of the queries q0, …, q1 − 1 to the upper triangle of `total`."""
     d = len(order)
     sums = np.empty(np.max(np.diff(query_ptr[q0 : q1 + 1])) + 1)
     for q in range(q0, q1):
@@ -258,10 +263,13 @@ def _add_concordances(order, level, query_ptr, q0, q1, total):  # type: ignore[n
 
 @njit(inner=True)
 def _count_alike(docs, level_i, level_j, sums):  # type: ignore[no-untyped-def]
-    """The pairs with both levels of one document above those of the other; docs by level_i."""
+    """Count the pairs in which both levels of one document exceed those of the other.
+
+    `docs` are the documents sorted by level_i.
+    """
     sums[:] = 0.0
     alike = 0.0
-    waiting = 0  # documents from here on have the same level_i and are not in the tree yet
+    waiting = 0  # first document with the current level_i; it is not in the tree yet
     for p in range(len(docs)):
         if level_i[docs[p]] != level_i[docs[waiting]]:
             for r in range(waiting, p):

@@ -1,45 +1,48 @@
-"""`LambdaMARTRanker`: LightGBM's trees for NDCG."""
+"""`LambdaMARTRanker`: gradient boosted trees for NDCG, by LightGBM."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._typing import Vector
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.base import Vector
-from .base import TreeRanker, without_zero_weights
+from .base import FittedRegressor, TreeRanker, without_zero_weights
 
-MAX_LABELS = 31  #: LightGBM's own gains are 2^label − 1 for the labels 0, …, 30
-MAX_QUERY = 10_000  #: documents of a query that LightGBM allows
+MAX_LABELS = 31  #: labels 0, …, 30 for which LightGBM has a default gain, 2^label − 1
+MAX_QUERY = 10_000  #: documents per query; LightGBM refuses longer queries
 
 
 class LambdaMARTRanker(TreeRanker):
-    """LambdaMART: boosted trees on gradients that know NDCG.
+    """LambdaMART: gradient boosted trees whose gradients are weighted by changes of NDCG.
 
-    For every pair (i, j) of a query with label i above label j, the next tree moves the
-    scores of i and j apart with the force
+    Each tree is fitted to gradients that increase the score difference s_i − s_j of every pair
+    (i, j) of a query with label i above label j, in proportion to
 
-        λ_ij = σ·|ΔNDCG_ij| / (1 + exp(σ(s_i − s_j))),
+        λ_ij = σ·|ΔNDCG_ij| / (1 + exp(σ(s_i − s_j))).
 
-    ΔNDCG_ij being what NDCG would change by if the two changed places (Burges 2010). By
+    ΔNDCG_ij is the change of NDCG if i and j swapped places (Burges 2010). This class wraps
     LightGBM's `LGBMRanker` (``pip install 'linrank[baselines]'``).
 
     Parameters
     ----------
     n_estimators : int
-        The number of trees.
+        Number of trees.
     learning_rate : float
+        Shrinkage: the factor of each tree in the score.
     max_leaf_nodes : int
-        Of each tree.
+        Largest number of leaves of a tree.
     min_samples_leaf : int
-        The fewest documents of a leaf.
+        Smallest number of documents in a leaf.
     label_gain : sequence of float, optional
-        The gain of the labels 0, 1, …; by default 2^label − 1 for the labels up to 30.
+        Gains of the labels 0, 1, …. None: 2^label − 1 for labels up to 30.
     n_threads : int, optional
-        Default: ``LINRANK_THREADS``, or all usable cores.
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
     random_state : int or RandomState, optional
 
     Attributes
@@ -52,7 +55,7 @@ class LambdaMARTRanker(TreeRanker):
     >>> from linrank import make_ranking
     >>> from linrank.baselines import LambdaMARTRanker
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
     >>> ranker = LambdaMARTRanker()
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
@@ -68,7 +71,7 @@ class LambdaMARTRanker(TreeRanker):
         min_samples_leaf: int = 20,
         label_gain: Sequence[float] | None = None,
         n_threads: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -78,7 +81,13 @@ class LambdaMARTRanker(TreeRanker):
         self.n_threads = n_threads
         self.random_state = random_state
 
-    def _checked(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingData:
+    def _checked(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+    ) -> RankingData:
         data = self._ranking_data(X, y, qid, sample_weight, None)
         self.n_queries_ = data.n_queries
         self._check_labels(data.restore(data.y))
@@ -92,7 +101,7 @@ class LambdaMARTRanker(TreeRanker):
         if sizes.max() > MAX_QUERY:
             raise DataError(
                 f"query {data.query_ids[sizes.argmax()]} has {sizes.max():,} documents; LightGBM "
-                f"takes at most {MAX_QUERY:,} per query"
+                f"supports at most {MAX_QUERY:,} per query. Remove documents of this query"
             )
         return data
 
@@ -100,14 +109,14 @@ class LambdaMARTRanker(TreeRanker):
         n_labels = MAX_LABELS if self.label_gain is None else len(self.label_gain)
         bad = np.flatnonzero((y != np.floor(y)) | (y < 0) | (y >= n_labels))
         if len(bad):
-            whose = "by default" if self.label_gain is None else "in label_gain"
+            where = "by default" if self.label_gain is None else "in label_gain"
             raise DataError(
-                f"y[{bad[0]}] is {y[bad[0]]:g}; LambdaMARTRanker takes the whole numbers 0, …, "
-                f"{n_labels - 1}, which have a gain {whose}: number the levels from 0, and give "
-                "label_gain where there are more of them"
+                f"y[{bad[0]}] is {y[bad[0]]:g}; LambdaMARTRanker supports the labels 0, …, "
+                f"{n_labels - 1}, which have a gain {where}. Number the labels from 0, and pass "
+                "label_gain if there are more of them"
             )
 
-    def _learn(self, data: RankingData, n_threads: int) -> Any:
+    def _learn(self, data: RankingData, n_threads: int) -> FittedRegressor:
         gains = {} if self.label_gain is None else {"label_gain": list(self.label_gain)}
         model = _lightgbm().LGBMRanker(
             objective="lambdarank",
@@ -117,8 +126,8 @@ class LambdaMARTRanker(TreeRanker):
             min_child_samples=self.min_samples_leaf,
             random_state=self.random_state,
             n_jobs=n_threads,
-            deterministic=True,  # the same bits again
-            force_row_wise=True,  # instead of what happens to be faster in a trial
+            deterministic=True,  # repeated fits give identical models
+            force_row_wise=True,  # by default LightGBM chooses by the timing of a trial
             verbosity=-1,
             **gains,
         )
@@ -126,11 +135,11 @@ class LambdaMARTRanker(TreeRanker):
         return model.fit(self._matrix(data.X), data.y, sample_weight=data.weight, group=sizes)
 
 
-def _lightgbm() -> Any:
+def _lightgbm() -> ModuleType:
     try:
         import lightgbm
     except ImportError:
         raise DataError(
-            "LambdaMARTRanker needs one more package: pip install 'linrank[baselines]'"
+            "LambdaMARTRanker needs LightGBM; install it: pip install 'linrank[baselines]'"
         ) from None
     return lightgbm

@@ -1,86 +1,87 @@
-"""`PAMIR`: passive-aggressive steps on pairs drawn at random."""
+"""`PAMIR`: passive-aggressive steps on randomly drawn pairs."""
 
 from __future__ import annotations
 
 import copy
 import time
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._checks import positive_number, whole_number
 from .._jit import njit
 from .._rows import AHEAD, kernel_matrix
 from ..counting.layout import lay_out
 from ..counting.preferences import ALL_PAIRS
 from ..counting.sampling import PairSampler
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..estimators.base import LinearRanker
-from ..estimators.trained import as_seed
 from ..model import LinearModel
-from ..penalties.base import check_parameter
 from ..problem import no_pair
 from ..solvers.sgd_steps import RowSums, add_rows, ask_for, feature_at
-from .base import check_count
 
-CHUNK = 2**16  #: steps between two looks at Ctrl-C
+CHUNK = 2**16  #: steps of one call of the kernel; Ctrl-C takes effect between two calls
 
 
 class PAMIR(LinearRanker):
-    """PAMIR: a passive-aggressive ranker.
+    """PAMIR: an online passive-aggressive ranker.
 
-    From w = 0, each step draws a query, and of it a pair (i, j) with label i above label j, and
-    moves w as little as puts the pair right by a margin of 1, but not further than C allows,
+    Training starts from w = 0. Each step draws a query, and a pair (i, j) of its documents with
+    label i above label j. It then makes the smallest change of w that orders the pair with a
+    margin of 1, with a step length of at most C,
 
         w ← argmin_v ½‖v − w‖² + C·max(0, 1 − v'(x_i − x_j))
           = w + τ·(x_i − x_j),    τ = min(C, max(0, 1 − w'(x_i − x_j)) / ‖x_i − x_j‖²)
 
     (Grangier & Bengio 2008, "A discriminative kernel-based approach to rank images from text
-    queries", with the step PA-I of Crammer et al. 2006; compared with in Stevens, Bengio & Singer
-    2013). A step costs O(entries of the two rows), so that the time of training does not
-    depend on the number of pairs.
+    queries", with the step PA-I of Crammer et al. 2006; a baseline in Stevens, Bengio & Singer
+    2013). A step takes time in proportion to the entries of the two rows. The training time
+    therefore does not depend on the number of pairs.
 
-    The weights are those after the last step, without averaging. To choose the number of steps on
-    validation data, call `partial_fit` again and again, and keep the best weights. Queries are
-    equally likely, and so are the pairs of a query; with more than two levels, any two documents
-    of different labels are a pair.
+    The result is the last w, without averaging. To choose the number of steps on validation data,
+    call `partial_fit` repeatedly and keep the best weights. All queries are equally likely, and
+    so are all pairs of a query. With more than two levels, any two documents of different labels
+    form a pair.
 
     Parameters
     ----------
     C : float
-        The aggressiveness: the largest τ. The noisier the labels, the smaller it should be. It
-        belongs to the scale of the features.
+        Aggressiveness: the largest step length τ. Noisy labels need a small C. The best C depends
+        on the scale of the features.
     max_iter : int
-        Passes; each has as many steps as there are documents that are in some pair.
+        Number of passes. A pass has as many steps as there are documents that belong to a pair.
     n_threads : int, optional
-        Threads for checking and scoring; the steps have one. Default: ``LINRANK_THREADS``, or all
-        usable cores.
+        Number of threads for checks and scores; the steps use one thread. None:
+        ``LINRANK_THREADS``, or all usable cores.
     verbose : bool
         Print a line for each pass.
     random_state : int, optional
-        Seed of the draws; None is 0. The rows' order decides which pair is drawn.
+        Seed of the draws. None: 0. The draws also depend on the order of the rows.
 
     Attributes
     ----------
     coef_ : float64 array of shape (n_features,)
     model_ : LinearModel
-        The same weights in the form that is saved: ``ranker.model_.save("model.json")``.
+        Model with the same weights, which can be saved: ``ranker.model_.save("model.json")``.
     losses_ : list of float
-        For each pass, the mean max(0, 1 − w'(x_i − x_j)) of its pairs when they were drawn.
+        For each pass, the mean of max(0, 1 − w'(x_i − x_j)) over its pairs, with the w before
+        each step.
     n_steps_, n_iter_ : int
-        The steps and passes since the first weights.
+        Number of steps and passes since w = 0.
     n_pairs_, n_queries_ : int
-        Of the last `fit` or `partial_fit`.
+        Number of pairs and queries in the last call of `fit` or `partial_fit`.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where X had column names.
+        Column names of X, if it had any.
 
     Examples
     --------
     >>> from linrank import make_ranking
     >>> from linrank.baselines import PAMIR
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
     >>> ranker = PAMIR()
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
@@ -107,9 +108,14 @@ class PAMIR(LinearRanker):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
     ) -> PAMIR:
-        """Learn the weights.
+        """Fit the weights, starting from 0.
 
         Parameters
         ----------
@@ -117,57 +123,67 @@ class PAMIR(LinearRanker):
         y : array of shape (n_docs,)
             Labels: any real numbers; larger is more relevant.
         qid : array of shape (n_docs,), optional
-            The query of each document: any type, any order. None: one query.
+            Query of each document: any type, in any order. None: all documents form one query.
         sample_weight : array of shape (n_docs,), optional
-            Weight of each document: a pair of a query is drawn with a chance in proportion to
-            upper × lower document's; 0 is removal.
+            Weight of each document. Within a query, a pair is drawn with a probability in
+            proportion to the product of the weights of its documents.
         query_weight : array of shape (n_docs,), optional
-            Weight of each document's query, one value within a query: the chance to be drawn.
+            Weight of the query of each document. All documents of a query have the same value.
+            A query is drawn with a probability in proportion to its weight.
         """
-        check_parameter("C", self.C, 0.0)
-        n_passes, seed = check_count("max_iter", self.max_iter), as_seed(self.random_state)
+        C, seed = positive_number("C", self.C), self._seed()
+        n_passes = whole_number("max_iter", self.max_iter)
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         draws = _Draws(data)
         if draws.n_pairs == 0:
             raise no_pair(data)
-        self._learn(_State(data.n_features, seed), draws, data, n_passes)
+        self._learn(_State(data.n_features, seed), draws, data, C, n_passes)
         return self
 
     def partial_fit(
-        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
     ) -> PAMIR:
-        """Go on from the weights so far, with one pass over one more batch of a stream.
+        """Continue from the current weights with one pass over a batch of a stream.
 
-        Queries must not be split between batches. A batch without pairs changes nothing; `fit`
-        begins anew.
+        A query must not be split between batches. A batch without pairs does not change the
+        weights.
 
         Parameters
         ----------
         X, y, qid, sample_weight, query_weight
-            See `fit`.
+            As in `fit`.
         """
-        check_parameter("C", self.C, 0.0)
-        seed, first = as_seed(self.random_state), not hasattr(self, "_state")
+        C, seed, first = positive_number("C", self.C), self._seed(), not hasattr(self, "_state")
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
-        # A copy: whoever has kept the weights so far still has them, and so has a batch that fails.
+        # We work on a copy. Callers may hold the current weights, and a batch that fails must
+        # leave the ranker unchanged.
         state = _State(data.n_features, seed) if first else copy.deepcopy(self._state)
-        self._learn(state, _Draws(data), data, 1)
+        self._learn(state, _Draws(data), data, C, 1)
         return self
 
-    def _learn(self, state: _State, draws: _Draws, data: RankingData, n_passes: int) -> None:
-        """Take the steps; after Ctrl-C, those taken so far are stored."""
-        started, interrupted = time.perf_counter(), None
+    def _seed(self) -> int:
+        state = self.random_state
+        return 0 if state is None else whole_number("random_state", state, least=0)
+
+    def _learn(
+        self, state: _State, draws: _Draws, data: RankingData, C: float, n_passes: int
+    ) -> None:
+        """Run the passes and store the result, also after Ctrl-C."""
+        started, interrupted = time.perf_counter(), False
         try:
             for _ in range(n_passes):
-                draws.one_pass(state, float(self.C))
+                draws.one_pass(state, C)
                 if self.verbose and draws.n_docs:
                     _print_pass(state, time.perf_counter() - started)
         except KeyboardInterrupt:
             if not state.n_steps:
                 raise
-            interrupted = KeyboardInterrupt(
-                f"Interrupted; these are the weights after {state.n_steps} steps."
-            )
+            interrupted = True
         self._state, self.coef_ = state, state.w
         self.losses_, self.n_steps_ = state.losses, state.n_steps
         self.n_iter_ = max(1, len(state.losses))
@@ -180,12 +196,14 @@ class PAMIR(LinearRanker):
             training={"steps": self.n_steps_, "passes": len(self.losses_),
                       "pairs": self.n_pairs_, "queries": self.n_queries_},
         )  # fmt: skip
-        if interrupted is not None:
-            raise interrupted
+        if interrupted:
+            raise KeyboardInterrupt(
+                f"Interrupted; the weights after {state.n_steps} steps are kept."
+            )
 
 
 class _State:
-    """What goes on from pass to pass, and from one batch of a stream to the next."""
+    """State that is carried from pass to pass, and from one batch of a stream to the next."""
 
     def __init__(self, n_features: int, seed: int) -> None:
         self.w = np.zeros(n_features)
@@ -202,7 +220,10 @@ def _print_pass(state: _State, seconds: float) -> None:
 
 
 class _Draws:
-    """The pairs of the data: all queries that have any are equally likely but for their weight."""
+    """Random pairs of the data, in which every query with pairs is equally likely.
+
+    With weights, queries and pairs are drawn in proportion to them.
+    """
 
     def __init__(self, data: RankingData) -> None:
         layout = lay_out(data, ALL_PAIRS, "tables", exact=False, n_threads=1)
@@ -212,11 +233,12 @@ class _Draws:
         self.sampler = PairSampler(layout.plan._replace(query_weight=weight), layout.docs)
         self.n_docs = len(self.sampler.rows)
         self._X, d = kernel_matrix(data.X), data.n_features
-        # One more place in the list, since a feature is written there before it is known to be new.
+        # The list of features has one more entry than there are features, because the kernels
+        # write a feature before they check whether it is listed already.
         self._work = RowSums(np.zeros(d), np.zeros(d + 1, np.uint32), np.zeros(d, np.bool_))
 
     def one_pass(self, state: _State, C: float) -> None:
-        """As many steps as there are documents in pairs."""
+        """Take as many steps as there are documents that belong to a pair."""
         total = 0.0
         for start in range(0, self.n_docs, CHUNK):
             n = min(CHUNK, self.n_docs - start)
@@ -225,8 +247,8 @@ class _Draws:
             state.n_steps += n
         if not np.isfinite(total) or not np.isfinite(state.w).all():
             raise DataError(
-                "X is so large that squares of its rows' differences are not finite: bring the "
-                "features nearer to 1"
+                "X has values so large that squared differences of its rows are not finite; scale "
+                "the features to values near 1"
             )
         if self.n_docs:
             state.losses.append(total / self.n_docs)
@@ -234,7 +256,7 @@ class _Draws:
 
 @njit(allocates=True)
 def walk(X, upper, lower, C, w, work):  # type: ignore[no-untyped-def]
-    """A passive-aggressive step on each of the given pairs; returns the sum of their losses."""
+    """Take a passive-aggressive step on each pair, and return the sum of the losses."""
     sign = np.array([1.0, -1.0])
     total = 0.0
     for k in range(len(upper)):
@@ -249,7 +271,7 @@ def walk(X, upper, lower, C, w, work):  # type: ignore[no-untyped-def]
 
 @njit(fast=True, inner=True)
 def _step(X, C, w, work, n):  # type: ignore[no-untyped-def]
-    """Move w along the difference of two rows, which is in `work`, and clear that."""
+    """Move w along the difference of two rows in `work`, clear `work`, and return the loss."""
     sums, touched = work.sums, work.touched
     t, size = 0.0, 0.0
     for m in range(n):

@@ -1,60 +1,83 @@
-"""`RankBoost`: thresholds of single features, boosted on pairs that are never listed."""
+"""`RankBoost`: boosting of feature thresholds on pairs, without listing the pairs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._checks import whole_number
 from .._jit import njit
+from .._typing import Vector
 from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData
-from ..estimators.base import Ranker, Vector
+from ..estimators.base import Ranker
 from ..problem import no_pair
-from .base import LARGEST_R, check_count, checked_rows
-from .stumps import StumpModel, Stumps, add_stump, best_stump, number_values
+from .base import LARGEST_R, checked_rows, collect_rounds
+from .stumps import (
+    DenseBins,
+    SparseBins,
+    StumpModel,
+    Stumps,
+    add_stump,
+    best_stump,
+    number_values,
+)
+
+
+class Round(NamedTuple):
+    """The stump of one round of boosting."""
+
+    feature: int
+    threshold: float
+    alpha: float
 
 
 class RankBoost(Ranker):
     """RankBoost with thresholds of features as weak rankers.
 
-    Over the pairs (i, j) of documents of one query with label i above label j, with weights D that
-    sum to 1, round t adds a stump h_t(x) = [x_f > θ] with a weight α_t,
+    The pairs (i, j) of documents of one query with label i above label j have weights D that sum
+    to 1. Round t adds a stump h_t(x) = [x_f > θ] with a weight α_t,
 
         r_t = Σ_(i,j) D_t(i, j)·(h_t(x_i) − h_t(x_j)),    the stump with the largest |r_t|,
         α_t = ½·ln((1 + r_t) / (1 − r_t)),
         D_(t+1)(i, j) ∝ D_t(i, j)·exp(α_t·(h_t(x_j) − h_t(x_i))),
 
     and H = Σ_t α_t h_t is the score (Freund, Iyer, Schapire & Singer 2003, "An efficient boosting
-    algorithm for combining preferences", with their third method of choosing α; compared with in
-    Stevens, Bengio & Singer 2013). Each round lowers the loss
-    Σ D_1(i, j)·exp(H(x_j) − H(x_i)), by a factor of √(1 − r_t²) or less.
+    algorithm for combining preferences", with their third method of choosing α; a baseline in
+    Stevens, Bengio & Singer 2013). Each round multiplies the loss
+    Σ D_1(i, j)·exp(H(x_j) − H(x_i)) by a factor of at most √(1 − r_t²).
 
-    No pair is listed: r_t = Σ_i π_i·h_t(x_i) with the potentials
+    Pairs are not listed. Instead, r_t = Σ_i π_i·h_t(x_i) is computed from the potentials
 
-        π_i = v_i·Σ_(j below i) u_j − u_i·Σ_(j above i) v_j,
+        π_i = v_i·Σ_(j below i) u_j − u_i·Σ_(j above i) v_j
 
-    v_i ∝ exp(−H(x_i)) and u_i ∝ exp(H(x_i)), whose sums run through the levels of a query. For
-    two levels this is their RankBoost.B; it takes O(documents) for any number of levels. A round
-    sums the potentials of each value of each feature: one read of X, whose values are numbered
-    beforehand.
+    with v_i ∝ exp(−H(x_i)) and u_i ∝ exp(H(x_i)). Running sums over the levels of a query give
+    all potentials in O(documents), for any number of levels. For two levels, this is the
+    RankBoost.B of the paper. The values of X are replaced by bin numbers before the first round.
+    A round then reads the bins once, and sums the potentials in each bin of each feature.
 
-    Where the paper leaves it open: features have no missing values; of stumps that are
-    equally good, that of the first feature and the largest θ is taken; |r| is at most 1 − 1e-10,
-    so that a stump which puts every pair right gets α = 11.9 instead of ∞.
+    Details that the paper leaves open:
+
+    - Features have no missing values.
+    - Among equally good stumps, the one with the first feature and the largest θ is taken.
+    - |r| is limited to 1 − 1e-10, so that a stump that orders every pair correctly gets
+      α = 11.9 instead of ∞.
 
     Parameters
     ----------
     n_rounds : int
-        The largest number of stumps; fewer where no stump tells the pairs apart any more. Choose it
-        on validation data with `staged_predict`.
+        Largest number of stumps. Training ends earlier if every stump has r = 0. The number can
+        be chosen on validation data with `staged_predict`.
     n_thresholds : int or None
-        θ are values of the feature: all but the largest, or where these are more than this, that
-        many quantiles of its values. None: always all.
+        Largest number of thresholds θ per feature. The thresholds are all distinct values of the
+        feature but the largest or, if these are more, quantiles. None: no limit.
     n_threads : int, optional
-        Threads for checking X; boosting has one. Default: ``LINRANK_THREADS``, or all usable cores.
+        Number of threads for checks of X; boosting uses one thread. None: ``LINRANK_THREADS``,
+        or all usable cores.
     verbose : bool
         Print a line for each round.
 
@@ -63,19 +86,19 @@ class RankBoost(Ranker):
     stumps_ : Stumps
         Arrays ``feature``, ``threshold`` and ``alpha``, one entry per round.
     model_ : StumpModel
-        The same stumps in the form that is saved: ``ranker.model_.save("model.json")``.
+        Model with the same stumps, which can be saved: ``ranker.model_.save("model.json")``.
     losses_ : float64 array of shape (n_rounds + 1,)
-        The mean loss of the pairs, from 1 on, after each round.
+        Mean loss of the pairs before the first round, which is 1, and after each round.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
     feature_names_in_ : array of str
-        Where X had column names.
+        Column names of X, if it had any.
 
     Examples
     --------
     >>> from linrank import make_ranking
     >>> from linrank.baselines import RankBoost
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
     >>> ranker = RankBoost()
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
@@ -100,9 +123,14 @@ class RankBoost(Ranker):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
     ) -> RankBoost:
-        """Learn the stumps.
+        """Fit the stumps.
 
         Parameters
         ----------
@@ -110,39 +138,33 @@ class RankBoost(Ranker):
         y : array of shape (n_docs,)
             Labels: any real numbers; larger is more relevant.
         qid : array of shape (n_docs,), optional
-            The query of each document: any type, any order. None: one query.
+            Query of each document: any type, in any order. None: all documents form one query.
         sample_weight : array of shape (n_docs,), optional
-            Weight of each document: D_1 of a pair is query × upper document × lower document, so
-            weight 0 is removal and weight 2 a second copy.
+            Weight of each document. D_1 of a pair is proportional to the product of the weights
+            of its query and its two documents. Weight 0 removes a document, and weight 2 has the
+            effect of a second copy.
         query_weight : array of shape (n_docs,), optional
-            Weight of each document's query: one value within a query.
+            Weight of the query of each document. All documents of a query have the same value.
         """
-        n_rounds = check_count("n_rounds", self.n_rounds)
+        n_rounds = whole_number("n_rounds", self.n_rounds)
         if self.n_thresholds is not None:
-            check_count("n_thresholds", self.n_thresholds)
+            whole_number("n_thresholds", self.n_thresholds)
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         pairs = PairWeights(data)
         bins, thresholds = number_values(data.X, pairs.rows, pairs.weight, self.n_thresholds)
-        found: list[tuple[int, float, float]] = []
-        interrupted = None
-        try:
-            for stump in self._rounds(pairs, bins, thresholds, n_rounds):
-                found.append(stump)
-        except KeyboardInterrupt:
-            if not found:
-                raise
-            interrupted = KeyboardInterrupt(
-                f"Interrupted; these are the stumps of {len(found)} rounds."
-            )
-        self._store(found, pairs, data)
-        if interrupted is not None:
-            raise interrupted
+        rounds, interrupted = collect_rounds(self._rounds(pairs, bins, thresholds, n_rounds))
+        self._store(rounds, pairs, data)
+        if interrupted:
+            raise KeyboardInterrupt(f"Interrupted; the stumps of {len(rounds)} rounds are kept.")
         return self
 
     def _rounds(
-        self, pairs: PairWeights, bins: Any, thresholds: list[Vector], n_rounds: int
-    ) -> Iterator[tuple[int, float, float]]:
-        """Feature, threshold and weight of one stump after the other."""
+        self,
+        pairs: PairWeights,
+        bins: DenseBins | SparseBins,
+        thresholds: list[Vector],
+        n_rounds: int,
+    ) -> Iterator[Round]:
         started = time.perf_counter()
         for t in range(1, n_rounds + 1):
             feature, k, r = best_stump(bins, pairs.potential)
@@ -158,15 +180,13 @@ class RankBoost(Ranker):
                     f"alpha {alpha:<12.6g} loss {pairs.losses[-1]:<12.6g} "
                     f"{time.perf_counter() - started:.2f} s"
                 )
-            yield feature, threshold, alpha
+            yield Round(feature, threshold, alpha)
 
-    def _store(
-        self, found: list[tuple[int, float, float]], pairs: PairWeights, data: RankingData
-    ) -> None:
-        self.n_iter_ = len(found)
+    def _store(self, rounds: list[Round], pairs: PairWeights, data: RankingData) -> None:
+        self.n_iter_ = len(rounds)
         self.n_pairs_, self.n_queries_ = pairs.n_pairs, data.n_queries
-        self.losses_ = np.array(pairs.losses[: len(found) + 1])
-        columns = np.array(found, np.float64).reshape(-1, 3).T
+        self.losses_ = np.array(pairs.losses[: len(rounds) + 1])
+        columns = np.array(rounds, np.float64).reshape(-1, 3).T
         self.stumps_ = Stumps(columns[0].astype(np.int64), columns[1], columns[2])
         self.model_ = StumpModel(
             self.stumps_,
@@ -178,32 +198,35 @@ class RankBoost(Ranker):
                       "pairs": self.n_pairs_, "queries": self.n_queries_},
         )  # fmt: skip
 
-    def staged_predict(self, X: Any) -> Iterator[Vector]:
-        """The scores after one round, two rounds, and so on, to choose the number of rounds.
+    def staged_predict(self, X: ArrayLike | Matrix) -> Iterator[Vector]:
+        """Yield the scores after one round, two rounds, and so on.
+
+        They serve to choose the number of rounds on validation data.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         """
-        return self.model_._staged(checked_rows(self, X))
+        return self.model_.staged_scores(checked_rows(self, X))
 
     def _scores(self, X: Matrix) -> Vector:
         check_finite(X, None)
-        return self.model_._scores(X)
+        return self.model_.scores(X)
 
 
 class PairWeights:
-    """``D(i, j) ∝ weight·exp(H_j − H_i)`` over all pairs, by what it gives to each document.
+    """Weights D(i, j) ∝ weight·exp(H_j − H_i) of all pairs, as one potential per document.
 
     Attributes
     ----------
     rows : int64 array
-        The documents that are in some pair: by query, and in it from the lowest label to the
-        highest. All that follows is in this order.
+        Documents that belong to at least one pair, grouped by query and sorted by increasing
+        label. The following arrays are in this order.
     weight, scores : float64 arrays
-        Of documents; the scores are H, to be changed from outside.
+        Weight and score H of each document. The caller changes the scores and calls `update`.
     potential : float64 array
-        π, up to date after `update`: Σ_i π_i h(x_i) is Σ D(i, j)·(h(x_i) − h(x_j)).
+        Potentials π after the last `update`, with
+        Σ_i π_i·h(x_i) = Σ_(i,j) D(i, j)·(h(x_i) − h(x_j)) for every h.
     losses : list of float
         Mean of exp(H_j − H_i) over the pairs, at each update.
     n_pairs : int
@@ -232,13 +255,14 @@ class PairWeights:
         self._log_weight = np.log(weight[rows])
         self._log_query = np.log(of_query[query[new_query]])
         self.scores, self.potential = np.zeros((2, len(rows)))
-        # Sums are taken relative to this: at first a bound on the pairs, later their sum.
+        # Sums over pairs are divided by exp(_log_total), so that they cannot overflow. It is first
+        # an upper bound on the weight of a pair, and after an update the sum over all pairs.
         self._log_total = float(2.0 * self._log_weight.max() + self._log_query.max())
         self.losses: list[float] = []
         self.update()
 
     def update(self) -> None:
-        """Bring the potentials and the loss in line with the scores."""
+        """Compute the potentials and the loss at the current scores."""
         total = sum_potentials(
             self._level_ptr, self._query_levels, self._log_weight, self._log_query, self.scores,
             self._log_total, self.potential,
@@ -252,9 +276,9 @@ class PairWeights:
 
 @njit
 def sum_potentials(level_ptr, query_levels, log_weight, log_query, scores, log_unit, potential):  # type: ignore[no-untyped-def]
-    """Σ of all pairs, and each document's potential, both divided by exp(log_unit).
+    """Return the sum over all pairs, and write the potentials, both divided by exp(log_unit).
 
-    A running sum of exponentials is kept as sum·exp(top), so that none of them overflows.
+    A running sum of exponentials is stored as sum·exp(top), so that it does not overflow.
     """
     total = 0.0
     for q in range(len(query_levels) - 1):
@@ -280,7 +304,7 @@ def sum_potentials(level_ptr, query_levels, log_weight, log_query, scores, log_u
 
 @njit(inner=True)
 def _add_exp(top, total, x):  # type: ignore[no-untyped-def]
-    """``total·exp(top) + exp(x)`` in the same form."""
+    """Return total·exp(top) + exp(x) in the form (new top, new total)."""
     if x <= top:
         return top, total + np.exp(x - top)
     return x, total * np.exp(top - x) + 1.0

@@ -1,9 +1,9 @@
-"""Thresholds of single features: values in numbered bins, the best one, and models of many."""
+"""Stumps (thresholds of single features): binning, search for the best stump, and models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,63 +11,57 @@ from scipy import sparse
 
 from .._jit import by_type, njit
 from .._rows import choose_columns, copy_columns, kernel_matrix
+from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite
 from ..errors import DataError
-from ..estimators.base import Vector
 from ..model import Model, numbers
-from .base import SAME
+from .base import TIE_TOLERANCE
 
-BLOCK = 2**12  #: documents that are scored at a time
+BLOCK = 2**12  #: documents that are scored at a time; more need more memory
+
+Codes: TypeAlias = NDArray[np.uint8] | NDArray[np.uint32]  #: bin numbers
 
 
 class Stumps(NamedTuple):
-    """``H(x) = Σ_t alpha_t·[x_f > threshold_t]`` with f = feature_t."""
+    """Parameters of the score H(x) = Σ_t alpha_t·[x_f > threshold_t] with f = feature_t."""
 
-    feature: NDArray[np.int64]
+    feature: Integers
     threshold: Vector
     alpha: Vector
 
 
 class DenseBins(NamedTuple):
-    """``codes[f, i]``: how many thresholds of feature f are below its value in document i."""
+    """Bin numbers of a dense matrix.
 
-    codes: NDArray[Any]
-    n_bins: NDArray[np.int64]
+    ``codes[f, i]`` is the number of thresholds of feature f below its value in document i.
+    """
+
+    codes: Codes
+    n_bins: Integers
 
 
 class SparseBins(NamedTuple):
-    """The same for the entries of a sparse matrix, feature by feature; `zero` is the code of 0."""
+    """Bin numbers of the stored entries of a sparse matrix, feature by feature.
 
-    ptr: NDArray[np.int64]
+    Feature f owns the entries ``ptr[f]:ptr[f + 1]``, and ``zero[f]`` is the bin of the value 0.
+    """
+
+    ptr: Integers
     docs: NDArray[np.int32]
-    codes: NDArray[Any]
-    zero: NDArray[np.int64]
-    n_bins: NDArray[np.int64]
+    codes: Codes
+    zero: Integers
+    n_bins: Integers
 
 
 def number_values(
-    X: Matrix, rows: NDArray[np.int64], weight: Vector, n_thresholds: int | None
+    X: Matrix, rows: Integers, weight: Vector, n_thresholds: int | None
 ) -> tuple[DenseBins | SparseBins, list[Vector]]:
-    """Choose the thresholds of each feature, and number its values in the given rows by them."""
-    is_sparse = sparse.issparse(X)
+    """Choose the thresholds of each feature, and replace its values in the rows by bin numbers."""
     few = n_thresholds is not None and n_thresholds < 2**8
     dtype = np.uint8 if few else np.uint32
+    if sparse.issparse(X):
+        return _number_sparse(sparse.csc_array(X[rows]), weight, n_thresholds, dtype)
     thresholds: list[Vector] = []
-    if is_sparse:
-        X = sparse.csc_array(X[rows])
-        codes = np.empty(X.nnz, dtype)
-        for f in range(X.shape[1]):
-            own = slice(X.indptr[f], X.indptr[f + 1])
-            mass = weight[X.indices[own]]
-            values, rest = X.data[own].astype(np.float64), weight.sum() - mass.sum()
-            if len(values) < len(rows):
-                values, mass = np.append(values, 0.0), np.append(mass, rest)
-            thresholds.append(choose_thresholds(values, mass, n_thresholds))
-            codes[own] = np.searchsorted(thresholds[f], X.data[own])
-        n_bins = np.array([len(t) + 1 for t in thresholds])
-        zero = np.array([np.searchsorted(t, 0.0) for t in thresholds])
-        ptr, docs = X.indptr.astype(np.int64), X.indices.astype(np.int32)
-        return SparseBins(ptr, docs, codes, zero, n_bins), thresholds
     codes = np.empty((X.shape[1], len(rows)), dtype)
     for f in range(X.shape[1]):
         values = X[rows, f].astype(np.float64)
@@ -76,8 +70,32 @@ def number_values(
     return DenseBins(codes, np.array([len(t) + 1 for t in thresholds])), thresholds
 
 
+def _number_sparse(
+    X: sparse.csc_array,
+    weight: Vector,
+    n_thresholds: int | None,
+    dtype: type[np.uint8] | type[np.uint32],
+) -> tuple[SparseBins, list[Vector]]:
+    thresholds: list[Vector] = []
+    codes = np.empty(X.nnz, dtype)
+    for f in range(X.shape[1]):
+        own = slice(X.indptr[f], X.indptr[f + 1])
+        mass = weight[X.indices[own]]
+        values, rest = X.data[own].astype(np.float64), weight.sum() - mass.sum()
+        if len(values) < X.shape[0]:
+            values, mass = np.append(values, 0.0), np.append(mass, rest)
+        thresholds.append(choose_thresholds(values, mass, n_thresholds))
+        codes[own] = np.searchsorted(thresholds[f], X.data[own])
+    n_bins = np.array([len(t) + 1 for t in thresholds])
+    zero = np.array([np.searchsorted(t, 0.0) for t in thresholds])
+    ptr, docs = X.indptr.astype(np.int64), X.indices.astype(np.int32)
+    return SparseBins(ptr, docs, codes, zero, n_bins), thresholds
+
+
 def choose_thresholds(values: Vector, mass: Vector, n: int | None) -> Vector:
-    """All distinct values but the largest, or n quantiles of the values with these masses.
+    """Return all distinct values but the largest or, if these are more than n, n quantiles.
+
+    The masses are the weights of the values in the quantiles.
 
     Examples
     --------
@@ -101,7 +119,7 @@ def _fill_dense(bins, f, potential, sums):  # type: ignore[no-untyped-def]
 
 
 def _fill_sparse(bins, f, potential, sums):  # type: ignore[no-untyped-def]
-    # All potentials add up to 0: what the entries do not have is at 0.
+    # All potentials sum to 0, so documents without an entry have minus the sum of the entries.
     total = 0.0
     for e in range(bins.ptr[f], bins.ptr[f + 1]):
         value = potential[bins.docs[e]]
@@ -118,7 +136,8 @@ def _add_dense(bins, f, k, alpha, scores):  # type: ignore[no-untyped-def]
 
 
 def _add_sparse(bins, f, k, alpha, scores):  # type: ignore[no-untyped-def]
-    # Relative to documents without an entry: a constant does not matter to pairs.
+    # Adds alpha up to a constant that is the same for all documents: those without an entry stay
+    # as they are. The constant cancels in score differences.
     base = bins.zero[f] > k
     for e in range(bins.ptr[f], bins.ptr[f + 1]):
         above = bins.codes[e] > k
@@ -136,9 +155,9 @@ _add = by_type(
 
 @njit(allocates=True)
 def best_stump(bins, potential):  # type: ignore[no-untyped-def]
-    """The feature, the number of the threshold and r of the stump with the largest |r|.
+    """Return the feature, the number of the threshold and r of the stump with the largest |r|.
 
-    The feature is −1 where no stump has an r that is not 0.
+    The feature is −1 if r is 0 for all stumps.
     """
     buffer = np.empty(bins.n_bins.max())
     feature, threshold, best = -1, 0, 0.0
@@ -149,7 +168,7 @@ def best_stump(bins, potential):  # type: ignore[no-untyped-def]
         r = 0.0
         for k in range(len(sums) - 1, 0, -1):
             r += sums[k]
-            if abs(r) > abs(best) + SAME:
+            if abs(r) > abs(best) + TIE_TOLERANCE:
                 feature, threshold, best = f, k - 1, r
     return feature, threshold, best
 
@@ -160,18 +179,16 @@ def add_stump(bins, f, k, alpha, scores):  # type: ignore[no-untyped-def]
     _add(bins, f, k, alpha, scores)
 
 
-# The model ------------------------------------------------------------------------------------
-
-
 class StumpModel(Model):
-    """A score ``Σ_t alpha_t·[x_f > threshold_t]``, with the names of its features; JSON on disk.
+    """Model with the score ``Σ_t alpha_t·[x_f > threshold_t]``.
 
     Parameters
     ----------
     stumps : Stumps
+        Feature, threshold and alpha of each stump.
     n_features : int
     feature_names, index_base, settings, training
-        See `linrank.LinearModel`.
+        As in `linrank.LinearModel`.
 
     Examples
     --------
@@ -189,21 +206,22 @@ class StumpModel(Model):
         *,
         feature_names: Sequence[str] | None = None,
         index_base: int = 1,
-        settings: Mapping[str, Any] | None = None,
-        training: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
+        training: Mapping[str, object] | None = None,
     ) -> None:
         feature = np.array(stumps.feature, np.int64)
         threshold, alpha = (np.array(x, np.float64) for x in (stumps.threshold, stumps.alpha))
         if not feature.shape == threshold.shape == alpha.shape == (feature.size,):
             raise DataError("features, thresholds and alphas must be vectors of one length")
         if feature.size and not 0 <= feature.min() <= feature.max() < n_features:
-            raise DataError(f"a feature of a stump is none of 0, …, {n_features - 1}")
+            raise DataError(f"features of stumps must be among 0, …, {n_features - 1}")
         if not np.isfinite([threshold, alpha]).all():
             raise DataError("thresholds and alphas must be finite numbers")
         super().__init__(n_features, feature_names, index_base, settings, training)
         self.stumps = Stumps(feature, threshold, alpha)
 
-    def _scores(self, X: Matrix) -> Vector:
+    def scores(self, X: Matrix) -> Vector:
+        """Score the rows of a checked matrix with the right number of features."""
         check_finite(X, None)
         scores = np.zeros(X.shape[0])
         for first in range(0, X.shape[0], BLOCK):
@@ -212,14 +230,15 @@ class StumpModel(Model):
                 block += alpha * (values > theta)
         return scores
 
-    def _staged(self, X: Matrix) -> Iterator[Vector]:
+    def staged_scores(self, X: Matrix) -> Iterator[Vector]:
+        """Yield the scores of a checked matrix by the first stump, the first two, and so on."""
         scores = np.zeros(X.shape[0])
         for values, theta, alpha in self._walk(X, 0, X.shape[0]):
             scores = scores + alpha * (values > theta)
             yield scores
 
     def _walk(self, X: Matrix, first: int, last: int) -> Iterator[tuple[Vector, float, float]]:
-        """The values of some documents that each stump looks at, its threshold and its weight."""
+        """Yield, for each stump, its feature in some documents, its threshold and its alpha."""
         used, column = np.unique(self.stumps.feature, return_inverse=True)
         values = np.zeros((len(used), last - first))
         chosen = choose_columns(used, self.n_features)
@@ -227,7 +246,7 @@ class StumpModel(Model):
         for t, k in enumerate(column):
             yield values[k], self.stumps.threshold[t], self.stumps.alpha[t]
 
-    def _learnt(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, Any]:
         return {
             "features": self.stumps.feature.tolist(),
             "thresholds": self.stumps.threshold.tolist(),
@@ -235,9 +254,9 @@ class StumpModel(Model):
         }
 
     @classmethod
-    def _from_content(cls, content: dict[str, Any], **more: Any) -> StumpModel:
+    def _from_parameters(cls, content: dict[str, Any], **shared: Any) -> Self:
         n_features, feature = content["n_features"], numbers(content, "features")
         if not all(type(f) is int for f in (*feature, n_features)):
             raise DataError("features and n_features must be whole numbers")
         threshold, alpha = (np.array(numbers(content, name)) for name in ("thresholds", "alphas"))
-        return cls(Stumps(np.array(feature, np.int64), threshold, alpha), n_features, **more)
+        return cls(Stumps(np.array(feature, np.int64), threshold, alpha), n_features, **shared)

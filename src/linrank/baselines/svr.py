@@ -1,64 +1,78 @@
-"""`LinearSVRRanker`: the labels by linear support vector regression."""
+"""`LinearSVRRanker`: linear support vector regression of the labels."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVR
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._checks import choice
+from .._typing import Vector
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import NotConvergedWarning
 from ..estimators.base import LinearRanker, library_matrix
 from ..model import LinearModel
-from .base import pointwise_data
+from .base import PointwiseRanker
 
-LOSSES = {"squared": "squared_epsilon_insensitive", "absolute": "epsilon_insensitive"}
+LossName: TypeAlias = Literal["squared", "absolute"]
+
+#: LIBLINEAR's names of the losses.
+LOSSES: dict[LossName, str] = {
+    "squared": "squared_epsilon_insensitive",
+    "absolute": "epsilon_insensitive",
+}
 
 
-class LinearSVRRanker(LinearRanker):
+class LinearSVRRanker(PointwiseRanker, LinearRanker):
     """Linear support vector regression of the labels.
 
     Minimises, over all documents i,
 
         ½‖w‖² + C·Σ_i |w'x_i − y_i|^p,    p = 2 (L2 loss) or p = 1 (L1 loss)
 
-    (Lee & Lin 2014, §4.5; Ho & Lin 2012, with ε = 0) by scikit-learn's LIBLINEAR: TRON in
-    the primal for p = 2, coordinate descent in the dual for p = 1. There is no intercept, as
-    in LIBLINEAR by default: a ranking would not see it, but the weights learnt beside it
-    would be others. So the labels' zero matters, where for RankSVM it does not.
+    (Lee & Lin 2014, §4.5; Ho & Lin 2012, with ε = 0). This class wraps scikit-learn's LIBLINEAR,
+    which uses TRON in the primal for p = 2 and coordinate descent in the dual for p = 1.
+
+    As in LIBLINEAR by default, there is no intercept. An intercept would not change a ranking,
+    but it would change the other weights. Adding a constant to all labels therefore changes the
+    result, unlike for RankSVM.
 
     Parameters
     ----------
     C : float
+        Weight of the loss.
     loss : {"squared", "absolute"}
+        L2 loss (p = 2) or L1 loss (p = 1).
     tol : float
-        LIBLINEAR's ε.
+        Tolerance of LIBLINEAR's stopping rule.
     max_iter : int
+        Largest number of iterations.
     n_threads : int, optional
-        Threads for checking and scoring; LIBLINEAR itself has one.
+        Number of threads for checks and scores. LIBLINEAR uses one thread.
     random_state : int or RandomState, optional
-        The order of the documents in the dual.
+        Seed of the order of the documents in dual coordinate descent.
 
     Attributes
     ----------
     coef_ : float64 array of shape (n_features,)
     model_ : LinearModel
-        The same weights in the form that is saved: ``ranker.model_.save("model.json")``.
+        Model with the same weights, which can be saved: ``ranker.model_.save("model.json")``.
     n_queries_, n_iter_, n_features_in_ : int
     feature_names_in_ : array of str
-        Where X had column names.
+        Column names of X, if it had any.
 
     Examples
     --------
     >>> from linrank import make_ranking
     >>> from linrank.baselines import LinearSVRRanker
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
     >>> ranker = LinearSVRRanker(C=0.01)
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
@@ -68,17 +82,16 @@ class LinearSVRRanker(LinearRanker):
     __metadata_request__fit: ClassVar = {"query_weight": UNUSED}
 
     model_: LinearModel
-    n_queries_: int
 
     def __init__(
         self,
         C: float = 1.0,
         *,
-        loss: str = "squared",
+        loss: LossName = "squared",
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_threads: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -87,8 +100,14 @@ class LinearSVRRanker(LinearRanker):
         self.n_threads = n_threads
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> LinearSVRRanker:
-        """Learn the weights.
+    def fit(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> LinearSVRRanker:
+        """Fit the weights.
 
         Parameters
         ----------
@@ -96,17 +115,18 @@ class LinearSVRRanker(LinearRanker):
         y : array of shape (n_docs,)
             Labels: any real numbers; larger is more relevant.
         qid : array of shape (n_docs,), optional
-            Checked, but not used: the regression does not see the queries.
+            Checked, but not used: the queries are ignored in training.
         sample_weight : array of shape (n_docs,), optional
-            Multiplies each document's loss: 0 is removal, 2 a second copy.
+            Factor of each document's loss. Weight 0 removes a document, and weight 2 has the
+            effect of a second copy.
         """
         choice("loss", self.loss, LOSSES)
-        data = pointwise_data(self, X, y, qid, sample_weight)
+        data = self._pointwise_data(X, y, qid, sample_weight)
         self.n_iter_, self.coef_ = self._solve(data)
         if self.n_iter_ >= self.max_iter:
             warnings.warn(
                 f"LIBLINEAR stopped at max_iter = {self.max_iter} iterations, before tol = "
-                f"{self.tol:g} was reached.",
+                f"{self.tol:g} was reached. Increase max_iter, scale the features or decrease C.",
                 NotConvergedWarning,
                 stacklevel=2,
             )
@@ -119,7 +139,7 @@ class LinearSVRRanker(LinearRanker):
         )
         return self
 
-    def _solve(self, data: RankingData) -> tuple[int, np.ndarray]:
+    def _solve(self, data: RankingData) -> tuple[int, Vector]:
         model = LinearSVR(
             C=self.C,
             loss=LOSSES[self.loss],

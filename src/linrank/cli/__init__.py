@@ -1,4 +1,4 @@
-"""The command line: arguments, progress and printing; the work is done by the library.
+"""The command line: it parses arguments, shows progress and prints; the library does the work.
 
-Nothing heavy is imported before a command runs, so that ``linrank --help`` is instant.
+Slow imports are made inside the commands, so that ``linrank --help`` is fast.
 """

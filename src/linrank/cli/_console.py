@@ -1,12 +1,11 @@
-"""How things are shown: tables for people, one JSON object for machines."""
+"""Output of commands: tables for people, and one JSON object for programs."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
@@ -16,18 +15,18 @@ from rich.text import Text
 
 from .._text import printable
 
-WIDE = 10_000  #: columns where there is no terminal: nothing is ever wrapped or cut
+WIDE = 10_000  #: columns of output that is not a terminal, so that no line is wrapped or cut
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console on stdout or stderr: colours on a terminal, plain text elsewhere."""
+    """Return a console on stdout or stderr, with colours only if it is a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else WIDE
     return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
 
 
 def show(*things: RenderableType) -> None:
-    """Print for people; a table that is wider than the terminal is not cut."""
+    """Print for people. A table that is wider than the terminal is not cut."""
     for thing in things:
         out = console()
         if isinstance(thing, Table) and thing.box is not None:
@@ -41,17 +40,18 @@ def show(*things: RenderableType) -> None:
         print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def print_json(content: dict[str, Any]) -> None:
-    """Print one JSON object; what is not a finite number becomes null."""
+def print_json(content: Mapping[str, object]) -> None:
+    """Print one JSON object. NaN and infinity become null."""
     print(json.dumps(_plain(content), indent=1, allow_nan=False))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
+    """Convert a value to the types of JSON."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # numpy's numbers and arrays
+    if hasattr(value, "tolist"):  # numbers and arrays of numpy
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
 
 
 def facts(lines: Iterable[tuple[str, str]]) -> Table:
-    """Lines of a name and what there is to say about it."""
+    """Return a table without borders, with a name and a text per line."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -69,12 +69,12 @@ def facts(lines: Iterable[tuple[str, str]]) -> Table:
 
 
 def plain(text: str) -> Text:
-    """Text to be shown as it is, with escapes for its control characters."""
+    """Return a text without markup, in which control characters are escaped."""
     return Text(printable(text))
 
 
 def grid(columns: Sequence[str], *, left: Sequence[str] = (), title: str | None = None) -> Table:
-    """An empty table with numbers to the right and the columns named in `left` to the left."""
+    """Return an empty table. Columns are aligned to the right, except for those in `left`."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     for name in columns:
         table.add_column(plain(name), justify="left" if name in left else "right", no_wrap=True)
@@ -82,7 +82,7 @@ def grid(columns: Sequence[str], *, left: Sequence[str] = (), title: str | None 
 
 
 def count(n: int, one: str, many: str | None = None) -> str:
-    """A number of things, in words.
+    """Return a count with its noun in singular or plural.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def count(n: int, one: str, many: str | None = None) -> str:
 
 
 def format_C(C: float) -> str:
-    """C as a power of two where it is one.
+    """Return C as text, as a power of two if it is one.
 
     Examples
     --------
@@ -105,12 +105,12 @@ def format_C(C: float) -> str:
 
 
 def format_mean(value: float | None) -> str:
-    """The mean of a metric, or a dash where it is undefined."""
+    """Return the mean of a metric as text, or a dash if it is undefined."""
     return "-" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
 def format_bytes(size: float) -> str:
-    """A size in the unit that suits it.
+    """Return a number of bytes as text, with a suitable unit.
 
     Examples
     --------

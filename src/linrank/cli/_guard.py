@@ -1,13 +1,15 @@
-"""Errors as one line and an exit code; never a traceback for what a user did.
+"""Errors of commands as one line and an exit code, without a traceback.
+
+With the environment variable ``LINRANK_DEBUG=1``, errors have a traceback.
 
 ======  ==========================================================================
 code    meaning
 ======  ==========================================================================
-0       done
-1       done, but the solver did not converge; the model is saved all the same
-2       bad usage or bad input
-130     Ctrl-C; while training, the best model so far is saved
-141     nobody reads the output any more
+0       success
+1       the solver did not converge; the model is saved nevertheless
+2       wrong usage or wrong input
+130     Ctrl-C; during training, the best model so far is saved
+141     the reader of the output has closed the pipe
 ======  ==========================================================================
 """
 
@@ -18,7 +20,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import typer
 
@@ -34,15 +35,15 @@ BROKEN_PIPE = 141
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Turn what can go wrong in a command into a line on stderr and an exit code."""
+    """Turn errors and interrupts of a command into a line on stderr and an exit code."""
     try:
         with interrupts_raise(), warnings.catch_warnings():
             warnings.showwarning = _say_warning
             yield
-            sys.stdout.flush()  # a broken pipe shows here, not when Python ends
+            sys.stdout.flush()  # a broken pipe is noticed here instead of at the end of Python
     except KeyboardInterrupt:
-        # Where it passed through an `exec`, as some modules are imported, Python would end the
-        # process by a signal, with no exit code. Another `exec` makes Python forget that.
+        # If the interrupt passed through an `exec`, as in some imports, Python would end the
+        # process by a signal instead of an exit code. Another `exec` resets this state.
         exec("")
         say_error("interrupted", "")
         raise typer.Exit(INTERRUPTED) from None
@@ -57,21 +58,22 @@ def guarded() -> Iterator[None]:
 
 
 def say_error(sentence: str, before: str = "error: ") -> None:
-    """One line on stderr, red on a terminal."""
+    """Print one line on stderr, in red on a terminal."""
     console(stderr=True).print(before + printable(sentence), style="red", soft_wrap=True)
 
 
-def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """In the place of `warnings.showwarning`, which names a line of the library's code."""
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning without the line of source code that `warnings.showwarning` would add."""
     say_error(str(message), "warning: ")
 
 
 def _sentence(error: Exception) -> str:
+    """Return an error as one line."""
     if isinstance(error, MemoryError):
         detail = f" ({error})" if str(error) else ""
         return (
-            f"there is not enough memory{detail}; a store (linrank convert) is read piece by "
-            "piece, and --float32 halves the features"
+            f"there is not enough memory{detail}; use a store (linrank convert), which is read in "
+            "pieces, or --float32, which halves the memory for features"
         )
     if isinstance(error, OSError) and error.strerror:
         where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "

@@ -1,8 +1,8 @@
-"""What Ctrl-C does: it ends the process, or raises `KeyboardInterrupt` while a command runs.
+"""Handling of Ctrl-C: it raises `KeyboardInterrupt` in a command, and otherwise ends the process.
 
-While modules are imported and while Python shuts down, nothing can catch `KeyboardInterrupt`, and
-the user would see a traceback. This file is the first that the program imports. It therefore uses
-`_signal`, which is part of the interpreter: `signal` takes some milliseconds to import.
+A `KeyboardInterrupt` during imports or during the shutdown of Python cannot be caught, and the user
+would see a traceback. The program therefore imports this module first. It uses the built-in module
+`_signal`, because importing `signal` takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -10,36 +10,35 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # `typing` takes some milliseconds, too
+TYPE_CHECKING = False  # importing `typing` takes some milliseconds
 if TYPE_CHECKING:
     import signal as _signal
-    from types import TracebackType
-    from typing import Any
+    from types import FrameType, TracebackType
 else:
     import _signal
 
-INTERRUPTED = 130  #: exit code
-RETRY_AFTER = 0.05  #: seconds after which an interrupt that could not be raised comes again
+INTERRUPTED = 130  #: exit code after Ctrl-C
+RETRY_DELAY = 0.05  #: seconds until an interrupt that could not be raised is sent again
 
 
-def _exit(signum: int, frame: Any) -> None:
+def _exit(signum: int, frame: FrameType | None) -> None:
     try:
         os.write(2, b"interrupted\n")
-    finally:  # also if stderr is closed
+    finally:  # exit even if stderr is closed
         os._exit(INTERRUPTED)
 
 
 def exit_on_interrupt() -> None:
-    """From now on, Ctrl-C ends the process; a process that ignores it goes on ignoring it."""
+    """Let Ctrl-C end the process from now on, unless the process ignores Ctrl-C."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _exit)
 
 
 class interrupts_raise:
-    """Within a ``with`` block, Ctrl-C raises `KeyboardInterrupt` again.
+    """Context manager in which Ctrl-C raises `KeyboardInterrupt`.
 
-    In a callback from C, such as LLVM's while it compiles, and in a destructor nothing can be
-    raised. The interrupt is then sent once more, a little later.
+    Python cannot raise an exception in a destructor or in a callback from C, such as those of LLVM
+    during compilation. The interrupt is then sent again after `RETRY_DELAY`.
     """
 
     def __enter__(self) -> None:
@@ -64,6 +63,6 @@ class interrupts_raise:
             return
         import threading
 
-        again = threading.Timer(RETRY_AFTER, os.kill, (os.getpid(), _signal.SIGINT))
+        again = threading.Timer(RETRY_DELAY, os.kill, (os.getpid(), _signal.SIGINT))
         again.daemon = True
         again.start()

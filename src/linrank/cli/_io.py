@@ -1,4 +1,4 @@
-"""Files in and out: reading with progress, and finding out early what cannot be written."""
+"""Input and output files: reading with progress, and early checks of output files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from ._progress import reading
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
-    from ..model import Model
 
 
 def read_data(path: Path, **options: Any) -> RankingData:
-    """Read LETOR text or a store, with progress; options are those of `linrank.load`."""
+    """Read LETOR text or a store and show progress. The options are those of `linrank.load`."""
     from ..data.store import load
 
     with reading(path) as progress:
@@ -25,18 +24,18 @@ def read_data(path: Path, **options: Any) -> RankingData:
 
 
 def check_output(path: Path | None, *, is_folder: bool = False) -> None:
-    """Find out before any long work whether a file (or a folder) can be written there."""
+    """Raise an error before any long work if a file (or folder) cannot be written there."""
     if path is None:
         return
     if path.is_dir() and not is_folder:
-        raise DataError(f"{path}: is a folder; expected the name of a file to write")
+        raise DataError(f"{path}: is a folder; pass the name of a file to write")
     if path.exists() and not path.is_file() and not path.is_dir():
-        return  # a device or a pipe
+        return  # The path is a device or a pipe.
     if find_descriptor(path) is not None:
         return
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
-        raise DataError(f"{path}: cannot be written: there is no folder {folder}")
+        raise DataError(f"{path}: cannot be written: there is no folder {folder}; create it first")
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -44,19 +43,8 @@ def check_output(path: Path | None, *, is_folder: bool = False) -> None:
         raise DataError(f"{path}: cannot be written: {folder}: {error.strerror}") from None
 
 
-def load_model(path: Path) -> Model:
-    """Read a model of any kind."""
-    from ..model import LinearModel, read_content
-
-    if read_content(path).get("format") == "linrank-stumps":
-        from ..baselines.stumps import StumpModel
-
-        return StumpModel.load(path)
-    return LinearModel.load(path)
-
-
 def looks_like_model(path: Path) -> bool:
-    """Whether a file holds JSON, as models do, rather than numbers."""
+    """Tell whether a file starts like a JSON object, as model files do."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -64,6 +52,6 @@ def looks_like_model(path: Path) -> bool:
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file, or of the files of a folder."""
+    """Return the size of a file, or of all files in a folder, in bytes."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if not file.is_dir())

@@ -1,4 +1,4 @@
-"""Progress on stderr: only on a terminal, and only for what takes longer than a second."""
+"""Progress bars on stderr, shown only on a terminal and only after one second."""
 
 from __future__ import annotations
 
@@ -7,24 +7,37 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from .._text import printable
 from ._console import console, format_C
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from ..solvers import Step
 
-DELAY = 1.0  #: seconds before anything is shown
-Update = Callable[..., None]  #: completed=, total=, text=
+DELAY = 1.0  #: seconds until a progress bar appears
+
+
+class Update(Protocol):
+    """Function that changes a progress bar; arguments that are not given keep their values."""
+
+    def __call__(self, *, completed: float = ..., total: float = ..., text: str = ...) -> None: ...
+
+
+def _show_nothing(**_: object) -> None:
+    pass
 
 
 @contextmanager
-def progress(description: str, *columns: Any, total: float | None = None) -> Iterator[Update]:
-    """Show a line with a bar once a second has passed; it goes away at the end."""
+def progress(
+    description: str, *columns: ProgressColumn, total: float | None = None
+) -> Iterator[Update]:
+    """Show a progress bar after `DELAY`, and remove it at the end."""
     screen = console(stderr=True)
     if not screen.is_interactive:
-        yield lambda **_: None
+        yield _show_nothing
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -43,7 +56,7 @@ def progress(description: str, *columns: Any, total: float | None = None) -> Ite
 
 
 class _Later:
-    """Calls a function after `DELAY`, unless cancelled before; never after `cancel`."""
+    """Call of a function after `DELAY`, unless it is cancelled before."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._lock = threading.Lock()
@@ -65,7 +78,10 @@ class _Later:
 
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[Callable[[float], None]]:
-    """Show how much of a file is read, in bytes, and how fast."""
+    """Show the bytes of a file that were read, and the speed.
+
+    Yields a function that takes the fraction that was read.
+    """
     from rich.progress import DownloadColumn, TransferSpeedColumn
 
     size = os.path.getsize(path) if os.path.isfile(path) else 0
@@ -76,10 +92,11 @@ def reading(path: str | os.PathLike[str]) -> Iterator[Callable[[float], None]]:
 
 
 class TrainingProgress:
-    """Shows each iteration: where in the grid, the objective, and how far it is to the end.
+    """Progress of training: the objective and the stopping criterion of each iteration.
 
-    The bar is logarithmic: it goes from ‖g‖ = ‖g(0)‖ to ‖g‖ = tol·‖g(0)‖, or down to a duality
-    gap of tol. With a grid it counts its C instead.
+    With one C, the bar shows the gradient norm on a logarithmic scale from ‖g(0)‖ to
+    tol·‖g(0)‖, or the duality gap down to tol. With a grid of C, it shows the position in the
+    grid.
     """
 
     def __init__(self, update: Update, tol: float, n_folds: int = 0) -> None:
@@ -90,11 +107,11 @@ class TrainingProgress:
         self._nearest = 0.0
 
     def expect(self, Cs: Iterable[float]) -> None:
-        """Take note of values of C that are about to be tried."""
+        """Add values of C that are about to be tried."""
         self._Cs = sorted({*self._Cs, *map(float, Cs)})
 
     def __call__(self, C: float, step: Step, fold: int) -> None:
-        """Show a step."""
+        """Show an iteration of the solver."""
         text = f"iteration {step.iteration}, objective {step.objective:.6g}"
         if len(self._Cs) <= 1:
             what, left = "gradient", step.gradient_norm

@@ -1,4 +1,4 @@
-"""What commands say about data, training and metrics: for people, and as JSON."""
+"""Reports on data, training and metrics, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from ._console import count, format_C, format_mean, grid
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from .._typing import Vector
     from ..data.ranking import RankingData
-    from ..metrics import Evaluation
+    from ..metrics import Evaluation, Metric
+    from ..metrics.names import FlavourName
     from ..solvers import Result
     from ..training import Trainer, Training
 
-SHOWN = 5  #: weights of a sparse ranker that are shown
+SHOWN = 5  #: weights of a sparse ranker that a report lists
 
 
 def data_line(path: Path, data: RankingData, training: Training | None = None) -> str:
-    """One line on data; of training data also what was learnt from."""
+    """Return one line on data. For training data, it includes pairs and levels."""
     form = "sparse" if data.is_sparse else "dense"
     text = (
         f"{path}: {count(data.n_docs, 'document')}, {count(data.n_queries, 'query', 'queries')}, "
@@ -35,7 +37,7 @@ def data_line(path: Path, data: RankingData, training: Training | None = None) -
 
 
 def data_json(path: Path, data: RankingData, training: Training | None = None) -> dict[str, Any]:
-    """What `data_line` says."""
+    """Return the content of `data_line` as JSON."""
     content = {
         "file": str(path),
         "documents": data.n_docs,
@@ -52,7 +54,7 @@ def data_json(path: Path, data: RankingData, training: Training | None = None) -
 
 
 def result_json(result: Result) -> dict[str, Any]:
-    """How a solver ended."""
+    """Return the outcome of a solver as JSON."""
     return {
         "status": result.status.name.lower(),
         "converged": result.converged,
@@ -67,7 +69,7 @@ def result_json(result: Result) -> dict[str, Any]:
 
 
 def path_table(trainer: Trainer, training: Training) -> Table:
-    """The solutions for a grid of C, the best and the chosen one marked."""
+    """Return a table of the solutions for a grid of C, with the best and the chosen C marked."""
     assert training.path is not None
     assert training.values is not None
     columns = ["C", "features", "objective", "iterations", "products", "seconds"]
@@ -88,7 +90,7 @@ def path_table(trainer: Trainer, training: Training) -> Table:
 
 
 def path_json(training: Training) -> list[dict[str, Any]]:
-    """What `path_table` says."""
+    """Return the content of `path_table` as JSON."""
     assert training.path is not None
     assert training.values is not None
     return [
@@ -100,9 +102,13 @@ def path_json(training: Training) -> list[dict[str, Any]]:
 
 
 def measure(
-    data: RankingData, scores: Any, metrics: Any, flavour: str, threads: int | None = None
+    data: RankingData,
+    scores: Vector,
+    metrics: str | list[Metric],
+    flavour: FlavourName,
+    threads: int | None = None,
 ) -> Evaluation:
-    """Evaluate scores that are in the data's own row order."""
+    """Evaluate scores that are in the row order of `data`, which is grouped by query."""
     from ..metrics import evaluate
 
     return evaluate(
@@ -112,7 +118,7 @@ def measure(
 
 
 def evaluation_table(found: Evaluation) -> Table:
-    """The mean of each metric, and over how many queries."""
+    """Return a table with the mean of each metric and its number of queries."""
     table = grid(["metric", "mean", "queries", "skipped"], left=["metric"])
     for name, mean in found.mean.items():
         skipped = found.n_skipped[name]
@@ -121,7 +127,7 @@ def evaluation_table(found: Evaluation) -> Table:
 
 
 def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
-    """A line on the features that a sparse ranker uses; none for others."""
+    """Return a line on the selected features of a sparse ranker; other rankers have none."""
     if trainer.penalty is None:
         return []
     n, model = training.result.n_selected, training.model
@@ -133,7 +139,7 @@ def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
 
 
 def chosen(trainer: Trainer, training: Training, where: str) -> str:
-    """C, and what it was chosen by."""
+    """Return a text with C and the criterion that it was chosen by."""
     text = format_C(training.C)
     if training.value is None:
         return text

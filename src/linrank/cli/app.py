@@ -1,4 +1,4 @@
-"""The ``linrank`` command."""
+"""The ``linrank`` command, with one subcommand per module."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ linrank predict model.json test.txt --out scores.txt
 
 linrank evaluate test.txt scores.txt --metrics ndcg@10,map
 
-Exit codes: 0 done, 1 done but not converged, 2 bad usage or input, 130 interrupted.
+Exit codes: 0 success, 1 not converged, 2 wrong usage or input, 130 interrupted.
 """
 
 
 class _Group(TyperGroup):
-    """Runs a command under guard, wherever it is called from."""
+    """Group of commands whose errors become one line and an exit code."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         with guarded():
             return super().invoke(ctx)
 
@@ -69,7 +69,8 @@ def _main(
 
 def main() -> None:
     """Run the command line."""
-    atexit.register(gc.freeze)  # or the end is spent in a search for garbage among kernels
+    atexit.register(gc.freeze)  # the last garbage collection would be slow with many kernels
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # whatever the locale
+        # Characters that the encoding of the terminal lacks are replaced.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     app()

@@ -1,4 +1,4 @@
-"""``linrank convert``."""
+"""The command ``linrank convert``: text to store, or store to text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ linrank convert vali.txt vali.store --n-features 136
 
 linrank convert train.store train.txt
 """
-TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")  #: ends of texts' names
+#: Suffixes of file names that are written as text.
+TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")
 
 
 def register(app: typer.Typer) -> None:
@@ -47,8 +48,8 @@ def convert(
         Path,
         typer.Argument(
             metavar="DEST",
-            help=f"A text where the name ends in {', '.join(TEXT)}; otherwise a store, which is "
-            "a folder.",
+            help=f"Output: LETOR text if the name ends in {', '.join(TEXT)}; otherwise a store, "
+            "which is a folder.",
             show_default=False,
         ),
     ],
@@ -58,7 +59,7 @@ def convert(
             "--n-features",
             metavar="NUMBER",
             min=1,
-            help="How many features there are, if not as many as the text's largest index says.",
+            help="Number of features, if larger than the largest feature number in the text.",
             rich_help_panel=options.INPUT,
             show_default=False,
         ),
@@ -68,7 +69,7 @@ def convert(
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Turn LETOR text into a store that opens at once, or back."""
+    """Convert LETOR text to a store, which opens without parsing, or a store to text."""
     to_text = dest.suffix.lower() in TEXT
     check_output(dest, is_folder=not to_text)
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""``linrank demo``."""
+"""The command ``linrank demo``: generate data, train and evaluate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ._report import chosen, data_line, evaluation_table, measure
 from ._training import draw, finish, read_pair, showing
 
 METRICS = "ndcg@10,map,pairwise-accuracy"
-#: Small, and with features alike enough that neither the smallest nor the largest C is best.
+#: Arguments of `make_letor_folder`. The features are so strongly correlated that the best C is
+#: inside the default grid.
 RECIPE: dict[str, Any] = {
     "n_queries": 200,
     "docs_per_query": (5, 20),
@@ -36,10 +37,10 @@ def register(app: typer.Typer) -> None:
 def demo(
     folder: Annotated[
         Path,
-        typer.Option("--dir", metavar="DIR", help="Write data, model and plot into this folder."),
+        typer.Option("--dir", metavar="DIR", help="Folder for data, model and plot."),
     ] = Path("demo"),
 ) -> None:
-    """Make a small data set, train on it and evaluate."""
+    """Generate a small data set, train a ranker and evaluate it."""
     with progress("getting ready"):
         from ..data.generate import make_letor_folder
         from ..report.plots import has_matplotlib
@@ -73,7 +74,7 @@ def demo(
 
 
 def _commands(folder: Path) -> str:
-    """What a user would type to get the same."""
+    """Return the commands that give the same result."""
     at = {
         name: shlex.quote(str(folder / name))
         for name in ("train.txt", "vali.txt", "test.txt", "model.json", "scores.txt", "path.png")

@@ -1,4 +1,4 @@
-"""``linrank evaluate``."""
+"""The command ``linrank evaluate``: metrics of scores or of a model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import typer
 
 from . import _options as options
 from ._console import facts, print_json, show
-from ._io import check_output, load_model, looks_like_model, read_data
+from ._io import check_output, looks_like_model, read_data
 from ._progress import progress
 from ._report import evaluation_table, measure
 
 if TYPE_CHECKING:
+    from .._typing import Vector
     from ..data.ranking import RankingData
     from ..metrics import Evaluation
 
@@ -38,7 +39,7 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="SCORES",
-            help="The scores, one per line in the order of the data, or a model to score with.",
+            help="Scores, one per line in the order of the documents, or a model file.",
             show_default=False,
         ),
     ],
@@ -47,9 +48,9 @@ def evaluate(
         typer.Option(
             "--metrics",
             metavar="NAMES",
-            help="The metrics, with commas between: ndcg@10, mean-ndcg, map, p@5, mrr, err@10, "
-            "pairwise-accuracy, auc, and the errors all-pairs-error and domination-error, of which "
-            "lower is better; (rel=2) sets the smallest relevant label.",
+            help="Metrics, separated by commas, such as ndcg@10, mean-ndcg, map, p@5, mrr, err@10, "
+            "pairwise-accuracy, auc, all-pairs-error and domination-error. For errors, lower is "
+            "better. (rel=2) sets the smallest relevant label: p(rel=2)@5.",
         ),
     ] = "ndcg@10,map,pairwise-accuracy",
     flavour: Annotated[
@@ -60,7 +61,7 @@ def evaluate(
         typer.Option(
             "--per-query",
             metavar="FILE.csv",
-            help="Write the value of each query here; it is empty where a query is skipped.",
+            help="Write the values of each query to this file; skipped queries have empty cells.",
             rich_help_panel=options.OUTPUT,
             show_default=False,
         ),
@@ -68,7 +69,7 @@ def evaluate(
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Measure how well scores rank documents."""
+    """Compute ranking metrics of scores or of a model."""
     check_output(per_query)
     from ..metrics import parse_metric
 
@@ -85,11 +86,13 @@ def evaluate(
         show(evaluation_table(found))
 
 
-def _read(data: Path, scores: Path, threads: int | None) -> tuple[RankingData, Any]:
-    """Read data and its scores, in the data's own row order."""
+def _read(data: Path, scores: Path, threads: int | None) -> tuple[RankingData, Vector]:
+    """Read data and its scores. Both are in the row order of the data, grouped by query."""
     from ..data.scores import read_scores
 
     if looks_like_model(scores):
+        from ..model import load_model
+
         model = load_model(scores)
         documents = read_data(
             data, n_features=model.n_features, index_base=model.index_base, n_threads=threads
@@ -111,6 +114,7 @@ def _write_per_query(path: Path, documents: RankingData, found: Evaluation) -> N
 
 
 def _cell(value: float) -> float | str:
+    """Return a value of a table, empty for NaN."""
     return "" if value != value else value
 
 

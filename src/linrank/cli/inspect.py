@@ -1,4 +1,4 @@
-"""``linrank inspect``."""
+"""The command ``linrank inspect``: facts about data or a model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ linrank inspect train.txt
 
 linrank inspect model.json --top 20
 """
-MOST_LEVELS = 20  #: label levels listed; with more, the rest is summed up
+MAX_LEVELS = 20  #: distinct labels that are listed; the others are summed up in one line
 
 
 def register(app: typer.Typer) -> None:
@@ -45,14 +45,14 @@ def inspect(
     top: Annotated[
         int,
         typer.Option(
-            "--top", metavar="NUMBER", min=1, help="Show so many of a model's largest weights."
+            "--top", metavar="NUMBER", min=1, help="Number of largest weights of a model to show."
         ),
     ] = 10,
     index_base: options.IndexBase = options.IndexBaseName.auto,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Show what data holds, or what a model has learnt."""
+    """Show a summary of data, or the settings and weights of a model."""
     if looks_like_model(file):
         from ..model import LinearModel
 
@@ -104,9 +104,9 @@ def _show_data(file: Path, found: DataSummary) -> None:
 def _level_table(found: DataSummary) -> Table:
     table = grid(["label", "documents", "share"])
     levels = list(found.levels.items())
-    for label, n in levels[:MOST_LEVELS]:
+    for label, n in levels[:MAX_LEVELS]:
         table.add_row(f"{label:.6g}", f"{n:,}", f"{n / found.n_docs:.1%}")
-    rest = levels[MOST_LEVELS:]
+    rest = levels[MAX_LEVELS:]
     if rest:
         n = sum(n for _, n in rest)
         table.add_row(f"{len(rest):,} more", f"{n:,}", f"{n / found.n_docs:.1%}")
@@ -123,8 +123,8 @@ def _show_model(file: Path, model: LinearModel, top: int) -> None:
     show(_weight_table(model, top))
 
 
-def _text(name: str, value: Any) -> str:
-    """A setting in words."""
+def _text(name: str, value: object) -> str:
+    """Return a setting as text."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {_text(key, item)}" for key, item in value.items())
     if name == "C" and isinstance(value, float):
@@ -140,7 +140,7 @@ def _weight_table(model: LinearModel, top: int) -> Table:
     weights = model.largest(top)
     table = grid(["feature", "weight", ""], left=["feature", ""])
     longest = max(abs(weight) for _, weight in weights) or 1.0
-    decimals = 4 - math.floor(math.log10(longest))  # five digits of the largest
+    decimals = 4 - math.floor(math.log10(longest))  # show five digits of the largest weight
     form = f"+.{decimals}f" if 0 <= decimals <= 9 else "+.4e"
     for name, weight in weights:
         bar = Bar(longest, 0.0, abs(weight), width=30, color="blue" if weight >= 0 else "red")

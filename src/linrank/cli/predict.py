@@ -1,17 +1,20 @@
-"""``linrank predict``."""
+"""The command ``linrank predict``: scores of documents."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import DataError
 from . import _options as options
-from ._io import check_output, load_model, read_data
+from ._io import check_output, read_data
 from ._progress import progress
+
+if TYPE_CHECKING:
+    from .._typing import Vector
 
 EPILOG = """
 Examples:
@@ -32,7 +35,7 @@ def predict(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="A model that linrank train, or RankBoost, has written.",
+            help="A model file, as written by linrank train or by `model_.save` in Python.",
             show_default=False,
         ),
     ],
@@ -42,17 +45,18 @@ def predict(
         typer.Option(
             "--out",
             metavar="FILE",
-            help="Write the scores here.",
+            help="File for the scores.",
             rich_help_panel=options.OUTPUT,
             show_default="the standard output",
         ),
     ] = None,
     threads: options.Threads = None,
 ) -> None:
-    """Score documents, one number per line; higher is better."""
+    """Compute the scores of documents, one per line; higher is better."""
     check_output(out)
     from .._files import atomic_write
     from ..data.scores import write_scores
+    from ..model import load_model
 
     learnt = load_model(model)
     documents = read_data(
@@ -68,13 +72,13 @@ def predict(
         write_scores(file, scores)
 
 
-def _check_finite(data: Path, scores: Any) -> None:
-    """Refuse scores that cannot be compared: a damaged store may hold NaN."""
+def _check_finite(data: Path, scores: Vector) -> None:
+    """Raise an error for scores that are not finite, for instance because a store holds NaN."""
     import numpy as np
 
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise DataError(
-            f"{data}: the score of document {bad[0] + 1} is {scores[bad[0]]}; expected features "
-            "and weights whose product is a finite number"
+            f"{data}: the score of document {bad[0] + 1} is {scores[bad[0]]}; check that its "
+            "features are finite, and not so large that the score overflows"
         )

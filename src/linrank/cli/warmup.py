@@ -1,4 +1,4 @@
-"""``linrank warmup``."""
+"""The command ``linrank warmup``: compile in advance."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def register(app: typer.Typer) -> None:
 
 
 def warmup() -> None:
-    """Compile what RankSVM and the metrics need, so that later commands start at once."""
+    """Compile the kernels of RankSVM and the metrics, so that later commands start faster."""
     with progress("compiling"):
         from .._warmup import cache_folder, warmup
 
         seconds = warmup()
     folder = cache_folder()
-    kept = "none can be written" if folder is None else f"below {folder}"
+    kept = "not kept: no folder can be written" if folder is None else f"below {folder}"
     show(facts([("compiled", f"in {seconds:.1f} s"), ("cache", kept)]))

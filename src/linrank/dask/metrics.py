@@ -15,6 +15,7 @@ from ..errors import DataError
 from ..metrics import Evaluation
 from ..metrics._evaluate import parse_metrics
 from ..metrics._measure import PerQuery
+from ..metrics.names import FlavourName
 from .clusters import connected
 from .data import DaskData
 from .rows import Rows, check_part
@@ -29,7 +30,7 @@ def evaluate(
     qid: Any = None,
     metrics: Any = ("ndcg@10",),
     *,
-    flavour: str = "standard",
+    flavour: FlavourName = "standard",
     client: Client | str | None = None,
     timeout: float = 600.0,
 ) -> Evaluation:

@@ -1,53 +1,89 @@
-"""Metrics of ranked lists, compiled, with every convention that differs between tools explicit.
+"""Metrics of ranked lists, in which every convention that differs between tools is explicit.
 
-All take labels `y`, `scores` (higher is better) and optionally `qid`, and return the mean
-over the queries, or with ``per_query=True`` one value per query.
+All metrics take labels `y`, `scores` (higher is better) and optionally `qid`. They return the
+mean over the queries, or one value per query with ``per_query=True``.
 
-========  =======  ================  ======  ==========  ========  =============  ==========
-flavour   gain     discount, rank r  rel     none found  ties      NDCG, l < k    P, l < k
-========  =======  ================  ======  ==========  ========  =============  ==========
-standard  2^y − 1  1/log2(r + 1)     y >= 1  skipped     averaged  of the list    padded
-letor3    2^y − 1  1/max(1, log2 r)  y >= 1  counts 0    stable    0              0
-letor4    2^y − 1  1/max(1, log2 r)  y >= 1  counts 0    stable    0              padded
-mslr      2^y − 1  1/max(1, log2 r)  y >= 2  counts 0    stable    0              padded
-trec      y        1/log2(r + 1)     y >= 1  counts 0    doc id    of the list    padded
-========  =======  ================  ======  ==========  ========  =============  ==========
+A flavour is the set of conventions of one evaluation tool:
 
-letor3, letor4 and mslr follow Microsoft's scripts Eval-Score-3.0.pl, Eval-Score-4.0.pl and
-eval-score-mslr.pl; trec follows trec_eval, where doc ids in descending order break ties.
-"None found" is a query without a relevant document; "stable" keeps documents of equal
-score in the order of the rows; the last two columns are cut-offs k beyond the end of a
-list of l documents, which "padded" fills up with irrelevant ones.
+========  =======  ================  ========  ===========  ========  =============  ==========
+flavour   gain     discount, rank r  relevant  no relevant  ties      NDCG@k, l < k  P@k, l < k
+========  =======  ================  ========  ===========  ========  =============  ==========
+standard  2^y − 1  1/log2(r + 1)     y >= 1    skipped      averaged  NDCG@l         padded
+letor3    2^y − 1  1/max(1, log2 r)  y >= 1    counts 0     stable    0              0
+letor4    2^y − 1  1/max(1, log2 r)  y >= 1    counts 0     stable    0              padded
+mslr      2^y − 1  1/max(1, log2 r)  y >= 2    counts 0     stable    0              padded
+trec      y        1/log2(r + 1)     y >= 1    counts 0     doc id    NDCG@l         padded
+========  =======  ================  ========  ===========  ========  =============  ==========
 
-Metrics of pairs (`pairwise_accuracy`, `auc`, `all_pairs_error`) and `domination_error` are the
-same in all flavours: ties are averaged, and queries with only one label are skipped. Of the two
-errors the smallest is the best, of all others the largest (`Metric.greater_is_better`).
+- letor3, letor4 and mslr follow Microsoft's scripts Eval-Score-3.0.pl, Eval-Score-4.0.pl and
+  eval-score-mslr.pl. trec follows trec_eval, which breaks ties by descending document id.
+- The column "no relevant" says what a query without a relevant document counts as.
+- "stable" ties: documents of equal score keep the order of the rows.
+- The last two columns hold for a cut-off k beyond the end of a list of l documents. A "padded"
+  list is filled up with irrelevant documents.
+
+`pairwise_accuracy`, `auc`, `all_pairs_error` and `domination_error` are the same in all flavours:
+ties are averaged, and queries whose labels are all equal are skipped. `all_pairs_error` and
+`domination_error` are errors: lower is better. For all other metrics, higher is better
+(`Metric.greater_is_better`).
+
+Names are loaded when they are first used, so that ``linrank.metrics.names`` can be imported
+without numba.
 """
+
+# ruff: noqa: F401  (the imports below are for type checkers only)
 
 from __future__ import annotations
 
-from ._cascade import err, reciprocal_rank
-from ._domination import domination_error
-from ._evaluate import Evaluation, evaluate
-from ._ndcg import mean_ndcg, ndcg
-from ._pairwise import all_pairs_error, auc, pairwise_accuracy
-from ._precision import average_precision, precision
-from ._registry import Metric, metric_names, parse_metric
+#: The module of each public name. A new metric is listed here and in the imports below.
+_HOME = {
+    "Evaluation": "_evaluate",
+    "Metric": "_registry",
+    "PerQuery": "_measure",
+    "Ranking": "_ranking",
+    "all_pairs_error": "_pairwise",
+    "auc": "_pairwise",
+    "average_precision": "_precision",
+    "domination_error": "_domination",
+    "err": "_cascade",
+    "evaluate": "_evaluate",
+    "mean_ndcg": "_ndcg",
+    "metric_names": "_registry",
+    "ndcg": "_ndcg",
+    "pairwise_accuracy": "_pairwise",
+    "parse_metric": "_registry",
+    "parse_metrics": "_registry",
+    "precision": "_precision",
+    "reciprocal_rank": "_cascade",
+    "resolve_rules": "_rules",
+}
 
-__all__ = [
-    "Evaluation",
-    "Metric",
-    "all_pairs_error",
-    "auc",
-    "average_precision",
-    "domination_error",
-    "err",
-    "evaluate",
-    "mean_ndcg",
-    "metric_names",
-    "ndcg",
-    "pairwise_accuracy",
-    "parse_metric",
-    "precision",
-    "reciprocal_rank",
-]
+__all__ = list(_HOME)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._cascade import err, reciprocal_rank
+    from ._domination import domination_error
+    from ._evaluate import Evaluation, evaluate
+    from ._measure import PerQuery
+    from ._ndcg import mean_ndcg, ndcg
+    from ._pairwise import all_pairs_error, auc, pairwise_accuracy
+    from ._precision import average_precision, precision
+    from ._ranking import Ranking
+    from ._registry import Metric, metric_names, parse_metric, parse_metrics
+    from ._rules import resolve_rules
+
+else:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,25 +1,31 @@
-"""Metrics of a reader who goes down the list and stops: ERR and reciprocal rank."""
+"""ERR and reciprocal rank: metrics of a reader who scans the list and stops (cascade model)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Literal, Unpack, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._jit import njit
+from .._typing import Vector
 from ..errors import DataError
 from ._measure import PerQuery, measure
 from ._ndcg import exp2_gain
 from ._ranking import Ranking, tie_end
-from ._rules import Rules, check_cutoff
+from ._rules import CutoffOptions, NoRelevant, RelevanceOptions, Rules, check_cutoff
+from .names import FlavourName, TieName
 
-_NEGLIGIBLE = 41.5  # exp(−41.5) < 1e-18: below the last bit of any value here
+_NEGLIGIBLE = 41.5  # −ln of the largest omitted probability: exp(−41.5) < 1e-18 is below rounding
 
 
 @njit
 def _stop(label, graded, threshold):  # type: ignore[no-untyped-def]
+    # Returns R, the probability that the reader stops at a document with this label.
     if graded:
         return exp2_gain(label, threshold)
     return 1.0 if label >= threshold else 0.0
@@ -27,7 +33,8 @@ def _stop(label, graded, threshold):  # type: ignore[no-untyped-def]
 
 @njit
 def _depth(mean, limit):  # type: ignore[no-untyped-def]
-    # Maclaurin's inequality: P_m <= (1 − mean)^m, so that few of the P_m are needed.
+    # Returns how many of the probabilities p[m] of `_go_on` are needed. By Maclaurin's
+    # inequality p[m] ≤ (1 − mean)^m, so that most of them are negligible in a large group.
     if mean <= 0.0 or mean >= 1.0:
         return 1 if mean > 0.0 else 0
     needed = _NEGLIGIBLE / -math.log1p(-mean)
@@ -36,9 +43,9 @@ def _depth(mean, limit):  # type: ignore[no-untyped-def]
 
 @njit
 def _go_on(labels, start, end, graded, threshold, depth, p):  # type: ignore[no-untyped-def]
-    # p[m]: the expected product of 1 − R over m random members of the group. Adding
-    # the j-th member mixes p[m] with p[m − 1], never with a larger number: stable.
-    # Members with R = 0 come first, for which all products are 1.
+    # Computes p[m], the expected product of 1 − R over m random members of the group. Adding the
+    # j-th member averages p[m] with a multiple ≤ 1 of p[m − 1], which is numerically stable.
+    # Members with R = 0 are added first, since all their products are 1.
     j = 0
     for i in range(start, end):
         j += _stop(labels[i], graded, threshold) == 0.0
@@ -88,14 +95,19 @@ def _cascade_range(lists, first, last, longest, k, graded, threshold, out):  # t
 
 
 def _run(ranking: Ranking, rules: Rules, k: int | None, graded: bool, threshold: float) -> PerQuery:
-    values = np.empty(ranking.n_queries)
-    arguments = (ranking.depth(None), ranking.depth(k), graded, float(threshold), values)
-    ranking.each_query(_cascade_range, ranking.lists, *arguments)
-    return PerQuery.settle(values, rules.no_relevant)
+    longest, depth = ranking.depth(None), ranking.depth(k)
+    values = ranking.compute(_cascade_range, longest, depth, graded, float(threshold))
+    return PerQuery.fill(values, rules.no_relevant)
+
+
+class ERROptions(CutoffOptions, total=False):
+    """Arguments of `err`."""
+
+    max_label: float | None
 
 
 def reciprocal_rank_values(ranking: Ranking, rules: Rules, k: int | None = None) -> PerQuery:
-    """Compute the reciprocal rank of each query: a reader who stops at any relevant document."""
+    """Compute the reciprocal rank of each query."""
     return _run(ranking, rules, k, False, rules.rel)
 
 
@@ -108,35 +120,53 @@ def err_values(
         max_label = largest
     elif not isinstance(max_label, Real) or not largest <= max_label < math.inf:
         raise DataError(
-            f"max_label is {max_label!r}; expected a number of at least {largest:g}, "
-            "the largest label in y"
+            f"max_label is {max_label!r}; expected a finite number of at least {largest:g}, the "
+            "largest label in y"
         )
     return _run(ranking, rules, k, True, max_label)
 
 
+@overload
 def reciprocal_rank(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[RelevanceOptions],
+) -> float: ...
+@overload
+def reciprocal_rank(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[RelevanceOptions],
+) -> Vector: ...
+def reciprocal_rank(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
     k: int | None = None,
     rel: float | None = None,
-    flavour: str = "standard",
-    no_relevant: float | str | None = None,
-    ties: str | None = None,
+    flavour: FlavourName = "standard",
+    no_relevant: NoRelevant | None = None,
+    ties: TieName | None = None,
     per_query: bool = False,
-    doc_ids: Any = None,
-) -> Any:
-    """RR = 1 / (rank of the first relevant document), 0 where that rank exceeds k.
+    doc_ids: Collection[object] | None = None,
+) -> float | Vector:
+    """Compute RR = 1 / (rank of the first relevant document), or 0 if that rank exceeds k.
 
-    Its mean over the queries is MRR.
+    The mean of RR over the queries is MRR.
 
     Parameters
     ----------
     y, scores, qid, k, flavour, no_relevant, ties, per_query, doc_ids
         As in `ndcg`.
     rel : float, optional
-        The smallest label that is relevant; the flavour's (1, for mslr 2) when None.
+        Smallest relevant label. None: that of the flavour, which is 2 for mslr and otherwise 1.
 
     Returns
     -------
@@ -148,38 +178,55 @@ def reciprocal_rank(
     >>> reciprocal_rank([0, 1, 0, 2], [4.0, 3.0, 2.0, 1.0])
     0.5
     """
-    k = check_cutoff(k)
     return measure(
-        lambda ranking, rules: reciprocal_rank_values(ranking, rules, k),
+        partial(reciprocal_rank_values, k=check_cutoff(k)),
         y, scores, qid, rel=rel, flavour=flavour, no_relevant=no_relevant, ties=ties,
         per_query=per_query, doc_ids=doc_ids,
     )  # fmt: skip
 
 
+@overload
 def err(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[ERROptions],
+) -> float: ...
+@overload
+def err(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[ERROptions],
+) -> Vector: ...
+def err(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
     k: int | None = None,
     max_label: float | None = None,
-    flavour: str = "standard",
-    no_relevant: float | str | None = None,
-    ties: str | None = None,
+    flavour: FlavourName = "standard",
+    no_relevant: NoRelevant | None = None,
+    ties: TieName | None = None,
     per_query: bool = False,
-    doc_ids: Any = None,
-) -> Any:
-    """ERR@k = Σ_{r≤k} (1/r) R_r Π_{i<r} (1 − R_i), with R = (2^max(y, 0) − 1) / 2^max_label.
+    doc_ids: Collection[object] | None = None,
+) -> float | Vector:
+    """Compute ERR@k = Σ_{r≤k} (1/r) R_r Π_{i<r} (1 − R_i), the expected reciprocal rank.
 
-    Expected reciprocal rank: a reader stops at a document with probability R.
-    Chapelle, Metzler, Zhang and Grinspan, CIKM 2009.
+    R = (2^max(y, 0) − 1) / 2^max_label is the probability that a reader who has reached a
+    document stops there. Chapelle, Metzler, Zhang and Grinspan, CIKM 2009.
 
     Parameters
     ----------
     y, scores, qid, k, flavour, no_relevant, ties, per_query, doc_ids
         As in `ndcg`.
     max_label : float, optional
-        The top of the scale of labels; None: the largest label in `y`.
+        Largest label of the scale. None: the largest label in `y`.
 
     Returns
     -------
@@ -191,9 +238,8 @@ def err(
     >>> err([1, 0, 1], [3.0, 2.0, 1.0])  # 1/2 + 1/3 · 1/2 · 1/2
     0.5833333333333334
     """
-    k = check_cutoff(k)
     return measure(
-        lambda ranking, rules: err_values(ranking, rules, k, max_label),
+        partial(err_values, k=check_cutoff(k), max_label=max_label),
         y, scores, qid, flavour=flavour, no_relevant=no_relevant, ties=ties,
         per_query=per_query, doc_ids=doc_ids,
     )  # fmt: skip

@@ -1,21 +1,24 @@
-"""Metrics of documents against all that should stand below them: the domination error."""
+"""Domination error: the share of documents that are ranked below one with a lower label."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._checks import choice
 from .._jit import njit
+from .._typing import Vector
 from ._measure import PerQuery, measure
 from ._ranking import Ranking, tie_end
-from ._rules import check_choice
+from .names import DOMINATION_AVERAGES, DominationAverageName
 
 
 @njit
 def _domination(labels, tied):  # type: ignore[no-untyped-def]
-    # The expected number of documents with a lower label above them, and the number of those
-    # with a lower label anywhere.
+    # Returns the expected number of documents that are ranked below a document with a lower
+    # label, and the number of documents for which a lower label exists in the query.
     lowest, above = np.inf, np.inf
     for label in labels:
         lowest = min(lowest, label)
@@ -24,7 +27,8 @@ def _domination(labels, tied):  # type: ignore[no-untyped-def]
         if tied[start]:
             continue
         end = tie_end(tied, start)
-        lower = 0  # how many of the group have a lower label: labels fall within a group
+        # Labels fall within a group, so documents with a lower label follow in the list.
+        lower = 0
         for i in range(end - 1, start - 1, -1):
             if i < end - 1 and labels[i] > labels[i + 1]:
                 lower = end - 1 - i
@@ -42,49 +46,70 @@ def _domination_range(lists, first, last, errors, dominating):  # type: ignore[n
         errors[q], dominating[q] = _domination(lists.labels[a:b], lists.tied[a:b])
 
 
-def domination_values(ranking: Ranking, average: str = "queries") -> PerQuery:
-    """Compute the domination error of each query, weighted by its documents or by one."""
+class DominationOptions(TypedDict, total=False):
+    """Arguments of `domination_error`."""
+
+    average: DominationAverageName
+
+
+def domination_values(ranking: Ranking, average: DominationAverageName = "queries") -> PerQuery:
+    """Compute the domination error of each query; queries have weight 1 or that of documents."""
     ranking = ranking.averaged
     errors, dominating = np.empty(ranking.n_queries), np.empty(ranking.n_queries)
     ranking.each_query(_domination_range, ranking.lists, errors, dominating)
-    values = np.full(ranking.n_queries, np.nan)
-    np.divide(errors, dominating, out=values, where=dominating > 0)
-    weights = dominating if average == "documents" else np.minimum(dominating, 1.0)
-    return PerQuery(values, weights)
+    return PerQuery.ratio(errors, dominating, by_total=average == "documents")
 
 
+@overload
 def domination_error(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
-    average: str = "queries",
+    per_query: Literal[False] = False,
+    **options: Unpack[DominationOptions],
+) -> float: ...
+@overload
+def domination_error(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[DominationOptions],
+) -> Vector: ...
+def domination_error(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    average: DominationAverageName = "queries",
     per_query: bool = False,
-) -> Any:
-    """Error = (documents i with s_j > s_i for some j in D(i)) / (documents i with D(i) not empty).
+) -> float | Vector:
+    """Compute #{i : s_j > s_i for some j in D(i)} / #{i : D(i) is not empty}; lower is better.
 
-    D(i) are the documents of i's query with a lower label, y_j < y_i: one of them above i is
-    an error, more are no worse. Lower is better. Stevens, Bengio and Singer, Efficient
-    Learning of Sparse Ranking Functions, section 1.2.
+    D(i) is the set of documents j of the query of i with a lower label, y_j < y_i. A document
+    counts as one error if at least one document of D(i) is ranked above it. Stevens, Bengio and
+    Singer, Efficient Learning of Sparse Ranking Functions, section 1.2.
 
-    Documents of equal score stand in random order, and the error is the expected one: where
-    no j in D(i) has a larger score than i and t of them have an equal one, i counts
-    t/(t + 1), the probability that it is not the first of these. (In the paper it counts 0, by
-    which equal scores for all documents would be perfect.) Computed in O(l log l) for a list
-    of length l. A query whose labels are all equal is skipped.
+    Documents of equal score are in random order, and the result is the expected error. If no j
+    in D(i) has a larger score than i and t of them have an equal score, i counts t/(t + 1), the
+    probability that i is not the first of them. (In the paper i counts 0, so that equal scores
+    for all documents would be perfect.) The time is O(l log l) for a list of l documents. A
+    query whose labels are all equal is skipped.
 
     Parameters
     ----------
     y, scores, qid, per_query
         As in `ndcg`.
     average : {"queries", "documents"}
-        Whether the mean weighs all queries alike, as in the paper's tables 1.2 and 1.3, or all
-        documents i.
+        Whether all queries have the same weight in the mean, as in the paper's tables 1.2 and
+        1.3, or all documents i with a non-empty D(i).
 
     Returns
     -------
     float or array of shape (n_queries,)
-        NaN where all labels are equal.
+        NaN if all labels of each query are equal.
 
     Examples
     --------
@@ -92,8 +117,8 @@ def domination_error(
     >>> domination_error([2, 1, 0, 0], [3.0, 1.0, 2.0, 0.0])  # right, wrong
     0.5
     """
-    check_choice("average", average, ("queries", "documents"))
+    choice("average", average, DOMINATION_AVERAGES)
     return measure(
-        lambda ranking, rules: domination_values(ranking, average),
+        lambda ranking, _: domination_values(ranking, average),
         y, scores, qid, per_query=per_query,
     )  # fmt: skip

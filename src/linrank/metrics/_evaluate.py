@@ -1,35 +1,36 @@
-"""Many metrics of one ranking: grouped and sorted once."""
+"""Several metrics of one ranking, computed with one sort."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..errors import DataError
+from .._typing import Vector
 from ._measure import group
-from ._ranking import Floats, Ranking
-from ._registry import Metric, parse_metric
+from ._ranking import Ranking
+from ._registry import Metric, parse_metrics
 from ._rules import resolve_rules
+from .names import FlavourName
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The values of several metrics.
+    """Values of several metrics, as `evaluate` returns them.
 
     Attributes
     ----------
     mean : dict of str to float
-        The mean of each metric; keys are the metrics' names as `parse_metric` spells them.
+        Mean of each metric. Keys are names such as "ndcg@10", as `parse_metric` spells them.
     per_query : dict of str to array of shape (n_queries,)
-        The value of each query, NaN where it was skipped.
+        Value of each metric for each query; NaN if the query was skipped.
     n_skipped : dict of str to int
-        The number of queries that were left out of each mean.
+        Number of queries that were left out of each mean.
     n_queries : int
     query_ids : array of shape (n_queries,)
-        The queries in the order of `per_query`: that in which they first appear.
+        Queries in the order of `per_query`, in which they first appear in the rows.
     flavour : str
 
     Examples
@@ -41,11 +42,11 @@ class Evaluation:
     """
 
     mean: dict[str, float]
-    per_query: dict[str, Floats]
+    per_query: dict[str, Vector]
     n_skipped: dict[str, int]
     n_queries: int
     query_ids: NDArray[Any]
-    flavour: str
+    flavour: FlavourName
 
     def __str__(self) -> str:
         width = max(len(name) for name in ("metric", *self.mean))
@@ -58,29 +59,30 @@ class Evaluation:
 
 
 def evaluate(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
     *,
-    flavour: str = "standard",
-    query_ptr: Any = None,
-    doc_ids: Any = None,
+    flavour: FlavourName = "standard",
+    query_ptr: ArrayLike | None = None,
+    doc_ids: Collection[object] | None = None,
     n_threads: int | None = None,
 ) -> Evaluation:
-    """Compute several metrics at the cost of one sort.
+    """Compute several metrics with one sort of the documents.
 
     Parameters
     ----------
     y, scores, qid, flavour, doc_ids
         As in `ndcg`.
     metrics : str or iterable of str
-        Names that `parse_metric` knows; a str may hold several, with commas between.
+        Names that `parse_metric` accepts. A str may hold several names, separated by commas.
     query_ptr : int array of shape (n_queries + 1,), optional
-        In the place of `qid`, where rows are grouped already: query q owns the rows
+        Alternative to `qid` if the rows of each query are contiguous: query q owns the rows
         ``query_ptr[q]:query_ptr[q + 1]``, as in `RankingData`.
     n_threads : int, optional
-        None: ``LINRANK_THREADS``, or all usable cores. The result does not depend on it.
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores. The result does not
+        depend on it.
 
     Returns
     -------
@@ -105,15 +107,3 @@ def evaluate(
         query_ids=data.query_ids,
         flavour=flavour,
     )
-
-
-def parse_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
-    """The metrics of these names; a str may hold several, with commas between."""
-    if isinstance(metrics, str):
-        metrics = metrics.split(",")
-    elif isinstance(metrics, Metric):
-        metrics = [metrics]
-    wanted = [parse_metric(metric) for metric in metrics]
-    if not wanted:
-        raise DataError("metrics is empty; name at least one, such as ndcg@10")
-    return wanted

@@ -1,39 +1,58 @@
-"""From the caller's arrays to a metric's value: what all public metrics share."""
+"""Steps that all public metrics share: check and group the arrays, rank, and average."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from .._typing import Integers, Vector
 from ..data.checks import group_by_query
 from ..errors import DataError
-from ._ranking import Floats, Ranking
-from ._rules import SKIP, Rules, apply_gain, resolve_rules
+from ._ranking import Ranking
+from ._rules import NoRelevant, RuleOptions, Rules, apply_gain, resolve_rules
+from .names import FlavourName, TieName
 
 
 class PerQuery(NamedTuple):
-    """A metric's value in each query (NaN: undefined) and the weight of each in the mean."""
+    """Values of a metric, one per query, and the weights of the queries in the mean.
 
-    values: Floats
-    weights: Floats
+    A value is NaN where the metric is undefined.
+    """
+
+    values: Vector
+    weights: Vector
 
     @classmethod
-    def settle(cls, values: Floats, no_relevant: float | str) -> PerQuery:
-        """Decide what the queries without a relevant document, which are NaN here, count as."""
+    def fill(cls, values: Vector, no_relevant: NoRelevant) -> PerQuery:
+        """Give queries without a relevant document, whose values are NaN, the value of the rules.
+
+        With "skip" they get the weight 0 instead.
+        """
         missing = np.isnan(values)
-        if no_relevant == SKIP:
+        if no_relevant == "skip":
             return cls(values, np.where(missing, 0.0, 1.0))
         return cls(np.where(missing, float(no_relevant), values), np.ones(len(values)))
 
-    def mean(self) -> float:
-        """Return the weighted mean; NaN where no query has a weight.
+    @classmethod
+    def ratio(cls, counted: Vector, totals: Vector, *, by_total: bool) -> PerQuery:
+        """Return counted/totals, and NaN with the weight 0 where a total is 0.
 
-        Sums are rounded once, so that they do not depend on the order of the queries.
+        Other queries have the weight 1, or their total if `by_total`.
+        """
+        values = np.full(len(totals), np.nan)
+        np.divide(counted, totals, out=values, where=totals > 0)
+        return cls(values, totals if by_total else np.minimum(totals, 1.0))
+
+    def mean(self) -> float:
+        """Return the weighted mean; NaN if no query has a weight.
+
+        Sums are exact until they are rounded once, so the mean does not depend on the order of
+        the queries.
         """
         counted = self.weights > 0.0
         total = math.fsum(self.weights)
@@ -43,64 +62,65 @@ class PerQuery(NamedTuple):
 
     @property
     def n_skipped(self) -> int:
-        """The number of queries that are left out of the mean."""
+        """Number of queries that are left out of the mean."""
         return int(np.count_nonzero(self.weights == 0.0))
 
 
 class Grouped(NamedTuple):
-    """The caller's documents grouped by query, and how to give back one value per query."""
+    """Documents grouped by query, and the order in which the queries first appear in the rows."""
 
-    y: Floats
-    scores: Floats
-    query_ptr: NDArray[np.int64]
-    query_ids: NDArray[Any]  #: in the order in which the queries first appear
-    appearance: NDArray[np.int64] | None  #: that order; None: it is the order here
+    y: Vector
+    scores: Vector
+    query_ptr: Integers
+    query_ids: NDArray[Any]  #: in order of first appearance
+    appearance: Integers | None  #: order of first appearance; None if the groups have it already
 
-    def in_order(self, values: NDArray[Any]) -> NDArray[Any]:
+    def in_order(self, values: Vector) -> Vector:
         """Put one value per query in the order in which the queries first appear in the rows."""
         return values if self.appearance is None else values[self.appearance]
 
 
 def group(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
-    query_ptr: Any = None,
-    ties: str = "average",
-    doc_ids: Any = None,
+    query_ptr: ArrayLike | None = None,
+    ties: TieName = "average",
+    doc_ids: Collection[object] | None = None,
 ) -> Grouped:
     """Check the caller's arrays and bring the rows of each query together.
 
-    Where they stand together already, `query_ptr` can take the place of `qid`, and the
-    numbers of the queries that of their ids. For the tie policy "docno", rows of a query
-    are put in descending order of their ids.
+    If the rows of each query are contiguous, `query_ptr` can be given instead of `qid`; the
+    queries are then identified by their number. With the tie policy "docno", the rows of a query
+    are sorted by descending document id.
     """
     y, scores = check_vector("y", y), check_vector("scores", scores)
     for name, other in (("scores", scores), ("qid", qid), ("doc_ids", doc_ids)):
-        if other is not None and _length(name, other) != len(y):
-            raise DataError(f"{name} has {len(other)} entries but y has {len(y)}: give as many")
+        if other is not None and (n := _length(name, other)) != len(y):
+            raise DataError(f"{name} has {n} entries but y has {len(y)}: pass one per document")
     if query_ptr is None:
-        query_ptr, query_ids, order = group_by_query(qid, len(y))
+        pointers, query_ids, order = group_by_query(qid, len(y))
     elif qid is not None:
-        raise DataError("qid and query_ptr cannot both be given: they say the same")
+        raise DataError("qid and query_ptr cannot both be given; pass one of them")
     else:
-        query_ptr, order = _check_query_ptr(query_ptr, len(y)), None
-        query_ids = np.arange(len(query_ptr) - 1)
-    # The sort by query is stable: the first row of a query here is its first row there.
-    appearance = None if order is None else np.argsort(order[query_ptr[:-1]])
+        pointers, order = _check_query_ptr(query_ptr, len(y)), None
+        query_ids = np.arange(len(pointers) - 1)
+    # The sort by query is stable, so the first grouped row of a query is its first row in the
+    # caller's arrays.
+    appearance = None if order is None else np.argsort(order[pointers[:-1]])
     if ties == "docno" and doc_ids is not None:
-        order = _by_doc_id(doc_ids, query_ptr, order)
+        order = _by_doc_id(doc_ids, pointers, order)
     if order is not None:
         y, scores = y[order], scores[order]
     if appearance is not None:
         query_ids = query_ids[appearance]
-    return Grouped(y, scores, query_ptr, query_ids, appearance)
+    return Grouped(y, scores, pointers, query_ids, appearance)
 
 
 def _by_doc_id(
-    doc_ids: Any, query_ptr: NDArray[np.int64], order: NDArray[np.int64] | None
-) -> NDArray[np.int64]:
+    doc_ids: Collection[object], query_ptr: Integers, order: Integers | None
+) -> Integers:
     codes = np.unique([str(doc) for doc in doc_ids], return_inverse=True)[1]
     order = np.arange(len(codes)) if order is None else order
     query = np.repeat(np.arange(len(query_ptr) - 1), np.diff(query_ptr))
@@ -114,16 +134,18 @@ def _length(name: str, values: Any) -> int:
         raise DataError(f"{name} is {values!r}; expected one entry per document") from None
 
 
-def _check_query_ptr(query_ptr: Any, n_docs: int) -> NDArray[np.int64]:
+def _check_query_ptr(query_ptr: ArrayLike, n_docs: int) -> Integers:
     query_ptr = np.asarray(query_ptr)
     good = query_ptr.ndim == 1 and len(query_ptr) > 1 and query_ptr.dtype.kind in "iu"
     if not good or query_ptr[0] != 0 or query_ptr[-1] != n_docs or (np.diff(query_ptr) < 1).any():
-        raise DataError(f"query_ptr must be whole numbers that rise from 0 to {n_docs}, len(y)")
+        raise DataError(
+            f"query_ptr must be an array of whole numbers that rise from 0 to {n_docs}, len(y)"
+        )
     return query_ptr.astype(np.int64)
 
 
-def check_vector(name: str, values: Any) -> Floats:
-    """Return a vector of finite float64 numbers, or say in a sentence what is wrong."""
+def check_vector(name: str, values: ArrayLike) -> Vector:
+    """Return a vector of finite float64 numbers, or raise a `DataError`."""
     values = np.asarray(values)
     if values.ndim != 1:
         raise DataError(f"{name} has {values.ndim} dimensions; expected one number per document")
@@ -143,20 +165,20 @@ def check_vector(name: str, values: Any) -> Floats:
 
 def measure(
     compute: Callable[[Ranking, Rules], PerQuery],
-    y: Any,
-    scores: Any,
-    qid: Any,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None,
     *,
-    flavour: str = "standard",
+    flavour: FlavourName = "standard",
     per_query: bool = False,
-    doc_ids: Any = None,
-    **explicit: Any,
-) -> Any:
-    """Compute a public metric, from the caller's arguments to the mean or one value per query.
+    doc_ids: Collection[object] | None = None,
+    **overrides: Unpack[RuleOptions],
+) -> float | Vector:
+    """Evaluate a public metric: return its mean, or one value per query.
 
-    `explicit` are the arguments that override the flavour's rules where they are not None.
+    `overrides` replace the rules of the flavour, unless they are None.
     """
-    rules = resolve_rules(flavour, doc_ids=doc_ids, **explicit)
+    rules = resolve_rules(flavour, doc_ids=doc_ids, **overrides)
     labels, gain = apply_gain(check_vector("y", y), rules.gain)
     data = group(labels, scores, qid, ties=rules.ties, doc_ids=doc_ids)
     ranking = Ranking(data.y, data.scores, data.query_ptr, rules.ties)

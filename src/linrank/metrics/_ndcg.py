@@ -1,21 +1,29 @@
-"""NDCG at a cut-off, and its mean over all cut-offs."""
+"""NDCG at a cut-off, and the mean of NDCG over all cut-offs."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Collection
+from functools import partial
+from typing import Literal, Unpack, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._jit import njit
+from .._typing import Vector
 from ._measure import PerQuery, measure
 from ._ranking import Ranking, tie_end
-from ._rules import Gain, Rules, check_cutoff, discounts
+from ._rules import Gain, ListOptions, NoRelevant, Rules, check_cutoff, discounts
+from .names import DiscountName, FlavourName, TieName
 
 
 @njit
 def exp2_gain(label, top):  # type: ignore[no-untyped-def]
-    """``(2^label − 1) / 2^top``: overflows for no label up to `top`, exact for tiny ones too."""
+    """Return (2^label − 1) / 2^top, and 0 for negative labels.
+
+    The result does not overflow for labels up to `top`, and is exact for tiny labels too.
+    """
     if label <= 0.0:
         return 0.0
     return -math.expm1(-label * math.log(2.0)) * 2.0 ** (label - top)
@@ -23,7 +31,7 @@ def exp2_gain(label, top):  # type: ignore[no-untyped-def]
 
 @njit
 def _gain(label, top, exponential):  # type: ignore[no-untyped-def]
-    # Divided by a power or by the largest label: the scale cancels in the ratio.
+    # NDCG is a ratio, so gains may be divided by a constant: 2^top, or the largest label.
     return exp2_gain(label, top) if exponential else max(label, 0.0) / top
 
 
@@ -36,7 +44,7 @@ def _ndcg(labels, tied, ideal, weights, exponential, mean):  # type: ignore[no-u
     dcg, best, total = 0.0, 0.0, 0.0
     for start in range(stop):
         if tied[start]:
-            continue  # seen with the group that it belongs to
+            continue  # the position was handled with the start of its group
         end = tie_end(tied, start)
         gain = 0.0
         for i in range(start, end):
@@ -57,69 +65,96 @@ def _ndcg_range(lists, first, last, ideal, weights, exponential, mean, out):  # 
         out[q] = _ndcg(labels, tied, ideal[a:b], weights, exponential, mean)
 
 
+class GainOptions(ListOptions, total=False):
+    """Arguments of metrics that have gains and discounts."""
+
+    gain: Gain | None
+    discount: DiscountName | None
+
+
+class NDCGOptions(GainOptions, total=False):
+    """Arguments of `ndcg`."""
+
+    k: int | None
+
+
 def ndcg_values(
     ranking: Ranking, rules: Rules, k: int | None = None, *, mean: bool = False
 ) -> PerQuery:
     """Compute NDCG@k of each query, or the mean of NDCG@1, NDCG@2, … up to the end of its list."""
     weights = discounts(rules.discount, ranking.depth(k))
-    values = np.empty(ranking.n_queries)
-    exponential = rules.gain == "exp2"
-    ranking.each_query(
-        _ndcg_range, ranking.lists, ranking.ideal, weights, exponential, mean, values
-    )
+    values = ranking.compute(_ndcg_range, ranking.ideal, weights, rules.gain == "exp2", mean)
     if k is not None and "ndcg" in rules.zero_if_short:
         values[(ranking.sizes < k) & ~np.isnan(values)] = 0.0
-    return PerQuery.settle(values, rules.no_relevant)
+    return PerQuery.fill(values, rules.no_relevant)
 
 
+@overload
 def ndcg(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[NDCGOptions],
+) -> float: ...
+@overload
+def ndcg(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[NDCGOptions],
+) -> Vector: ...
+def ndcg(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
     k: int | None = None,
-    flavour: str = "standard",
+    flavour: FlavourName = "standard",
     gain: Gain | None = None,
-    discount: str | None = None,
-    no_relevant: float | str | None = None,
-    ties: str | None = None,
+    discount: DiscountName | None = None,
+    no_relevant: NoRelevant | None = None,
+    ties: TieName | None = None,
     per_query: bool = False,
-    doc_ids: Any = None,
-) -> Any:
-    """NDCG@k = Σ_{r≤k} gain(y_r)·discount(r), divided by its value in the best order.
+    doc_ids: Collection[object] | None = None,
+) -> float | Vector:
+    """Compute NDCG@k = Σ_{r≤k} gain(y_r)·discount(r), divided by its largest possible value.
 
-    y_r is the label at rank r when a query's documents are sorted by score, best first.
+    y_r is the label at rank r when the documents of a query are sorted by score, best first.
     Järvelin and Kekäläinen, ACM TOIS 20 (2002); with gain 2^y − 1, Burges et al., ICML 2005.
 
     Parameters
     ----------
     y : array of shape (n_docs,)
-        Labels: any finite numbers; larger is more relevant, below 0 counts as 0.
+        Labels: any finite numbers. Larger is more relevant; labels below 0 count as 0.
     scores : array of shape (n_docs,)
-        The documents' scores: higher is ranked better.
+        Scores of the documents: documents with higher scores are ranked first.
     qid : array of shape (n_docs,), optional
-        The query of each document: any type, in any order. None: all form one query.
+        Query of each document: any type, in any order. None: all documents form one query.
     k : int, optional
-        The cut-off; None: the whole list.
+        Cut-off. None: the whole list.
     flavour : {"standard", "letor3", "letor4", "mslr", "trec"}
-        Whose conventions to follow (see `linrank.metrics`). Each of the following
-        arguments, when given, overrides its flavour's.
+        Evaluation tool whose conventions are followed (see `linrank.metrics`). `gain`,
+        `discount`, `no_relevant` and `ties` override the conventions of the flavour.
     gain : {"exp2", "linear"}, callable or mapping, optional
-        2^max(y, 0) − 1, max(y, 0), or the caller's own gain of a label. Labels of any
-        size are fine: the ratio is computed without ever forming 2^y.
+        2^max(y, 0) − 1, max(y, 0), or a function or mapping from labels to gains. Labels may
+        have any size, because 2^y is never computed.
     discount : {"log2", "letor"}, optional
         1/log2(r + 1), or 1/max(1, log2 r).
     no_relevant : {0, 1, "skip", nan}, optional
-        What a query counts as in which every gain is 0. "skip": it is left out.
+        Value of a query in which all gains are 0. "skip": the query is left out.
     ties : {"average", "stable", "pessimistic", "optimistic", "docno"}, optional
-        How documents of equal score are ordered: all orders averaged (exactly), the
-        order of the rows, worst first, best first, or descending document ids.
+        Order of documents of equal score: the exact average over all orders, the order of the
+        rows, worst first, best first, or descending document ids.
     per_query : bool
-        Return one value per query, in the order in which the queries first appear in
-        the rows (NaN for skipped ones), instead of their mean.
+        Return one value per query instead of the mean, in the order in which the queries first
+        appear in the rows. Skipped queries are NaN.
     doc_ids : sequence of str, optional
-        Document ids for ``ties="docno"``. The trec flavour uses them when they are
-        given and otherwise keeps the order of the rows.
+        Document ids for ``ties="docno"``. Without them, the trec flavour keeps the order of the
+        rows.
 
     Returns
     -------
@@ -135,28 +170,45 @@ def ndcg(
     >>> ndcg(y, scores, ["a", "a", "a", "b", "b"], k=1, per_query=True).tolist()
     [1.0, 1.0]
     """
-    k = check_cutoff(k)
     return measure(
-        lambda ranking, rules: ndcg_values(ranking, rules, k),
+        partial(ndcg_values, k=check_cutoff(k)),
         y, scores, qid, flavour=flavour, gain=gain, discount=discount, no_relevant=no_relevant,
         ties=ties, per_query=per_query, doc_ids=doc_ids,
     )  # fmt: skip
 
 
+@overload
 def mean_ndcg(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
-    flavour: str = "standard",
+    per_query: Literal[False] = False,
+    **options: Unpack[GainOptions],
+) -> float: ...
+@overload
+def mean_ndcg(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[GainOptions],
+) -> Vector: ...
+def mean_ndcg(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    flavour: FlavourName = "standard",
     gain: Gain | None = None,
-    discount: str | None = None,
-    no_relevant: float | str | None = None,
-    ties: str | None = None,
+    discount: DiscountName | None = None,
+    no_relevant: NoRelevant | None = None,
+    ties: TieName | None = None,
     per_query: bool = False,
-    doc_ids: Any = None,
-) -> Any:
-    """MeanNDCG = (1/l) Σ_{k=1..l} NDCG@k, over all positions of a query's list of length l.
+    doc_ids: Collection[object] | None = None,
+) -> float | Vector:
+    """Compute MeanNDCG = (1/l) Σ_{k=1..l} NDCG@k for lists of l documents.
 
     With ``flavour="letor4"`` or ``"mslr"`` this is the MeanNDCG of Microsoft's scripts.
 
@@ -176,7 +228,7 @@ def mean_ndcg(
     0.5
     """
     return measure(
-        lambda ranking, rules: ndcg_values(ranking, rules, mean=True),
+        partial(ndcg_values, mean=True),
         y, scores, qid, flavour=flavour, gain=gain, discount=discount, no_relevant=no_relevant,
         ties=ties, per_query=per_query, doc_ids=doc_ids,
     )  # fmt: skip

@@ -1,16 +1,20 @@
-"""Metrics of pairs: pairwise accuracy, the all-pairs error, the area under the ROC curve."""
+"""Pairwise accuracy, all-pairs error and the area under the ROC curve: metrics of pairs."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._checks import choice
 from .._jit import njit
+from .._typing import Vector
 from ..errors import DataError
 from ._measure import PerQuery, measure
-from ._ranking import Floats, Ranking
-from ._rules import check_choice
+from ._ranking import Ranking
+from .names import PAIR_AVERAGES, PairAverageName
 
 
 @njit
@@ -19,7 +23,8 @@ def _pairs_range(lists, first, last, ideal, pairs, undecided):  # type: ignore[n
         a, b = lists.query_ptr[q], lists.query_ptr[q + 1]
         n_pairs, n_undecided, same, tied, alike = 0, 0, 0, 0, 0
         for i in range(a, b):
-            # How many of the items above share the label; the score; both.
+            # Number of documents above position i in either list that share its label, its
+            # score, or both.
             same = same + 1 if i > a and ideal[i] == ideal[i - 1] else 0
             tied = tied + 1 if lists.tied[i] else 0
             alike = alike + 1 if lists.tied[i] and lists.labels[i] == lists.labels[i - 1] else 0
@@ -29,71 +34,105 @@ def _pairs_range(lists, first, last, ideal, pairs, undecided):  # type: ignore[n
         undecided[q] = n_undecided
 
 
-def _count_pairs(ranking: Ranking) -> tuple[Floats, Floats]:
-    # The wrong pairs of each query, in which equal scores count one half, and all of its pairs.
+class PairOptions(TypedDict, total=False):
+    """Arguments of metrics of pairs."""
+
+    average: PairAverageName
+
+
+def _count_pairs(ranking: Ranking) -> tuple[Vector, Vector]:
+    # Returns the number of wrong pairs of each query, in which pairs of equal score count one
+    # half, and the number of all pairs.
     ranking = ranking.averaged
     pairs, undecided = np.empty(ranking.n_queries), np.empty(ranking.n_queries)
     ranking.each_query(_pairs_range, ranking.lists, ranking.ideal, pairs, undecided)
-    # In a group of equal scores the largest label stands first, so that labels in the
-    # wrong order have scores in the wrong order.
+    # In a group of equal scores the largest label is first, so `n_wrong` counts no pair of equal
+    # score.
     return ranking.n_wrong + undecided / 2, pairs
 
 
-def _part(counted: Floats, pairs: Floats, average: str) -> PerQuery:
-    values = np.full(len(pairs), np.nan)
-    np.divide(counted, pairs, out=values, where=pairs > 0)
-    return PerQuery(values, pairs if average == "pairs" else np.minimum(pairs, 1.0))
-
-
-def pairwise_values(ranking: Ranking, average: str = "pairs") -> PerQuery:
-    """Compute the pairwise accuracy of each query, weighted by its pairs or by one."""
+def pairwise_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
+    """Compute the pairwise accuracy of each query; queries have weight 1 or that of pairs."""
     wrong, pairs = _count_pairs(ranking)
-    return _part(pairs - wrong, pairs, average)
+    return PerQuery.ratio(pairs - wrong, pairs, by_total=average == "pairs")
 
 
-def all_pairs_values(ranking: Ranking, average: str = "pairs") -> PerQuery:
-    """Compute the all-pairs error of each query, weighted by its pairs or by one."""
-    return _part(*_count_pairs(ranking), average)
+def all_pairs_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
+    """Compute the all-pairs error of each query; queries have weight 1 or that of pairs."""
+    return PerQuery.ratio(*_count_pairs(ranking), by_total=average == "pairs")
 
 
-def auc_values(ranking: Ranking, average: str = "pairs") -> PerQuery:
-    """Compute the area under the ROC curve of each query, weighted by its pairs or by one."""
+def auc_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
+    """Compute the AUC of each query; queries have weight 1 or that of pairs."""
     labels = ranking.lists.labels
     low, high = labels.min(), labels.max()
     other = (labels != low) & (labels != high)
     if other.any():
         raise DataError(
-            f"auc needs two distinct labels but y has {low:g}, {labels[other.argmax()]:g} "
-            f"and {high:g}; for graded labels use pairwise_accuracy"
+            f"auc needs at most two distinct labels but y has {low:g}, "
+            f"{labels[other.argmax()]:g} and {high:g}; for graded labels use pairwise_accuracy"
         )
     return pairwise_values(ranking, average)
 
 
-def pairwise_accuracy(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
-    *,
-    average: str = "pairs",
-    per_query: bool = False,
-) -> Any:
-    """Accuracy = (pairs i, j of one query with y_i > y_j and s_i > s_j) / (pairs with y_i > y_j).
+def _measure_pairs(
+    compute: Callable[[Ranking, PairAverageName], PerQuery],
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None,
+    average: PairAverageName,
+    per_query: bool,
+) -> float | Vector:
+    choice("average", average, PAIR_AVERAGES)
+    return measure(
+        lambda ranking, _: compute(ranking, average), y, scores, qid, per_query=per_query
+    )
 
-    A pair of equal scores counts one half. Lee and Lin, Neural Computation 26 (2014),
-    section 4.4, but there a pair of equal scores counts 0. Also known as the concordance
-    index; computed in O(l log l) for a list of length l. A query without pairs is skipped.
+
+@overload
+def pairwise_accuracy(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[PairOptions],
+) -> float: ...
+@overload
+def pairwise_accuracy(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[PairOptions],
+) -> Vector: ...
+def pairwise_accuracy(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    average: PairAverageName = "pairs",
+    per_query: bool = False,
+) -> float | Vector:
+    """Compute #{pairs with y_i > y_j and s_i > s_j} / #{pairs with y_i > y_j}.
+
+    A pair (i, j) consists of two documents of one query. A pair of equal scores counts one half;
+    in Lee and Lin, Neural Computation 26 (2014), section 4.4, it counts 0. The metric is also
+    known as the concordance index. The time is O(l log l) for a list of l documents. A query
+    without pairs is skipped.
 
     Parameters
     ----------
     y, scores, qid, per_query
         As in `ndcg`.
     average : {"pairs", "queries"}
-        Whether the mean weighs all pairs or all queries alike.
+        Whether all pairs or all queries have the same weight in the mean.
 
     Returns
     -------
     float or array of shape (n_queries,)
-        NaN where there is no pair.
+        NaN if there is no pair.
 
     Examples
     --------
@@ -101,26 +140,40 @@ def pairwise_accuracy(
     >>> pairwise_accuracy([2, 1, 0], [0.3, 0.5, 0.3])  # wrong, undecided, right
     0.5
     """
-    check_choice("average", average, ("pairs", "queries"))
-    return measure(
-        lambda ranking, rules: pairwise_values(ranking, average),
-        y, scores, qid, per_query=per_query,
-    )  # fmt: skip
+    return _measure_pairs(pairwise_values, y, scores, qid, average, per_query)
 
 
+@overload
 def all_pairs_error(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
-    average: str = "pairs",
+    per_query: Literal[False] = False,
+    **options: Unpack[PairOptions],
+) -> float: ...
+@overload
+def all_pairs_error(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[PairOptions],
+) -> Vector: ...
+def all_pairs_error(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    average: PairAverageName = "pairs",
     per_query: bool = False,
-) -> Any:
-    """Error = (pairs i, j of one query with y_i > y_j and s_i < s_j) / (pairs with y_i > y_j).
+) -> float | Vector:
+    """Compute #{pairs with y_i > y_j and s_i < s_j} / #{pairs with y_i > y_j}; lower is better.
 
     This is 1 − `pairwise_accuracy`: a pair of equal scores counts one half, and a query
-    without pairs is skipped. Lower is better. Stevens, Bengio and Singer, Efficient Learning
-    of Sparse Ranking Functions, tables 1.2 and 1.3, which give means over queries.
+    without pairs is skipped. Stevens, Bengio and Singer, Efficient Learning of Sparse Ranking
+    Functions, tables 1.2 and 1.3, which use ``average="queries"``.
 
     Parameters
     ----------
@@ -130,7 +183,7 @@ def all_pairs_error(
     Returns
     -------
     float or array of shape (n_queries,)
-        NaN where there is no pair.
+        NaN if there is no pair.
 
     Examples
     --------
@@ -138,25 +191,39 @@ def all_pairs_error(
     >>> all_pairs_error([2, 1, 0, 0], [0.4, 0.5, 0.3, 0.4])  # 1 wrong, 1 undecided, 3 right
     0.3
     """
-    check_choice("average", average, ("pairs", "queries"))
-    return measure(
-        lambda ranking, rules: all_pairs_values(ranking, average),
-        y, scores, qid, per_query=per_query,
-    )  # fmt: skip
+    return _measure_pairs(all_pairs_values, y, scores, qid, average, per_query)
 
 
+@overload
 def auc(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
-    average: str = "pairs",
+    per_query: Literal[False] = False,
+    **options: Unpack[PairOptions],
+) -> float: ...
+@overload
+def auc(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[PairOptions],
+) -> Vector: ...
+def auc(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    average: PairAverageName = "pairs",
     per_query: bool = False,
-) -> Any:
-    """AUC = P(s_i > s_j) + P(s_i = s_j)/2 for a random positive i and negative j of one query.
+) -> float | Vector:
+    """Compute the area under the ROC curve, P(s_i > s_j) + P(s_i = s_j)/2.
 
-    The larger of the two labels is the positive one. With several queries, pairs are
-    formed within each; see `pairwise_accuracy`, which this equals for two labels.
+    i is a random positive and j a random negative document of the same query. The larger of the
+    two labels is the positive one. For two labels, AUC is equal to `pairwise_accuracy`.
 
     Parameters
     ----------
@@ -166,7 +233,7 @@ def auc(
     Returns
     -------
     float or array of shape (n_queries,)
-        NaN where there is no pair.
+        NaN if there is no pair.
 
     Examples
     --------
@@ -174,8 +241,4 @@ def auc(
     >>> auc([-1, -1, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
-    check_choice("average", average, ("pairs", "queries"))
-    return measure(
-        lambda ranking, rules: auc_values(ranking, average),
-        y, scores, qid, per_query=per_query,
-    )  # fmt: skip
+    return _measure_pairs(auc_values, y, scores, qid, average, per_query)

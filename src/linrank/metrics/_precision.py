@@ -1,15 +1,20 @@
-"""Metrics of binary relevance at every rank: precision and average precision."""
+"""Precision and average precision: metrics of binary relevance."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from functools import partial
+from typing import Literal, Unpack, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._jit import njit
+from .._typing import Vector
 from ._measure import PerQuery, measure
 from ._ranking import Ranking, tie_end
-from ._rules import Rules, check_cutoff
+from ._rules import NoRelevant, RelevanceOptions, Rules, check_cutoff
+from .names import FlavourName, TieName
 
 
 @njit
@@ -22,10 +27,11 @@ def _count(labels, start, stop, rel):  # type: ignore[no-untyped-def]
 
 @njit
 def _walk(labels, tied, rel, k, average):  # type: ignore[no-untyped-def]
-    # Expected number of relevant documents in the first k; or expected sum of the
-    # precisions at the ranks of relevant ones. McSherry and Najork, ECIR 2008: of a
-    # group of t equal scores, r of them relevant, each rank holds a relevant one with
-    # probability r/t, and then (r − 1)/(t − 1) of each of the group's ranks above it.
+    # Returns the expected number of relevant documents among the first k or, if `average`, the
+    # expected sum of the precisions at the ranks of relevant documents. In a group of t equal
+    # scores with r relevant documents, each rank holds a relevant document with probability r/t.
+    # Given that it does, each rank of the group above it does with probability (r − 1)/(t − 1)
+    # (McSherry and Najork, ECIR 2008).
     total, before = 0.0, 0
     for start in range(min(k, len(labels))):
         if tied[start]:
@@ -53,51 +59,67 @@ def _precision_range(lists, first, last, rel, k, average, out):  # type: ignore[
             out[q] = total / relevant if average else total
 
 
-def _run(ranking: Ranking, rules: Rules, k: int | None, average: bool) -> Any:
-    values = np.empty(ranking.n_queries)
-    arguments = (float(rules.rel), ranking.depth(k), average, values)
-    ranking.each_query(_precision_range, ranking.lists, *arguments)
-    return values
+def _run(ranking: Ranking, rules: Rules, k: int | None, average: bool) -> Vector:
+    return ranking.compute(_precision_range, float(rules.rel), ranking.depth(k), average)
 
 
 def precision_values(ranking: Ranking, rules: Rules, k: int | None = None) -> PerQuery:
-    """Compute P@k of each query; without k, the share of relevant documents in its whole list."""
+    """Compute P@k of each query; without k, the share of relevant documents in its list."""
     values = _run(ranking, rules, k, False) / (ranking.sizes if k is None else k)
     if k is not None and "p" in rules.zero_if_short:
         values[(ranking.sizes < k) & ~np.isnan(values)] = 0.0
-    return PerQuery.settle(values, rules.no_relevant)
+    return PerQuery.fill(values, rules.no_relevant)
 
 
 def average_precision_values(ranking: Ranking, rules: Rules, k: int | None = None) -> PerQuery:
     """Compute the average precision of each query."""
-    return PerQuery.settle(_run(ranking, rules, k, True), rules.no_relevant)
+    return PerQuery.fill(_run(ranking, rules, k, True), rules.no_relevant)
 
 
+@overload
 def precision(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[RelevanceOptions],
+) -> float: ...
+@overload
+def precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[RelevanceOptions],
+) -> Vector: ...
+def precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
     k: int | None = None,
     rel: float | None = None,
-    flavour: str = "standard",
-    no_relevant: float | str | None = None,
-    ties: str | None = None,
+    flavour: FlavourName = "standard",
+    no_relevant: NoRelevant | None = None,
+    ties: TieName | None = None,
     per_query: bool = False,
-    doc_ids: Any = None,
-) -> Any:
-    """P@k = (relevant documents among the first k) / k.
+    doc_ids: Collection[object] | None = None,
+) -> float | Vector:
+    """Compute P@k = (relevant documents among the first k) / k.
 
-    A list shorter than k is filled up with irrelevant documents (letor3: counts 0).
+    A list shorter than k is filled up with irrelevant documents. With the flavour letor3 it
+    counts 0 instead.
 
     Parameters
     ----------
-    k : int, optional
-        The cut-off; None: the length of each list.
-    rel : float, optional
-        The smallest label that is relevant; the flavour's (1, for mslr 2) when None.
     y, scores, qid, flavour, no_relevant, ties, per_query, doc_ids
         As in `ndcg`.
+    k : int, optional
+        Cut-off. None: the length of each list.
+    rel : float, optional
+        Smallest relevant label. None: that of the flavour, which is 2 for mslr and otherwise 1.
 
     Returns
     -------
@@ -109,38 +131,55 @@ def precision(
     >>> precision([1, 0, 2, 0], [4.0, 3.0, 2.0, 1.0], k=2)
     0.5
     """
-    k = check_cutoff(k)
     return measure(
-        lambda ranking, rules: precision_values(ranking, rules, k),
+        partial(precision_values, k=check_cutoff(k)),
         y, scores, qid, rel=rel, flavour=flavour, no_relevant=no_relevant, ties=ties,
         per_query=per_query, doc_ids=doc_ids,
     )  # fmt: skip
 
 
+@overload
 def average_precision(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[RelevanceOptions],
+) -> float: ...
+@overload
+def average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[RelevanceOptions],
+) -> Vector: ...
+def average_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
     k: int | None = None,
     rel: float | None = None,
-    flavour: str = "standard",
-    no_relevant: float | str | None = None,
-    ties: str | None = None,
+    flavour: FlavourName = "standard",
+    no_relevant: NoRelevant | None = None,
+    ties: TieName | None = None,
     per_query: bool = False,
-    doc_ids: Any = None,
-) -> Any:
-    """AP = (1/R) Σ_r P@r over the ranks r ≤ k of relevant documents, R of them in the query.
+    doc_ids: Collection[object] | None = None,
+) -> float | Vector:
+    """Compute AP = (1/R) Σ_r P@r, summed over the ranks r ≤ k of relevant documents.
 
-    Its mean over the queries is MAP. As in trec_eval's map_cut, a cut-off shortens the
-    sum but R stays the number of all relevant documents.
+    R is the number of relevant documents of the query. As in trec_eval's map_cut, R also counts
+    those beyond the cut-off. The mean of AP over the queries is MAP.
 
     Parameters
     ----------
     y, scores, qid, k, flavour, no_relevant, ties, per_query, doc_ids
         As in `ndcg`.
     rel : float, optional
-        The smallest label that is relevant; the flavour's (1, for mslr 2) when None.
+        Smallest relevant label. None: that of the flavour, which is 2 for mslr and otherwise 1.
 
     Returns
     -------
@@ -152,9 +191,8 @@ def average_precision(
     >>> average_precision([0, 1, 0, 2], [4.0, 3.0, 2.0, 1.0])  # (1/2 + 2/4) / 2
     0.5
     """
-    k = check_cutoff(k)
     return measure(
-        lambda ranking, rules: average_precision_values(ranking, rules, k),
+        partial(average_precision_values, k=check_cutoff(k)),
         y, scores, qid, rel=rel, flavour=flavour, no_relevant=no_relevant, ties=ties,
         per_query=per_query, doc_ids=doc_ids,
     )  # fmt: skip

@@ -1,21 +1,20 @@
-"""Documents in the order of their scores, query by query: sorted once, read by every metric."""
+"""Documents of each query sorted by score, once for all metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._jit import njit
 from .._lazy import lazy_property
 from .._threads import resolve_threads, run, split
+from .._typing import Integers, Mask, Vector
+from .names import TieName
 
-Floats = NDArray[np.float64]
-
-_RUN = 16  # runs this short are sorted by insertion; longer ones are merged
-_SMALL = 20_000  # rows below which handing work to threads costs more than it saves
+_RUN = 16  # documents per run that is sorted by insertion; longer runs are merged
+_SMALL = 20_000  # rows up to which one thread is faster than several
 
 
 @njit
@@ -25,8 +24,9 @@ def _below(key, value, other_key, other_value, direction):  # type: ignore[no-un
 
 @njit
 def _merge_sort(keys, values, start, stop, direction, spare_keys, spare_values):  # type: ignore[no-untyped-def]
-    # In place, stable; the spare arrays hold at least stop − start numbers. Returns the
-    # number of pairs that stood in the wrong order.
+    # Sorts keys[start:stop] in place from large to small, stably, and moves the values along.
+    # The spare arrays hold at least stop − start numbers. Returns the number of pairs that were
+    # in the wrong order.
     wrong = 0
     for low in range(start, stop, _RUN):
         for i in range(low + 1, min(low + _RUN, stop)):
@@ -69,7 +69,7 @@ def _merge(keys, values, low, middle, high, direction, spare_keys, spare_values)
 
 @njit
 def tie_end(tied, start):  # type: ignore[no-untyped-def]
-    """Find where the group of equal scores that begins at `start` ends."""
+    """Return the end of the group of equal scores that begins at `start`."""
     end = start + 1
     while end < len(tied) and tied[end]:
         end += 1
@@ -85,46 +85,55 @@ def _sort_range(query_ptr, first, last, longest, keys, values, direction, wrong)
 
 
 class Lists(NamedTuple):
-    """The ranked lists of all queries, as kernels take them.
+    """The ranked lists of all queries, as arguments of kernels.
 
-    Query q owns the positions ``query_ptr[q]:query_ptr[q + 1]``, best score first;
-    ``tied[i]`` says that position i shares its score with position i − 1.
+    Query q owns the positions ``query_ptr[q]:query_ptr[q + 1]``, from the highest score to the
+    lowest. ``tied[i]`` is True if position i has the same score as position i − 1.
     """
 
-    query_ptr: NDArray[np.int64]
-    labels: Floats
-    tied: NDArray[np.bool_]
+    query_ptr: Integers
+    labels: Vector
+    tied: Mask
 
 
-#: How labels are ordered within a group of equal scores; see `Ranking._sort`. A group that is
-#: averaged is sorted too, so that not even rounding depends on the order of the rows.
-_DIRECTION = {"average": 1, "optimistic": 1, "pessimistic": -1, "stable": 0, "docno": 0}
+#: Order of the labels within a group of equal scores: 1 falling, −1 rising, 0 as in the rows.
+#: Groups that are averaged are sorted too, so that rounding does not depend on the order of rows.
+_DIRECTION: dict[TieName, int] = {
+    "average": 1,
+    "optimistic": 1,
+    "pessimistic": -1,
+    "stable": 0,
+    "docno": 0,
+}
 
 
 class Ranking:
-    """Labels in the order of the scores, for every query.
+    """Labels of every query, sorted by score.
 
     Parameters
     ----------
-    y, scores : float64 arrays, grouped by query
-    query_ptr : int64 array
+    y, scores : float64 arrays of shape (n_docs,)
+        Labels and scores, grouped by query.
+    query_ptr : int64 array of shape (n_queries + 1,)
+        Query q owns the rows ``query_ptr[q]:query_ptr[q + 1]``.
     ties : str
-        The tie policy; see `Rules`. "docno" expects rows in the order of the documents' ids.
-    n_threads : int or None
+        Tie policy; see `Rules`. "docno" expects the rows of a query sorted by document id.
+    n_threads : int, optional
 
     Attributes
     ----------
     lists : Lists
-        What metrics of ranks walk over: has groups only where ties are averaged.
+        The sorted labels. Positions are marked as tied only if ties are averaged.
     sizes : int64 array of shape (n_queries,)
+        Documents per query.
     """
 
     def __init__(
         self,
-        y: Floats,
-        scores: Floats,
-        query_ptr: NDArray[np.int64],
-        ties: str,
+        y: Vector,
+        scores: Vector,
+        query_ptr: Integers,
+        ties: TieName,
         n_threads: int | None = None,
     ) -> None:
         self.query_ptr = np.array(query_ptr, np.int64)
@@ -138,21 +147,28 @@ class Ranking:
             tied[self.query_ptr[:-1]] = False
         self.lists = Lists(self.query_ptr, labels, tied)
 
-    def each_query(self, kernel: Callable[..., Any], lists: Any, *arguments: Any) -> None:
+    def each_query(self, kernel: Callable[..., None], lists: object, *arguments: object) -> None:
         """Run ``kernel(lists, first, last, *arguments)`` over all queries, in threads."""
         chunks = 4 * self.n_threads if self.query_ptr[-1] > _SMALL else 1
         spans = split(self.query_ptr, chunks)
         run(kernel, [(lists, first, last, *arguments) for first, last in spans], self.n_threads)
 
+    def compute(self, kernel: Callable[..., None], *arguments: object) -> Vector:
+        """Return one number per query: ``kernel(lists, first, last, *arguments, out)``."""
+        values = np.empty(self.n_queries)
+        self.each_query(kernel, self.lists, *arguments, values)
+        return values
+
     def _sort(
-        self, keys: Floats, values: Floats, direction: int
-    ) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        self, keys: Vector, values: Vector, direction: int
+    ) -> tuple[Vector, Vector, Integers]:
         """Sort each query's keys from large to small, stably, and carry the values along.
 
         Among equal keys, values fall for direction 1, rise for −1, and stay for 0. Returns
-        both, and for each query the number of pairs that stood in the wrong order.
+        both, and for each query the number of pairs that were in the wrong order.
         """
-        # Kernels sort copies, which also have one dtype, layout and mutability.
+        # The kernels sort copies, which always have the same dtype and memory layout. One
+        # signature is therefore compiled for all callers.
         keys, values = np.array(keys), np.array(values)
         wrong = np.empty(self.n_queries, np.int64)
         arguments = (self.depth(None), keys, values, direction, wrong)
@@ -161,33 +177,33 @@ class Ranking:
 
     @property
     def n_queries(self) -> int:
-        """The number of queries."""
+        """Number of queries."""
         return len(self.sizes)
 
     @lazy_property
     def averaged(self) -> Ranking:
-        """The same ranking with its groups of equal scores, whatever the policy here."""
+        """The same ranking with the tie policy "average"."""
         if self.ties == "average":
             return self
         labels = self.lists.labels
         return Ranking(labels, self._scores, self.query_ptr, "average", self.n_threads)
 
     @lazy_property
-    def _by_label(self) -> tuple[Floats, NDArray[np.int64]]:
+    def _by_label(self) -> tuple[Vector, Integers]:
         labels, _, wrong = self._sort(self.lists.labels, self.lists.labels, 0)
         return labels, wrong
 
     @property
-    def ideal(self) -> Floats:
-        """The labels of each query from large to small."""
+    def ideal(self) -> Vector:
+        """Labels of each query from large to small; sorted when first read."""
         return self._by_label[0]
 
     @property
-    def n_wrong(self) -> NDArray[np.int64]:
-        """The number of pairs of each query in which the smaller label stands first."""
+    def n_wrong(self) -> Integers:
+        """Number of pairs of each query in which the smaller label is ranked first."""
         return self._by_label[1]
 
     def depth(self, k: int | None) -> int:
-        """Return the deepest rank that a metric with cut-off `k` looks at in any query."""
+        """Return the largest rank that a metric with cut-off `k` uses in any query."""
         longest = int(self.sizes.max())
         return longest if k is None else min(k, longest)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+from numpy.typing import ArrayLike
+
+from .._typing import Vector
 from ..errors import DataError
 from ._cascade import err, err_values, reciprocal_rank, reciprocal_rank_values
 from ._domination import domination_error, domination_values
@@ -29,10 +32,14 @@ from ._rules import Rules, check_cutoff
 
 @dataclass(frozen=True)
 class _Kind:
-    """One line of the registry: a metric before its cut-off and relevance level are chosen."""
+    """Entry of the registry: a metric without a cut-off and a relevance level.
+
+    `values` computes the metric for each query of a ranking, given a cut-off. `options` lists
+    which of "k" and "rel" the metric takes.
+    """
 
     name: str
-    function: Callable[..., Any]
+    function: Callable[..., float | Vector]
     values: Callable[[Ranking, Rules, int | None], PerQuery]
     options: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
@@ -73,16 +80,18 @@ _PATTERN = re.compile(
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric with its cut-off and relevance level, as `parse_metric` makes it from a name.
+    """Metric with a cut-off and a relevance level, as returned by `parse_metric`.
 
     Attributes
     ----------
     name : str
-        The name in its one spelling, such as ``ndcg@10`` or ``map(rel=2)``.
+        Canonical name, such as ``ndcg@10`` or ``map(rel=2)``.
     k : int or None
+        Cut-off.
     rel : float or None
+        Smallest relevant label.
     greater_is_better : bool
-        False for errors, of which the smallest is the best.
+        False for errors, whose best value is the smallest.
     """
 
     name: str
@@ -92,17 +101,22 @@ class Metric:
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether the best value is the largest."""
+        """Whether larger values are better."""
         return self.kind.greater_is_better
 
-    def __call__(self, y: Any, scores: Any, qid: Any = None, **options: Any) -> Any:
-        """Call the public function of this metric with its cut-off and relevance level."""
+    def __call__(
+        self, y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, **options: Any
+    ) -> float | Vector:
+        """Call the public function of this metric with its cut-off and relevance level.
+
+        `options` are the other arguments of that function, such as `flavour` and `per_query`.
+        """
         chosen = {"k": self.k, "rel": self.rel}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         return self.kind.function(y, scores, qid, **chosen, **options)
 
     def values(self, ranking: Ranking, rules: Rules) -> PerQuery:
-        """Compute the value of each query of a ranking that is there already."""
+        """Compute the metric for each query of a ranking."""
         if self.rel is not None:
             rules = replace(rules, rel=self.rel)
         return self.kind.values(ranking, rules, self.k)
@@ -110,8 +124,9 @@ class Metric:
     def __str__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return parse_metric, (self.name,)  # other processes have the registry too
+    def __reduce__(self) -> tuple[Callable[[str], Metric], tuple[str]]:
+        # Entries of the registry hold lambdas, which cannot be pickled; the name is enough.
+        return parse_metric, (self.name,)
 
 
 def metric_names() -> tuple[str, ...]:
@@ -126,9 +141,9 @@ def metric_names() -> tuple[str, ...]:
 
 
 def parse_metric(name: str | Metric) -> Metric:
-    """Find a metric by its name: ``NAME``, ``NAME@K``, ``NAME(rel=L)`` or ``NAME(rel=L)@K``.
+    """Return the metric with a name of the form ``NAME``, ``NAME@K`` or ``NAME(rel=L)@K``.
 
-    Upper and lower case are alike, and so are ``-`` and ``_``.
+    Names are not case-sensitive, and ``_`` is read as ``-``.
 
     Examples
     --------
@@ -148,17 +163,35 @@ def parse_metric(name: str | Metric) -> Metric:
     for option in ("k", "rel"):
         if match[option] is not None and option not in kind.options:
             what = "cut-off" if option == "k" else "relevance level"
-            raise DataError(f"metric {name!r}: {kind.name} has no {what}; write {kind.name!r}")
+            raise DataError(f"metric {name!r}: {kind.name} has no {what}; use {kind.name!r}")
     k, rel = _cutoff(str(name), match["k"]), _level(str(name), match["rel"])
     spelling = kind.name + ("" if rel is None else f"(rel={rel:.15g})")
     return Metric(spelling + ("" if k is None else f"@{k}"), kind, k, rel)
+
+
+def parse_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
+    """Return the metrics with these names; a str may hold several, separated by commas.
+
+    Examples
+    --------
+    >>> [metric.name for metric in parse_metrics("ndcg@10, map")]
+    ['ndcg@10', 'map']
+    """
+    if isinstance(metrics, str):
+        metrics = metrics.split(",")
+    elif isinstance(metrics, Metric):
+        metrics = [metrics]
+    wanted = [parse_metric(metric) for metric in metrics]
+    if not wanted:
+        raise DataError("metrics is empty; name at least one, such as ndcg@10")
+    return wanted
 
 
 def _cutoff(name: str, text: str | None) -> int | None:
     if text is not None and not re.fullmatch("0*[1-9][0-9]{0,17}", text):
         raise DataError(
             f"metric {name[:60]!r}: the cut-off is {text[:40]!r}; expected a whole number of at "
-            "least 1 and at most 18 digits"
+            "least 1 with at most 18 digits"
         )
     return check_cutoff(None if text is None else int(text))
 
@@ -167,12 +200,12 @@ def _level(name: str, text: str | None) -> float | None:
     if text is None:
         return None
     if not re.fullmatch(r"-?\d+(\.\d+)?", text) or not math.isfinite(float(text)):
-        raise DataError(f"metric {name[:60]!r}: rel is {text[:40]!r}; expected a number")
+        raise DataError(f"metric {name[:60]!r}: rel is {text[:40]!r}; expected a number, such as 2")
     return float(text)
 
 
 def _unknown(name: str) -> str:
-    sentence = f"metric {name!r} is unknown; known are {', '.join(metric_names())}"
+    sentence = f"metric {name!r} is unknown; known metrics are {', '.join(metric_names())}"
     word = re.split(r"[@(]", name.lower().replace("_", "-"))[0].strip()
     near = get_close_matches(word, _BY_NAME, n=1)
     return f"{sentence}; did you mean {near[0]!r}?" if near else sentence

@@ -1,57 +1,86 @@
-"""Where definitions of one metric differ: gains, discounts, ties, empty queries; and flavours."""
+"""Conventions in which definitions of a metric differ: gains, discounts, ties and flavours."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._checks import choice, whole_number
+from .._typing import Vector
 from ..errors import DataError
+from .names import DISCOUNTS, FLAVOURS, GAINS, TIES, DiscountName, FlavourName, GainName, TieName
 
-Gain = str | Callable[[float], float] | Mapping[float, float]
-
-GAINS = ("exp2", "linear")
-DISCOUNTS = ("log2", "letor")
-TIES = ("average", "stable", "pessimistic", "optimistic", "docno")
-SKIP = "skip"
+Gain: TypeAlias = GainName | Callable[[float], float] | Mapping[float, float]
+NoRelevant: TypeAlias = float | Literal["skip"]  #: 0, 1, NaN or "skip"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a metric does where its definition leaves a choice.
+    """The conventions that a metric follows where its definition leaves a choice.
 
     Attributes
     ----------
     gain : {"exp2", "linear"}, callable or mapping
-        What a label is worth to NDCG.
+        Gain of a label in NDCG.
     discount : {"log2", "letor"}
-        What a rank is worth to NDCG.
+        Discount of a rank in NDCG.
     rel : float
-        The smallest label that counts as relevant in binary metrics.
+        Smallest label that counts as relevant in binary metrics.
     no_relevant : {0, 1, "skip", nan}
-        What a query without a relevant document counts as.
+        Value of a query without a relevant document.
     ties : {"average", "stable", "pessimistic", "optimistic", "docno"}
-        In which order documents of equal score stand.
+        Order of documents of equal score.
     zero_if_short : frozenset of str
-        The metrics that are 0 at a cut-off beyond the end of the list.
+        Names of the metrics that are 0 at a cut-off beyond the end of the list.
     """
 
     gain: Gain = "exp2"
-    discount: str = "log2"
+    discount: DiscountName = "log2"
     rel: float = 1.0
-    no_relevant: float | str = SKIP
-    ties: str = "average"
+    no_relevant: NoRelevant = "skip"
+    ties: TieName = "average"
     zero_if_short: frozenset[str] = frozenset()
+
+
+class RuleOptions(TypedDict, total=False):
+    """Arguments of metrics that override the rules of a flavour, unless they are None."""
+
+    gain: Gain | None
+    discount: DiscountName | None
+    rel: float | None
+    no_relevant: NoRelevant | None
+    ties: TieName | None
+
+
+class ListOptions(TypedDict, total=False):
+    """Arguments that all metrics of ranked lists share; `linrank.ndcg` describes them."""
+
+    flavour: FlavourName
+    no_relevant: NoRelevant | None
+    ties: TieName | None
+    doc_ids: Collection[object] | None
+
+
+class CutoffOptions(ListOptions, total=False):
+    """Arguments of metrics of ranked lists with a cut-off."""
+
+    k: int | None
+
+
+class RelevanceOptions(CutoffOptions, total=False):
+    """Arguments of metrics of binary relevance."""
+
+    rel: float | None
 
 
 _LETOR = Rules(discount="letor", no_relevant=0.0, ties="stable", zero_if_short=frozenset({"ndcg"}))
 
-FLAVOURS = {
+_RULES: dict[FlavourName, Rules] = {
     "standard": Rules(),
     "letor3": replace(_LETOR, zero_if_short=frozenset({"ndcg", "p"})),
     "letor4": _LETOR,
@@ -60,71 +89,63 @@ FLAVOURS = {
 }
 
 
-def resolve_rules(flavour: str = "standard", *, doc_ids: Any = None, **explicit: Any) -> Rules:
-    """Take the rules of a flavour, and every explicit argument that is not None in their place.
+def resolve_rules(
+    flavour: FlavourName = "standard",
+    *,
+    doc_ids: Collection[object] | None = None,
+    **overrides: Unpack[RuleOptions],
+) -> Rules:
+    """Return the rules of a flavour, with every override that is not None in their place.
 
     Examples
     --------
     >>> resolve_rules("mslr", no_relevant="skip").rel
     2.0
     """
-    check_choice("flavour", flavour, tuple(FLAVOURS))
-    given = {name: value for name, value in explicit.items() if value is not None}
-    for name, check in _CHECKS.items():
-        if name in given:
-            check(given[name])
+    choice("flavour", flavour, FLAVOURS)
+    given: dict[str, Any] = {name: value for name, value in overrides.items() if value is not None}
+    for name, value in given.items():
+        _CHECKS[name](value)
     if given.get("ties") == "docno" and doc_ids is None:
-        raise DataError('ties="docno" needs doc_ids, one identifier per document')
-    return replace(FLAVOURS[flavour], **given)
+        raise DataError('ties="docno" needs doc_ids; pass one identifier per document')
+    return replace(_RULES[flavour], **given)
 
 
-def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of the known words."""
-    if not isinstance(value, str) or value not in known:
-        raise DataError(f"{name} is {value!r}; known are {', '.join(known)}")
+def _check_gain(gain: object) -> None:
+    if not callable(gain) and not isinstance(gain, Mapping):
+        more = "or a function of the label, or a mapping from labels to gains"
+        choice("gain", gain, GAINS, more)
 
 
-def _check_gain(gain: Any) -> None:
-    if callable(gain) or isinstance(gain, Mapping):
-        return
-    if not isinstance(gain, str) or gain not in GAINS:
-        raise DataError(
-            f"gain is {gain!r}; known are {', '.join(GAINS)}, "
-            "a function of the label, or a mapping from label to gain"
-        )
-
-
-def _check_no_relevant(value: Any) -> None:
-    number = isinstance(value, Real) and (value in (0, 1) or math.isnan(value))
-    if not number and not (isinstance(value, str) and value == SKIP):
+def _check_no_relevant(value: object) -> None:
+    is_number = isinstance(value, Real) and (value in (0, 1) or math.isnan(value))
+    if not is_number and not (isinstance(value, str) and value == "skip"):
         raise DataError(f'no_relevant is {value!r}; expected 0, 1, "skip" or nan')
 
 
-def _check_rel(rel: Any) -> None:
+def _check_rel(rel: object) -> None:
     if isinstance(rel, bool) or not isinstance(rel, Real) or not math.isfinite(rel):
-        raise DataError(f"rel is {rel!r}; expected the smallest label that counts as relevant")
+        raise DataError(
+            f"rel is {rel!r}; expected a finite number, the smallest label that counts as relevant"
+        )
 
 
-_CHECKS: dict[str, Callable[[Any], None]] = {
+_CHECKS: dict[str, Callable[[object], None]] = {
     "gain": _check_gain,
-    "discount": lambda value: check_choice("discount", value, DISCOUNTS),
+    "discount": lambda value: choice("discount", value, DISCOUNTS),
     "rel": _check_rel,
     "no_relevant": _check_no_relevant,
-    "ties": lambda value: check_choice("ties", value, TIES),
+    "ties": lambda value: choice("ties", value, TIES),
 }
 
 
-def check_cutoff(k: Any) -> int | None:
+def check_cutoff(k: int | None) -> int | None:
     """Return a cut-off as an int, or None for the whole list."""
-    if k is None:
-        return None
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise DataError(f"k is {k!r}; expected a whole number of at least 1, or None")
-    return int(k)
+    return None if k is None else whole_number("k", k)
 
 
-def discounts(kind: str, n: int) -> NDArray[np.float64]:
-    """Compute the weights of the ranks r = 1, …, n: 1/log2(r + 1), or LETOR's 1/max(1, log2 r).
+def discounts(kind: DiscountName, n: int) -> Vector:
+    """Compute the discounts of the ranks r = 1, …, n: 1/log2(r + 1), or LETOR's 1/max(1, log2 r).
 
     Examples
     --------
@@ -137,8 +158,10 @@ def discounts(kind: str, n: int) -> NDArray[np.float64]:
     return 1.0 / np.log2(ranks + 1.0)
 
 
-def apply_gain(y: NDArray[np.float64], gain: Gain) -> tuple[NDArray[np.float64], str]:
-    """Put a caller's own gains in the place of the labels: labels, and the gain that remains.
+def apply_gain(y: Vector, gain: Gain) -> tuple[Vector, GainName]:
+    """Replace labels by the gains of a function or mapping.
+
+    Returns the new labels and the name of the gain to apply to them.
 
     Examples
     --------
@@ -147,14 +170,14 @@ def apply_gain(y: NDArray[np.float64], gain: Gain) -> tuple[NDArray[np.float64],
     """
     if isinstance(gain, str):
         return y, gain
-    levels, inverse = np.unique(y, return_inverse=True)
-    worth = np.empty(len(levels))
-    for i, level in enumerate(levels.tolist()):
-        if isinstance(gain, Mapping) and level not in gain:
-            raise DataError(f"gain has no entry for the label {level:g}, which occurs in y")
-        worth[i] = gain[level] if isinstance(gain, Mapping) else gain(level)
-        if not 0.0 <= worth[i] < math.inf:
+    labels, inverse = np.unique(y, return_inverse=True)
+    gains = np.empty(len(labels))
+    for i, label in enumerate(labels.tolist()):
+        if isinstance(gain, Mapping) and label not in gain:
+            raise DataError(f"gain has no entry for the label {label:g}, which occurs in y; add it")
+        gains[i] = gain[label] if isinstance(gain, Mapping) else gain(label)
+        if not 0.0 <= gains[i] < math.inf:
             raise DataError(
-                f"gain of the label {level:g} is {worth[i]}; gains must be finite and at least 0"
+                f"gain of the label {label:g} is {gains[i]}; gains must be finite and at least 0"
             )
-    return worth[inverse], "linear"
+    return gains[inverse], "linear"

@@ -1,1 +1,1 @@
-"""What people look at: summaries and plots."""
+"""Summaries and plots of data and results."""

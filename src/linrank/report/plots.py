@@ -1,4 +1,4 @@
-"""Plots, drawn with matplotlib where it is installed: ``pip install linrank[plot]``."""
+"""Plots of regularisation paths; they need matplotlib (``pip install linrank[plot]``)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._files import atomic_write
 from .._text import printable
-from .._typing import Vector
+from .._typing import Integers, Vector
 from ..errors import DataError
 
-FORMATS = (".png", ".svg", ".pdf")
-DPI = 150
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-#: Okabe & Ito's palette, which colour-blind readers can tell apart; yellow is left out, as
+FORMATS = (".png", ".svg", ".pdf")  #: suffixes of plot files
+DPI = 150  #: pixels per inch of .png files
+
+#: Palette of Okabe & Ito, which colour-blind readers can distinguish. Yellow is left out because
 #: it is too pale for a line on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 
@@ -33,21 +36,21 @@ _STYLE = {
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
-    "svg.hashsalt": "linrank",  # the same plot gives the same file
+    "svg.hashsalt": "linrank",  # makes .svg files of the same plot identical
 }
 
 
 def has_matplotlib() -> bool:
-    """Tell whether plots can be drawn."""
+    """Tell whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def check_plot_file(path: str | os.PathLike[str]) -> None:
-    """Say at once, before any long work, if a plot could not be drawn or written there."""
+    """Raise an error before any long work if a plot cannot be drawn or written to this file."""
     if Path(path).suffix.lower() not in FORMATS:
-        raise DataError(f"{path}: plots are written as {', '.join(FORMATS)}; name the file so")
+        raise DataError(f"{path}: the name of a plot file must end in {', '.join(FORMATS)}")
     if not has_matplotlib():
-        raise DataError("plots need one more package: pip install linrank[plot]")
+        raise DataError("plots need matplotlib; install it: pip install linrank[plot]")
 
 
 def plot_path(
@@ -61,26 +64,28 @@ def plot_path(
     chosen: int | None = None,
     greater_is_better: bool = True,
 ) -> None:
-    """Draw a metric and the largest weights against C, and write the plot to a file.
+    """Plot a metric and the largest weights against C.
 
-    Where some weights are 0, the metric is drawn against the number of features as well.
+    If some weights are 0, the metric is also plotted against the number of selected features.
 
     Parameters
     ----------
     path : path-like
-        Ends in .png, .svg or .pdf; replaced only when all is written.
+        Name of the plot file, which ends in .png, .svg or .pdf. An existing file is replaced
+        when the new one is complete.
     Cs : float64 array of shape (n_Cs,)
     values : float64 array of shape (n_Cs,)
-        The metric for each C, NaN where it is undefined.
+        Metric for each C; NaN if it is undefined.
     coefs : float64 array of shape (n_Cs, n_features)
+        Weights for each C.
     metric : str
-        What the values are, such as ``"ndcg@10 on vali.txt"``.
+        Description of the values, such as ``"ndcg@10 on vali.txt"``.
     names : sequence of str
-        The features' names.
+        Names of the features.
     chosen : int, optional
-        The place of the C to mark; by default that of the best value.
+        Index of the C to mark. None: that of the best value.
     greater_is_better : bool
-        Whether the best value is the largest; of errors it is the smallest.
+        Whether larger values are better; False for errors.
     """
     check_plot_file(path)
     import matplotlib
@@ -105,7 +110,7 @@ def plot_path(
         _write(figure, path)
 
 
-def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str, word: str) -> None:
+def _draw_metric(axes: Axes, Cs: Vector, values: Vector, best: int, metric: str, word: str) -> None:
     axes.semilogx(Cs, values, "o-", base=2, color=COLOURS[0], markersize=3.5, linewidth=1.4)
     axes.plot(Cs[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
     axes.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
@@ -115,12 +120,12 @@ def _draw_metric(axes: Any, Cs: Vector, values: Vector, best: int, metric: str, 
 
 
 def _draw_weights(
-    axes: Any, Cs: Vector, coefs: Vector, best: int, names: Sequence[str], word: str
+    axes: Axes, Cs: Vector, coefs: Vector, best: int, names: Sequence[str], word: str
 ) -> None:
-    """Draw the largest at the marked C, and where these are few, the largest anywhere."""
+    """Draw the weights that are largest at the marked C, and then those largest at any C."""
     here, anywhere = np.abs(coefs[best]), np.abs(coefs).max(axis=0)
     largest = np.lexsort((-anywhere, -here))[: min(len(COLOURS), np.count_nonzero(anywhere))]
-    shown = largest[np.argsort(-coefs[-1, largest], kind="stable")]  # the legend's order is theirs
+    shown = largest[np.argsort(-coefs[-1, largest], kind="stable")]  # the order of the legend
     for feature, colour in zip(shown, COLOURS, strict=False):
         label = _short(names[feature])
         axes.semilogx(Cs, coefs[:, feature], base=2, color=colour, linewidth=1.4, label=label)
@@ -140,14 +145,14 @@ def _draw_weights(
 
 
 def _draw_features(
-    axes: Any, n_features: NDArray[np.int64], values: Vector, best: int, metric: str
+    axes: Axes, n_features: Integers, values: Vector, best: int, metric: str
 ) -> None:
     axes.plot(n_features, values, "o-", color=COLOURS[0], markersize=3.5, linewidth=1.0)
     axes.plot(n_features[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
     axes.set_title(f"{_features(n_features[best])}, {values[best]:.4f}")
     axes.set_xlabel("features with a weight")
     axes.set_ylabel(f"mean {_plain(metric)}")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     axes.margins(y=0.1)
 
 
@@ -161,18 +166,18 @@ def _power_of_two(C: float) -> str:
 
 
 def _short(name: str, length: int = 24) -> str:
-    """Make room for a name in a legend, and take the meaning of "_" in matplotlib away."""
+    """Shorten a name for a legend. matplotlib would hide a name that begins with "_"."""
     name = printable(name)
     name = _plain(name if len(name) <= length else name[: length - 1] + "…")
     return name.replace("_", " _", 1) if name[:1] == "_" else name
 
 
 def _plain(text: str) -> str:
-    """Escape control characters, and "$", which begins a formula in matplotlib."""
+    """Escape control characters and "$", which begins a formula in matplotlib."""
     return printable(text).replace("$", r"\$")
 
 
-def _write(figure: Any, path: str | os.PathLike[str]) -> None:
+def _write(figure: Figure, path: str | os.PathLike[str]) -> None:
     kind = Path(path).suffix.lower()[1:]
     dates = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with atomic_write(path, "wb") as file:

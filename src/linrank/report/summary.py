@@ -1,24 +1,25 @@
-"""What ranked data holds, in numbers."""
+"""Summary statistics of ranking data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from .._threads import resolve_threads
+from .._typing import Vector
 from ..counting.plan import rank_labels
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 
-_BLOCK_BYTES = 1 << 24  # rows of X looked at together: data may be larger than memory
+_BLOCK_BYTES = 1 << 24  # bytes of X that are read at a time; X may be larger than memory
 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """The figures of `summarize`.
+    """Summary statistics, as `summarize` returns them.
 
     Attributes
     ----------
@@ -26,16 +27,20 @@ class DataSummary:
     query_size : tuple (smallest, median, largest)
         Documents per query.
     levels : dict of float to int
-        The labels, increasing, and how many documents have each.
+        Distinct labels in increasing order, with the number of documents of each.
     n_pairs, n_empty_queries : int
-        Pairs of documents of one query with different labels, and queries without any.
+        Number of pairs of documents of one query with different labels, and number of queries
+        without such pairs.
     density : float
-        The part of the entries of X that are not 0.
+        Share of the entries of X that are not 0.
     n_constant_features : int
-        Features with one and the same value in all documents.
+        Number of features that have the same value in all documents.
     dtype : str
+        Type of the entries of X.
     form : {"dense", "csr"}
+        Storage of X.
     index_base : int
+        Number of the first feature in LETOR files.
     """
 
     n_docs: int
@@ -48,12 +53,12 @@ class DataSummary:
     density: float
     n_constant_features: int
     dtype: str
-    form: str
+    form: Literal["dense", "csr"]
     index_base: int
 
 
 def summarize(data: RankingData) -> DataSummary:
-    """Count what the data holds, in one pass over X.
+    """Compute summary statistics of data in one pass over X.
 
     Examples
     --------
@@ -84,7 +89,7 @@ def summarize(data: RankingData) -> DataSummary:
 
 
 def _entries_and_constants(X: Matrix) -> tuple[int, int]:
-    """Count the entries that are not 0 and the features with one value only."""
+    """Count the entries of X that are not 0, and the constant features."""
     n_entries = 0
     smallest, largest = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
     row_bytes = X.shape[1] * X.dtype.itemsize
@@ -97,6 +102,7 @@ def _entries_and_constants(X: Matrix) -> tuple[int, int]:
     return n_entries, int(np.count_nonzero(smallest == largest))
 
 
-def _extreme(rows: Matrix, which: str) -> NDArray[np.float64]:
+def _extreme(rows: Matrix, which: Literal["min", "max"]) -> Vector:
+    """Return the smallest or largest value of each feature."""
     found = getattr(rows, which)(axis=0)
     return found.toarray().ravel() if sparse.issparse(found) else np.asarray(found)

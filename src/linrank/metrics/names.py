@@ -1,0 +1,19 @@
+"""Names of the conventions that metrics follow. Importing this module loads no other library."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+FlavourName: TypeAlias = Literal["standard", "letor3", "letor4", "mslr", "trec"]
+GainName: TypeAlias = Literal["exp2", "linear"]
+DiscountName: TypeAlias = Literal["log2", "letor"]
+TieName: TypeAlias = Literal["average", "stable", "pessimistic", "optimistic", "docno"]
+PairAverageName: TypeAlias = Literal["pairs", "queries"]
+DominationAverageName: TypeAlias = Literal["queries", "documents"]
+
+FLAVOURS: tuple[FlavourName, ...] = get_args(FlavourName)
+GAINS: tuple[GainName, ...] = get_args(GainName)
+DISCOUNTS: tuple[DiscountName, ...] = get_args(DiscountName)
+TIES: tuple[TieName, ...] = get_args(TieName)
+PAIR_AVERAGES: tuple[PairAverageName, ...] = get_args(PairAverageName)
+DOMINATION_AVERAGES: tuple[DominationAverageName, ...] = get_args(DominationAverageName)
