@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,7 @@ from ._typing import Vector
 from .data.ranking import RankingData, rank_by_content, row_keys
 from .errors import DataError
 from .metrics import evaluate, parse_metric
-from .metrics.names import FlavourName
-
-RuleName = Literal["best", "1se"]
-RULES: tuple[RuleName, ...] = get_args(RuleName)
+from .metrics.names import RULES, FlavourName, RuleName
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  #: rows to train on, rows held out
 

@@ -268,7 +268,8 @@ class Trainer(Settings):
         used = np.flatnonzero(training.result.coef)
         chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
         penalty = self.penalty.for_features(data.n_features, data.feature_names).for_some(used)
-        engine = replace(self, penalty=L2(), solver="auto").problem(chosen).engine
+        settings = replace(self, penalty=L2(), solver=Newton(self.tol, self.max_iter))
+        engine = settings.problem(chosen).engine
         engine.value_grad(np.zeros(len(used)))
         curvature = trace_of_hessian(engine) / len(used)
         C = 1.0 / max(REFIT_RIDGE * curvature, np.finfo(float).tiny)

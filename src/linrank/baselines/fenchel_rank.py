@@ -92,7 +92,12 @@ class GreedyBall(Solver):
     segment: Segment = field(init=False, repr=False)
 
     def _prepare(self) -> None:
-        self.segment = Segment(self.problem.engine)
+        self.segment = Segment(self._engine())
+
+    def _engine(self) -> ThreadEngine:
+        engine = self.problem.engine
+        assert isinstance(engine, ThreadEngine)
+        return engine
 
     def _minimise(self) -> Status:
         done = self._is_done()
@@ -120,7 +125,7 @@ class GreedyBall(Solver):
         j = int(np.argmax(np.abs(gradient)))
         corner = -np.sign(gradient[j]) * self.r
         scores, step = self.segment.features.T
-        step[:] = corner * column(self.problem.engine, j) - scores
+        step[:] = corner * column(self._engine(), j) - scores
         mu = self.segment.lowest()
         scores += mu * step
         w = (1.0 - mu) * w

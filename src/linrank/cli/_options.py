@@ -3,144 +3,21 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-#: Panels of the help.
-INPUT, LOSS, CHOICE, SOLVER, OUTPUT = "Input", "Loss", "Choice of C", "Solver", "Output"
+#: Panels of the help, in their order.
+PANELS = CHOICE, LOSS, SOLVER, INPUT, OUTPUT = (
+    "Choice of C", "Loss and penalty", "Solver", "Input", "Output"
+)  # fmt: skip
 
-
-class SolverName(StrEnum):
-    """The solvers."""
-
-    auto = "auto"
-    newton = "newton"
-    tron = "tron"
-    tron_paper = "tron-paper"
-    smoothing = "smoothing"
-    cutting_planes = "cutting-planes"
-    lbfgs = "lbfgs"
-    sgd_pairs = "sgd-pairs"
-    sgd_queries = "sgd-queries"
-    proximal_newton = "proximal-newton"
-    reweighted = "reweighted"
-    fista = "fista"
-    coordinate_descent = "coordinate-descent"
-
-
-class LossName(StrEnum):
-    """The losses."""
-
-    squared_hinge = "squared_hinge"
-    hinge = "hinge"
-    huber = "huber"
-    logistic = "logistic"
-    logistic_exact = "logistic_exact"
-    domination = "domination"
-    domination_binary = "domination_binary"
-
-
-class CountingName(StrEnum):
-    """The ways to sum over pairs."""
-
-    auto = "auto"
-    tables = "tables"
-    explicit = "explicit"
-    two_level = "two-level"
-    direct = "direct"
-    selection_tree = "selection-tree"
-    fenwick = "fenwick"
-    red_black = "red-black"
-    avl = "avl"
-    aa = "aa"
-    red_black_by_score = "red-black-by-score"
-
-
-class EngineName(StrEnum):
-    """Where the sums are made."""
-
-    threads = "threads"
-    cuda = "cuda"
-    cuda_streaming = "cuda-streaming"
-    p_swx = "p-swx"
-
-
-class PenaltyName(StrEnum):
-    """What makes a ranker sparse."""
-
-    l1 = "l1"
-    elastic_net = "elastic_net"
-    mcp = "mcp"
-    scad = "scad"
-    log = "log"
-    lp = "lp"
-
-
-class RuleName(StrEnum):
-    """Which C is chosen."""
-
-    best = "best"
-    one_se = "1se"
-
-
-class PairsName(StrEnum):
-    """Which pairs of levels are compared."""
-
-    all = "all"
-    adjacent = "adjacent"
-
-
-class RescaleName(StrEnum):
-    """What the δ of a pair changes."""
-
-    margin = "margin"
-    slack = "slack"
-
-
-class DeltaName(StrEnum):
-    """What the δ of a pair is."""
-
-    label = "label"
-    label_squared = "label-squared"
-    gain = "gain"
-    dcg = "dcg"
-
-
-class Normalize(StrEnum):
-    """What the loss can be divided by."""
-
-    pairs = "pairs"
-    queries = "queries"
-
-
-class Flavour(StrEnum):
-    """The conventions that metrics can follow."""
-
-    standard = "standard"
-    letor3 = "letor3"
-    letor4 = "letor4"
-    mslr = "mslr"
-    trec = "trec"
-
-
-class IndexBaseName(StrEnum):
-    """The number of the first feature in a text file."""
-
-    auto = "auto"
-    zero = "0"
-    one = "1"
-
-    @property
-    def number(self) -> int | str:
-        """What `linrank.read_letor` takes."""
-        return self.value if self is IndexBaseName.auto else int(self.value)
+IndexBaseName = Literal["auto", "0", "1"]
 
 
 def parse_C(text: str) -> float:
-    """A positive number, or a power such as 2^-5.
+    """Return a positive number, given as such or as a power like 2^-5.
 
     Examples
     --------
@@ -158,7 +35,7 @@ def parse_C(text: str) -> float:
 
 
 def parse_grid(text: str) -> tuple[float, ...]:
-    """All C of ``LOW:HIGH``, doubling from LOW, or of a list with commas between.
+    """Return all C of ``LOW:HIGH``, doubling from LOW, or of a list with commas between.
 
     Examples
     --------
@@ -213,7 +90,7 @@ Folds = Annotated[
         "--folds",
         metavar="NUMBER",
         min=2,
-        help="Choose C by so many folds of whole queries of the training data.",
+        help="Choose C by this number of folds of whole queries of the training data.",
         rich_help_panel=CHOICE,
         show_default=False,
     ),
@@ -237,162 +114,19 @@ WarmStart = Annotated[
         show_default=False,
     ),
 ]
-Metric = Annotated[
-    str,
-    typer.Option(
-        "--metric",
-        metavar="NAME",
-        help="What to choose by on held-out data: ndcg@10, map, pairwise-accuracy, p(rel=2)@5, "
-        "domination-error, …",
-        rich_help_panel=CHOICE,
-    ),
-]
 FLAVOUR_HELP = (
-    "Whose conventions on gains, ties and empty queries metrics follow: the literature's, those "
-    "of Microsoft's scripts for LETOR 3.0, LETOR 4.0 or MSLR, or trec_eval's."
+    "The conventions of metrics on gains, ties and empty queries: those of the literature, of "
+    "Microsoft's scripts for LETOR 3.0, LETOR 4.0 or MSLR, or of trec_eval."
 )
-FlavourOption = Annotated[
-    Flavour, typer.Option("--flavour", help=FLAVOUR_HELP, rich_help_panel=CHOICE)
-]
-Solver = Annotated[
-    SolverName,
-    typer.Option(
-        "--solver",
-        help="Preconditioned Newton; the papers' trust-region Newton (tron; tron-paper also has "
-        "their stopping rule and no warm starts) and cutting planes; "
-        "smoothing for the hinge; L-BFGS; stochastic gradients; for penalties proximal Newton, "
-        "reweighted l1 or FISTA; coordinate descent for the domination loss. auto chooses.",
-        rich_help_panel=SOLVER,
-    ),
-]
-Loss = Annotated[
-    LossName,
-    typer.Option(
-        "--loss",
-        help="The loss of pairs, or domination: of each document against all worse ones.",
-        rich_help_panel=LOSS,
-    ),
-]
-Counting = Annotated[
-    CountingName,
-    typer.Option(
-        "--counting",
-        help="How to sum over pairs: all give the same numbers, auto is the fastest.",
-        rich_help_panel=SOLVER,
-    ),
-]
-Pairs = Annotated[
-    PairsName,
-    typer.Option(
-        "--pairs",
-        help="Compare all levels of a query, or neighbouring ones only.",
-        rich_help_panel=LOSS,
-    ),
-]
-Rescale = Annotated[
-    RescaleName | None,
-    typer.Option(
-        "--rescale",
-        help="Ask pairs to be √δ apart instead of 1, or multiply their loss (slack) by δ.",
-        rich_help_panel=LOSS,
-        show_default="neither",
-    ),
-]
-Delta = Annotated[
-    DeltaName,
-    typer.Option(
-        "--delta",
-        help="δ of a pair: the difference of the labels, its square, that of the gains 2^label, or "
-        "the DCG lost when the two change places.",
-        rich_help_panel=LOSS,
-    ),
-]
-PenaltyOption = Annotated[
-    PenaltyName | None,
-    typer.Option(
-        "--penalty",
-        help="Choose features: what weights cost. l1 and elastic_net are convex; the others keep "
-        "fewer features.",
-        rich_help_panel=LOSS,
-        show_default="½‖w‖², which keeps all features",
-    ),
-]
-Shape = Annotated[
-    float | None,
-    typer.Option(
-        "--shape",
-        metavar="NUMBER",
-        help="The penalty's parameter: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp.",
-        rich_help_panel=LOSS,
-        show_default="0.5, 2, 3.7, 0.1, 0.5",
-    ),
-]
-Rule = Annotated[
-    RuleName,
-    typer.Option(
-        "--rule",
-        help="Take the best C, or the one with the fewest features within one standard error.",
-        rich_help_panel=CHOICE,
-    ),
-]
-Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed",
-        metavar="NUMBER",
-        min=0,
-        help="Seed of the stochastic solvers.",
-        rich_help_panel=SOLVER,
-    ),
-]
-Tol = Annotated[
-    float,
-    typer.Option(
-        "--tol",
-        metavar="NUMBER",
-        help="Stop when the gradient is this part of what it is at w = 0 (smoothing, cutting "
-        "planes, and with --penalty l1 or elastic_net: when the duality gap is this part of the "
-        "objective).",
-        rich_help_panel=SOLVER,
-    ),
-]
-MaxIter = Annotated[
-    int,
-    typer.Option(
-        "--max-iter",
-        metavar="NUMBER",
-        min=1,
-        help="Give up after so many iterations.",
-        rich_help_panel=SOLVER,
-    ),
-]
-NormalizeOption = Annotated[
-    Normalize | None,
-    typer.Option(
-        "--normalize",
-        help="Divide the loss by the number of pairs: of all, or of each query by its own.",
-        rich_help_panel=SOLVER,
-        show_default="the plain sum over pairs",
-    ),
-]
 Threads = Annotated[
     int | None,
     typer.Option(
         "--threads",
         metavar="NUMBER",
         min=1,
-        help="Use so many threads.",
+        help="The number of threads.",
         rich_help_panel=SOLVER,
         show_default="LINRANK_THREADS, or all cores",
-    ),
-]
-Engine = Annotated[
-    EngineName,
-    typer.Option(
-        "--engine",
-        help="Make the sums on the processor, or on a graphics card: with the data there, or "
-        "copied in parts for every product; p-swx is a paper's way.",
-        rich_help_panel=SOLVER,
     ),
 ]
 DaskOption = Annotated[
@@ -427,3 +161,8 @@ Json = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel=OUTPUT),
 ]
+
+
+def number_of(index_base: IndexBaseName) -> int | Literal["auto"]:
+    """Return the index base as `linrank.read_letor` takes it."""
+    return index_base if index_base == "auto" else int(index_base)

@@ -1,9 +1,9 @@
-"""What the commands that train share."""
+"""What the commands `train` and `path` do alike: settings, data, progress and exit codes."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,52 +12,33 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ..errors import DataError, QueriesMovedWarning
-from . import _options as options
 from ._guard import INTERRUPTED, NOT_CONVERGED, say_error
 from ._io import check_output, read_data
 from ._progress import TrainingProgress, progress
+from ._shared import parse_solver_options
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
     from ..training import Trainer, Training
 
 
-def make_trainer(
-    *,
-    loss: options.LossName,
-    pairs: options.PairsName,
-    rescale: options.RescaleName | None,
-    delta: options.DeltaName,
-    metric: str,
-    flavour: options.Flavour,
-    rule: options.RuleName,
-    penalty: options.PenaltyName | None,
-    shape: float | None,
-    normalize: options.Normalize | None,
-    threads: int | None,
-    engine: options.EngineName,
-    **solver: Any,
-) -> Trainer:
-    """Check the options before anything is read; names of choices are enumerations."""
-    from ..counting.preferences import Preferences
+def make_trainer(options: Mapping[str, Any]) -> Trainer:
+    """Return the trainer for the options of `SHARED`; check them before anything is read."""
     from ..criterion import Criterion
     from ..engines.choose import check_engine
-    from ..penalties import make_penalty
     from ..training import Trainer
 
-    if penalty is None and (shape is not None or rule is options.RuleName.one_se):
-        name = "--shape" if shape is not None else "--rule 1se"
+    options = dict(options)
+    metric, flavour, rule = (options.pop(name) for name in ("metric", "flavour", "rule"))
+    if options["penalty"] in (None, "l2") and (options["shape"] is not None or rule == "1se"):
+        name = "--shape" if options["shape"] is not None else "--rule 1se"
         raise typer.BadParameter(f"{name} is for sparse rankers: give --penalty as well")
-    check_engine(engine.value)
-    return Trainer(
-        loss=loss.value,
-        preferences=Preferences(pairs.value, rescale and rescale.value, delta.value),
-        normalize=normalize and normalize.value,
-        n_threads=threads,
-        engine=engine.value,
-        penalty=None if penalty is None else make_penalty(penalty.value, shape),
-        criterion=Criterion(metric, flavour.value, rule.value),
-        **{name: getattr(value, "value", value) for name, value in solver.items()},
+    check_engine(options["engine"])
+    return Trainer.of(
+        n_threads=options.pop("threads"),
+        solver_options=parse_solver_options(options.pop("solver_option")),
+        criterion=Criterion(metric, flavour, rule),
+        **options,
     )
 
 
@@ -78,12 +59,12 @@ Opened = tuple["Trainer", Any, "RankingData | None"]  #: with the data that it i
 
 @contextmanager
 def opened_here(trainer: Trainer, train: Path, valid: Path | None, *how: Any) -> Iterator[Opened]:
-    """The trainer with its data in this process; `how` is as for `read_pair`."""
+    """Yield the trainer with its data in this process; `how` is as for `read_pair`."""
     yield trainer, *read_pair(train, valid, *how)
 
 
 def told(make: Callable[[], T]) -> T:
-    """Make something, and say on stderr what it warns of."""
+    """Call a function, and print its warnings on stderr."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", QueriesMovedWarning)
         made = make()
@@ -93,7 +74,7 @@ def told(make: Callable[[], T]) -> T:
 
 
 def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
-    """`opened_here`, but for data in the memory of the workers of a Dask cluster."""
+    """Return `opened_here` for data in the memory of the workers of a Dask cluster."""
     try:
         from ..dask.clusters import connected
         from ..dask.data import DaskData
@@ -122,7 +103,7 @@ def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
 
 @contextmanager
 def about(path: Path) -> Iterator[None]:
-    """Name the file in the errors that training on its data gives."""
+    """Add the name of the file to the errors of training on its data."""
     try:
         yield
     except DataError as error:
@@ -131,7 +112,7 @@ def about(path: Path) -> Iterator[None]:
 
 @contextmanager
 def showing(trainer: Trainer, n_folds: int = 0) -> Iterator[Trainer]:
-    """Give the trainer a progress line, for the time of a ``with`` block."""
+    """Give the trainer a progress line within a ``with`` block."""
     with progress("training") as update:
         shown = TrainingProgress(update, trainer.tol, n_folds)
         yield replace(trainer, callback=shown, announce=shown.expect)
@@ -144,7 +125,7 @@ def finish(
     out: Path | None,
     n_folds: int | None = None,
 ) -> None:
-    """Say what went wrong, if anything did, and end with the exit code that says the same."""
+    """Report what went wrong, if anything did, and end with the exit code for it."""
     kept = "it was not saved" if out is None else f"it was saved as {out}"
     fault = getattr(data, "fault", None)
     if fault is not None:
@@ -169,7 +150,7 @@ def finish(
 
 
 def check_plot(plot: Path | None) -> None:
-    """Find out before any long work whether a plot can be drawn and written there."""
+    """Check before any long work that a plot can be drawn and written there."""
     check_output(plot)
     if plot is not None:
         from ..report.plots import check_plot_file
@@ -178,7 +159,7 @@ def check_plot(plot: Path | None) -> None:
 
 
 def draw(training: Training, plot: Path, metric: str, where: str) -> None:
-    """Draw the solutions of a grid."""
+    """Draw the solutions of a grid of C."""
     from ..metrics import parse_metric
     from ..report.plots import plot_path
 

@@ -65,7 +65,7 @@ def convert(
         ),
     ] = None,
     float32: options.Float32 = False,
-    index_base: options.IndexBase = options.IndexBaseName.auto,
+    index_base: options.IndexBase = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
@@ -74,7 +74,7 @@ def convert(
     check_output(dest, is_folder=not to_text)
     started = time.perf_counter()
     data = _convert(
-        source, dest, to_text, n_features=n_features, index_base=index_base.number,
+        source, dest, to_text, n_features=n_features, index_base=options.number_of(index_base),
         dtype="float32" if float32 else "float64", n_threads=threads,
     )  # fmt: skip
     seconds = time.perf_counter() - started

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..metrics.names import FlavourName
 from . import _options as options
 from ._console import facts, print_json, show
 from ._io import check_output, looks_like_model, read_data
@@ -54,8 +55,8 @@ def evaluate(
         ),
     ] = "ndcg@10,map,pairwise-accuracy",
     flavour: Annotated[
-        options.Flavour, typer.Option("--flavour", help=options.FLAVOUR_HELP)
-    ] = options.Flavour.standard,
+        FlavourName, typer.Option("--flavour", help=options.FLAVOUR_HELP)
+    ] = "standard",
     per_query: Annotated[
         Path | None,
         typer.Option(
@@ -76,7 +77,7 @@ def evaluate(
     wanted = [parse_metric(name) for name in metrics.split(",")]
     documents, values = _read(data, scores, threads)
     with progress("evaluating"):
-        found = measure(documents, values, wanted, flavour.value, threads)
+        found = measure(documents, values, wanted, flavour, threads)
     if per_query is not None:
         _write_per_query(per_query, documents, found)
     if json:

@@ -48,7 +48,7 @@ def inspect(
             "--top", metavar="NUMBER", min=1, help="Number of largest weights of a model to show."
         ),
     ] = 10,
-    index_base: options.IndexBase = options.IndexBaseName.auto,
+    index_base: options.IndexBase = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
@@ -75,7 +75,7 @@ def inspect(
 def _summary(file: Path, index_base: options.IndexBaseName, threads: int | None) -> DataSummary:
     from ..report.summary import summarize
 
-    data = read_data(file, index_base=index_base.number, n_threads=threads)
+    data = read_data(file, index_base=options.number_of(index_base), n_threads=threads)
     with progress(f"counting {file}"):
         return summarize(data)
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import _options as options
+from . import _options as options_
 from ._console import facts, print_json, show
 from ._io import check_output
+from ._options import number_of
 from ._report import chosen, data_json, data_line, path_json, path_table, selected
+from ._shared import with_shared_options
 from ._training import about, check_plot, draw, finish, make_trainer, read_pair, showing
 
 if TYPE_CHECKING:
@@ -28,23 +30,20 @@ linrank path train.txt --valid vali.txt --grid 2^-10:2^2 --metric map --out mode
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("path", epilog=EPILOG)(path)
+    app.command("path", epilog=EPILOG)(with_shared_options(path))
 
 
 def path(
-    train: options.Train,
-    valid: options.Valid,
-    metric: options.Metric = "ndcg@10",
-    flavour: options.FlavourOption = options.Flavour.standard,
-    rule: options.Rule = options.RuleName.best,
+    train: options_.Train,
+    valid: options_.Valid,
     grid: Annotated[
         Any,
         typer.Option(
             "--grid",
-            parser=options.parse_grid,
+            parser=options_.parse_grid,
             metavar="LOW:HIGH",
             help="The values of C: doubling from LOW to HIGH, or a list with commas between.",
-            rich_help_panel=options.CHOICE,
+            rich_help_panel=options_.CHOICE,
             show_default="2^-15:2^10, and beyond while the best C is at an end; with --penalty "
             "50 values from the first feature on",
         ),
@@ -55,7 +54,7 @@ def path(
             "--out",
             metavar="FILE",
             help="Write the model of the chosen C here, as JSON.",
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=options_.OUTPUT,
             show_default=False,
         ),
     ] = None,
@@ -65,45 +64,28 @@ def path(
             "--plot",
             metavar="FILE.png",
             help="Draw the metric and the largest weights against C (.png, .svg or .pdf).",
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=options_.OUTPUT,
             show_default=False,
         ),
     ] = None,
-    loss: options.Loss = options.LossName.squared_hinge,
-    pairs: options.Pairs = options.PairsName.all,
-    rescale: options.Rescale = None,
-    delta: options.Delta = options.DeltaName.label,
-    penalty: options.PenaltyOption = None,
-    shape: options.Shape = None,
-    solver: options.Solver = options.SolverName.auto,
-    counting: options.Counting = options.CountingName.auto,
-    tol: options.Tol = 1e-3,
-    max_iter: options.MaxIter = 1000,
-    seed: options.Seed = 0,
-    normalize: options.NormalizeOption = None,
-    threads: options.Threads = None,
-    engine: options.Engine = options.EngineName.threads,
-    float32: options.Float32 = False,
-    index_base: options.IndexBase = options.IndexBaseName.auto,
-    json: options.Json = False,
+    float32: options_.Float32 = False,
+    index_base: options_.IndexBase = "auto",
+    json: options_.Json = False,
+    *,
+    options: dict[str, Any],
 ) -> None:
     """Train with a grid of C and compare on held-out data."""
     check_output(out)
     check_plot(plot)
-    trainer = make_trainer(
-        loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
-        rule=rule, penalty=penalty, shape=shape,
-        normalize=normalize, threads=threads, solver=solver, counting=counting, tol=tol,
-        max_iter=max_iter, seed=seed, engine=engine,
-    )  # fmt: skip
-    data, held_out = read_pair(train, valid, index_base.number, float32, threads)
+    trainer = make_trainer(options)
+    data, held_out = read_pair(train, valid, number_of(index_base), float32, trainer.n_threads)
     assert held_out is not None
     with about(train), showing(trainer) as shown:
         training = shown.train_on_grid(data, held_out, grid)
     if out is not None:
         training.model.save(out)
     if plot is not None:
-        draw(training, plot, metric, valid.name)
+        draw(training, plot, trainer.criterion.metric, valid.name)
     if json:
         content = _as_json(train, valid, trainer, training, data, held_out)
         print_json(content | {"model": out and str(out), "plot": plot and str(plot)})

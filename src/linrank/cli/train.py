@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import _options as options
+from . import _options as options_
 from ._console import facts, print_json, show
 from ._io import check_output
+from ._options import number_of
 from ._report import chosen, data_json, data_line, result_json, selected
+from ._shared import with_shared_options
 from ._training import about, finish, make_trainer, opened_here, opened_on, showing
 
 if TYPE_CHECKING:
@@ -32,49 +34,29 @@ linrank train parts --dask tcp://scheduler:8786
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("train", epilog=EPILOG)(train)
+    app.command("train", epilog=EPILOG)(with_shared_options(train))
 
 
 def train(
-    train: options.Train,
-    valid: options.MaybeValid = None,
-    out: options.ModelOut = Path("model.json"),
-    C: options.COption = None,
-    folds: options.Folds = None,
-    metric: options.Metric = "ndcg@10",
-    flavour: options.FlavourOption = options.Flavour.standard,
-    rule: options.Rule = options.RuleName.best,
-    loss: options.Loss = options.LossName.squared_hinge,
-    pairs: options.Pairs = options.PairsName.all,
-    rescale: options.Rescale = None,
-    delta: options.Delta = options.DeltaName.label,
-    penalty: options.PenaltyOption = None,
-    shape: options.Shape = None,
-    solver: options.Solver = options.SolverName.auto,
-    counting: options.Counting = options.CountingName.auto,
-    tol: options.Tol = 1e-3,
-    max_iter: options.MaxIter = 1000,
-    seed: options.Seed = 0,
-    normalize: options.NormalizeOption = None,
-    warm_start: options.WarmStart = None,
-    threads: options.Threads = None,
-    engine: options.Engine = options.EngineName.threads,
-    dask: options.DaskOption = None,
-    float32: options.Float32 = False,
-    index_base: options.IndexBase = options.IndexBaseName.auto,
-    json: options.Json = False,
+    train: options_.Train,
+    valid: options_.MaybeValid = None,
+    out: options_.ModelOut = Path("model.json"),
+    C: options_.COption = None,
+    folds: options_.Folds = None,
+    warm_start: options_.WarmStart = None,
+    dask: options_.DaskOption = None,
+    float32: options_.Float32 = False,
+    index_base: options_.IndexBase = "auto",
+    json: options_.Json = False,
+    *,
+    options: dict[str, Any],
 ) -> None:
     """Learn a model; C is given, or chosen on held-out data."""
     _check_usage(valid, C, folds, warm_start, dask)
     check_output(out)
-    trainer = make_trainer(
-        loss=loss, pairs=pairs, rescale=rescale, delta=delta, metric=metric, flavour=flavour,
-        rule=rule, penalty=penalty, shape=shape,
-        normalize=normalize, threads=threads, solver=solver, counting=counting, tol=tol,
-        max_iter=max_iter, seed=seed, engine=engine,
-    )  # fmt: skip
+    trainer = make_trainer(options)
     start = None if warm_start is None else _weights(warm_start)
-    how = index_base.number, float32, threads
+    how = number_of(index_base), float32, trainer.n_threads
     opened = opened_here if dask is None else opened_on(dask)
     with opened(trainer, train, valid, *how) as (trainer, data, held_out):
         with about(train):
@@ -165,7 +147,7 @@ def _as_json(
         "held_out": measured,
         "grid": choice,
         "edge": training.edge,
-        "features": None if trainer.penalty is None else training.result.n_selected,
+        "features": None if trainer.penalty.smooth else training.result.n_selected,
         "solver": result_json(training.result),
         "interrupted": training.interrupted,
         "model": str(out),

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from .._checks import choice
 from ..counting.names import NormalizeName
-from ..criterion import RuleName
 from ..data.ranking import RankingData
 from ..engines.names import EngineName
 from ..errors import DataError
 from ..losses.tables import DominationName
+from ..metrics.names import RuleName
 from ..penalties import PenaltyName
 from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike

@@ -231,7 +231,7 @@ class RankSVM(TrainedRanker):
         return super()._fit_data(data)
 
 
-class RankSVMCV(ChoosesC, TrainedRanker):
+class RankSVMCV(ChoosesC):
     """RankSVM with C chosen by a ranking metric, on held-out data or by query folds.
 
     The whole grid is solved with warm starts. With folds, the metric is averaged over the

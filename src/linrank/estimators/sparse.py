@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
-from ..criterion import RuleName
 from ..engines.names import EngineName
 from ..losses.base import Loss
 from ..losses.tables import LossName
+from ..metrics.names import RuleName
 from ..penalties import PenaltyName
 from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike

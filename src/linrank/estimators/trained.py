@@ -147,8 +147,8 @@ class SparseRanker(SelectorMixin, TrainedRanker):
         super()._store(training, data, trainer)
 
 
-class ChoosesC:
-    """Mixin of the rankers that choose C on held-out data or by folds."""
+class ChoosesC(TrainedRanker):
+    """Base of the rankers that choose C on held-out data or by folds."""
 
     C_: float
     metric_path_: Vector | None

@@ -1,0 +1,241 @@
+"""The options that the commands which train share: each is declared once.
+
+The name of an option is that of an option of `linrank.settings.Settings.of` or of
+`linrank.criterion.Criterion`, except those that `make_trainer` translates.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple, get_type_hints
+
+import typer
+
+from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
+from ..engines.names import EngineName
+from ..losses.tables import LossName
+from ..metrics.names import FlavourName, RuleName
+from ..penalties import PenaltyName
+from ..solvers import SolverChoice
+from ._options import CHOICE, FLAVOUR_HELP, LOSS, PANELS, SOLVER, Threads
+
+
+class Shared(NamedTuple):
+    """An option of the commands that train: its type with its help, and its default."""
+
+    annotation: Any
+    default: Any
+
+
+def _option(flag: str, panel: str, help: str, **more: Any) -> Any:
+    return typer.Option(flag, help=help, rich_help_panel=panel, **more)
+
+
+def parse_bounds(text: str) -> Any:
+    """Return the bounds of ``positive`` or ``LOW:HIGH``, where either may be left out.
+
+    Examples
+    --------
+    >>> parse_bounds("positive"), parse_bounds("-1:1"), parse_bounds("0:")
+    ('positive', (-1.0, 1.0), (0.0, None))
+    """
+    if text == "positive":
+        return text
+    low, colon, high = text.partition(":")
+    try:
+        limits = tuple(float(side) if side.strip() else None for side in (low, high))
+    except ValueError:
+        limits = ()
+    if not colon or not limits:
+        raise typer.BadParameter(f"{text!r} is neither positive nor LOW:HIGH such as 0:1")
+    return limits
+
+
+def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
+    """Return the options of ``name=value`` texts; values are Python literals or plain text.
+
+    Examples
+    --------
+    >>> parse_solver_options(["damped=False", "stop=gradient"])
+    {'damped': False, 'stop': 'gradient'}
+    """
+    options = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE, such as damped=False")
+        try:
+            options[name.strip()] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            options[name.strip()] = value
+    return options
+
+
+#: The options that `train` and `path` share, in the order of the help.
+SHARED: dict[str, Shared] = {
+    "metric": Shared(
+        Annotated[str, _option(
+            "--metric", CHOICE,
+            "The metric on held-out data that chooses C: ndcg@10, map, pairwise-accuracy, "
+            "p(rel=2)@5, domination-error, …", metavar="NAME",
+        )],
+        "ndcg@10",
+    ),
+    "flavour": Shared(
+        Annotated[FlavourName, _option("--flavour", CHOICE, FLAVOUR_HELP)], "standard"
+    ),
+    "rule": Shared(
+        Annotated[RuleName, _option(
+            "--rule", CHOICE,
+            "Take the best C, or the C with the fewest features within one standard error of it.",
+        )],
+        "best",
+    ),
+    "loss": Shared(
+        Annotated[LossName, _option(
+            "--loss", LOSS,
+            "The loss of pairs, or domination: the loss of each document against all worse ones.",
+        )],
+        "squared_hinge",
+    ),
+    "pairs": Shared(
+        Annotated[PairsName, _option(
+            "--pairs", LOSS, "Compare all levels of a query, or neighbouring levels only."
+        )],
+        "all",
+    ),
+    "rescale": Shared(
+        Annotated[RescaleName | None, _option(
+            "--rescale", LOSS,
+            "The scores of a pair should differ by √δ instead of 1 (margin), or the loss of a pair "
+            "is multiplied by δ (slack).", show_default="neither",
+        )],
+        None,
+    ),
+    "delta": Shared(
+        Annotated[DeltaName, _option(
+            "--delta", LOSS,
+            "δ of a pair: the difference of the labels, its square, the difference of the gains "
+            "2^label, or the DCG lost when the two exchange places.",
+        )],
+        "label",
+    ),
+    "penalty": Shared(
+        Annotated[PenaltyName | None, _option(
+            "--penalty", LOSS,
+            "The penalty of the weights. l2 keeps all features. l1 and elastic_net are convex and "
+            "choose features; mcp, scad, log and lp choose fewer.", show_default="l2, ½‖w‖²",
+        )],
+        None,
+    ),
+    "shape": Shared(
+        Annotated[float | None, _option(
+            "--shape", LOSS,
+            "The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of "
+            "lp.", metavar="NUMBER", show_default="0.5, 2, 3.7, 0.1, 0.5",
+        )],
+        None,
+    ),
+    "bounds": Shared(
+        Annotated[Any, _option(
+            "--bounds", LOSS,
+            "Limits of all weights: positive, or LOW:HIGH where either may be left out.",
+            parser=parse_bounds, metavar="positive|LOW:HIGH", show_default="none",
+        )],
+        None,
+    ),
+    "solver": Shared(
+        Annotated[SolverChoice, _option(
+            "--solver", SOLVER,
+            "The algorithm. auto takes preconditioned Newton, smoothing for the hinge, proximal "
+            "Newton for l1 and elastic_net, and reweighted l1 for the other penalties.",
+        )],
+        "auto",
+    ),
+    "solver_option": Shared(
+        Annotated[list[str] | None, _option(
+            "--solver-option", SOLVER,
+            "An option of the solver, such as damped=False for cutting-planes; may be repeated.",
+            metavar="NAME=VALUE", show_default=False,
+        )],
+        None,
+    ),
+    "counting": Shared(
+        Annotated[CountingName, _option(
+            "--counting", SOLVER,
+            "How to sum over pairs. All give the same numbers; auto is the fastest.",
+        )],
+        "auto",
+    ),
+    "tol": Shared(
+        Annotated[float, _option(
+            "--tol", SOLVER,
+            "Stop when the gradient is this part of the gradient at w = 0 and the optimum is near. "
+            "For smoothing, cutting-planes, l1 and elastic_net: when the duality gap is this part "
+            "of the objective.", metavar="NUMBER",
+        )],
+        1e-3,
+    ),
+    "max_iter": Shared(
+        Annotated[int, _option(
+            "--max-iter", SOLVER, "Stop after this number of iterations.", metavar="NUMBER", min=1
+        )],
+        1000,
+    ),
+    "seed": Shared(
+        Annotated[int, _option(
+            "--seed", SOLVER, "Seed of the stochastic solvers.", metavar="NUMBER", min=0
+        )],
+        0,
+    ),
+    "normalize": Shared(
+        Annotated[NormalizeName | None, _option(
+            "--normalize", SOLVER,
+            "Divide the loss by the number of pairs, or the loss of each query by the number of "
+            "its pairs.", show_default="the plain sum over pairs",
+        )],
+        None,
+    ),
+    "threads": Shared(Threads, None),
+    "engine": Shared(
+        Annotated[EngineName, _option(
+            "--engine", SOLVER,
+            "Compute sums on the processor, or on a graphics card: cuda keeps the data there, "
+            "cuda-streaming copies them in parts for every product, p-swx is the method of Jin & "
+            "Lin.",
+        )],
+        "threads",
+    ),
+}  # fmt: skip
+
+
+def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `SHARED`; it gets their values as the dict `options`."""
+    hints = get_type_hints(command, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(command).parameters.values()
+        if parameter.name != "options"
+    ]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        for name, (hint, default) in SHARED.items()
+    ]
+
+    def run(**values: Any) -> None:
+        options = {name: values.pop(name) for name in SHARED}
+        command(**values, options=options)
+
+    parameters = sorted([*own, *shared], key=_panel)
+    run.__doc__ = command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _panel(parameter: inspect.Parameter) -> int:
+    """Return the place of an option's panel in the help; arguments come first."""
+    panel = parameter.annotation.__metadata__[0].rich_help_panel
+    return PANELS.index(panel) if panel in PANELS else -1
