@@ -12,10 +12,11 @@ import pytest
 import reference
 from linrank import DataError, RankingData, RankSVM
 from linrank.counting.names import COUNTINGS
-from linrank.losses import get_loss
+from linrank.losses import LOSSES, get_loss
 from linrank.losses.pairwise import PAIRWISE
 from linrank.path import make_problem
-from linrank.solvers import SOLVERS, Status, make_solver
+from linrank.penalties import L2, PENALTIES, make_penalty
+from linrank.solvers import SOLVERS, Solver, Status, make_solver, usable_solvers
 from problems import make_problem_arrays
 
 C = 0.1
@@ -28,9 +29,7 @@ ROUGH = {"sgd-pairs": (1e-4, 2e-2), "sgd-queries": (1e-4, 2e-2)}
 def is_allowed(loss, counting, solver):
     if loss == "logistic_exact" and counting not in ("auto", "explicit"):
         return False
-    if solver in ("newton", "tron", "lbfgs"):
-        return loss != "hinge"
-    return solver != "smoothing" or loss == "hinge"
+    return SOLVERS[solver].needs.complaint(get_loss(loss), L2()) is None
 
 
 #: The paper's stopping rule is tested in test_solvers.py; its steps are those of "tron".
@@ -80,11 +79,45 @@ def test_others_say_what_works(loss, counting, solver):
     X, y, qid = make_problem_arrays("five levels", n=50, d=3)
     options = {"loss": loss, "counting": counting, "solver": solver}
     while (sentence := complaint(X, y, qid, options)) is not None:
-        advice = re.search(r"use (loss|counting|solver)='([^']+)'", sentence)
+        advice = re.search(r"[Uu]se (loss|counting|solver)='([^']+)'", sentence)
         assert advice, sentence
         assert options[advice[1]] != advice[2], "the advice has been taken already"
         options[advice[1]] = advice[2]
     assert options != {"loss": loss, "counting": counting, "solver": solver}
+
+
+@pytest.mark.parametrize("bounds", [None, "positive"])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_solver_is_made_or_others_are_named(loss, penalty, bounds):
+    """The one checker: it lists the solvers that it takes itself."""
+    chosen, one = get_loss(loss), make_penalty(penalty, bounds=bounds)
+    for has_rows in (True, False):
+        usable = usable_solvers(chosen, one, has_rows)
+        for name in ("auto", *SOLVERS):
+            if name in usable or (name == "auto" and usable):
+                made = make_solver(name, chosen, one, has_rows=has_rows)
+                assert isinstance(made, Solver)
+                assert made.name == (usable[0] if name == "auto" else name)
+                continue
+            with pytest.raises(DataError) as error:
+                make_solver(name, chosen, one, has_rows=has_rows)
+            named = re.search(r"Use (solver|loss)='([^']+)'", str(error.value))
+            assert named, str(error.value)
+            if named[1] == "solver":
+                assert named[2] == usable[0]
+            else:
+                assert not usable
+                assert usable_solvers(get_loss(named[2]), one, has_rows)
+
+
+def test_only_the_hinge_with_a_sparse_penalty_has_no_solver():
+    without = {
+        (loss, penalty)
+        for loss, one in LOSSES.items() for penalty in PENALTIES
+        if not usable_solvers(one, make_penalty(penalty, bounds="positive"))
+    }  # fmt: skip
+    assert without == {("hinge", penalty) for penalty in PENALTIES if penalty != "l2"}
 
 
 @pytest.mark.parametrize("weighted", [False, True])

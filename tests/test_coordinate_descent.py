@@ -331,7 +331,7 @@ def test_max_iter_gives_a_sentence():
 def test_sums_over_pairs_are_refused():
     data, _, _ = make_data("levels")
     with pytest.raises(
-        DataError, match=r"loss='squared_hinge' is a sum over pairs: use solver='au"
+        DataError, match=r"loss='squared_hinge' is a sum over pairs. Use solver='newton'"
     ):
         make_solver("coordinate-descent")
     with pytest.raises(DataError, match=r"loss='huber' is a sum over pairs"):
@@ -340,10 +340,10 @@ def test_sums_over_pairs_are_refused():
 
 def test_concave_penalties_are_refused():
     data, _, _ = make_data("levels")
-    with pytest.raises(DataError, match=r"with MCP use solver='reweighted'"):
+    with pytest.raises(DataError, match=r"penalty='mcp'. Use solver='reweighted'"):
         make_solver("coordinate-descent", get_loss("domination"), MCP())
     problem = make_problem(data, loss="domination", penalty=MCP())
-    with pytest.raises(DataError, match=r"with MCP use solver='reweighted'"):
+    with pytest.raises(DataError, match=r"penalty='mcp'. Use solver='reweighted'"):
         CoordinateDescent().solve(problem)
     assert Reweighted().solve(problem).coef.any()
 

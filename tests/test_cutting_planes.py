@@ -128,7 +128,7 @@ def test_model_keeps_its_least_point_as_planes_come(monkeypatch):
         values.append(whole.value)
     assert whole.n_planes > 16
     assert all(after >= before - 1e-12 for before, after in pairwise(values))
-    monkeypatch.setattr(cutting_planes, "KEEP", 0)
+    monkeypatch.setattr(cutting_planes, "IDLE_LIMIT", 0)
     short = PlaneModel(3)
     before = -np.inf
     for t in range(60):
@@ -217,7 +217,7 @@ def test_forgetting_planes_leads_to_the_same_optimum(monkeypatch, loss, damped):
     problem = make_problem(C=0.1, loss=LOSS[loss])
     solver = CuttingPlanes(tol=1e-6, damped=damped)
     kept = solver.solve(problem)
-    monkeypatch.setattr(cutting_planes, "KEEP", 1)
+    monkeypatch.setattr(cutting_planes, "IDLE_LIMIT", 1)
     forgotten = solver.solve(problem)
     assert forgotten.status is Status.CONVERGED
     assert forgotten.objective == pytest.approx(kept.objective, rel=2e-6)

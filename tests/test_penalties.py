@@ -26,7 +26,7 @@ ALL = [
     Lp(p=0.9),
 ]
 CONCAVE = [penalty for penalty in ALL if not penalty.convex]
-NAMES = {"L1", "ElasticNet", "MCP", "SCAD", "Log", "Lp"}
+NAMES = {"L2", "NoPenalty", "L1", "ElasticNet", "MCP", "SCAD", "Log", "Lp"}
 
 
 def name_of(penalty):
@@ -245,9 +245,9 @@ def test_every_name_makes_its_penalty():
     assert {type(make_penalty(name)).__name__ for name in PENALTIES} == NAMES
     assert make_penalty("mcp", 3.0).gamma == 3.0
     assert make_penalty("l1", weights=[1.0, 2.0]).weights == [1.0, 2.0]
-    with pytest.raises(DataError, match="penalty is 'l2'; known choices are 'l1', 'elastic_net'"):
-        make_penalty("l2")
-    with pytest.raises(DataError, match="penalty 'l1' has no parameter, but shape is 2"):
+    with pytest.raises(DataError, match="penalty is 'l3'; known choices are 'l2', 'none', 'l1'"):
+        make_penalty("l3")
+    with pytest.raises(DataError, match="penalty='l1' has no parameter, but shape is 2"):
         make_penalty("l1", 2)
 
 

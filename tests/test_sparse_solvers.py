@@ -797,7 +797,7 @@ def test_reweighting_where_the_penalty_is_flat(seed, tol):
 
 
 def test_reweighting_is_for_concave_penalties():
-    with pytest.raises(DataError, match="for concave penalties, but the penalty is ElasticNet"):
+    with pytest.raises(DataError, match="'reweighted' does not support penalty='elastic_net'"):
         Reweighted().solve(sparse_problem(ElasticNet()))
 
 

@@ -142,6 +142,10 @@ class Problem:
             return self
         return Face(self, ~((gradient == 0) & ((w <= limits.low) | (w >= limits.high))))
 
+    def clip(self, w: Vector) -> Vector:
+        """Return the nearest weights within the bounds: w itself, where there are none."""
+        return self.penalty.clip(w)
+
     @property
     def smallest_C(self) -> float:
         """The C from which on w = 0 is not optimal, where all features have a cost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import norm
@@ -63,6 +63,7 @@ class Engine(ABC):
         Counts the calls of `value_grad` and `hessp`. Engines made by `with_loss` share it.
     """
 
+    has_rows: ClassVar[bool] = True  #: whether the rows of X are in this process
     data: Any
     loss: Loss
     counting: str

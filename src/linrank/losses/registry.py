@@ -16,7 +16,7 @@ LOSSES: Mapping[str, Loss] = {
 }
 
 
-def get_loss(loss: LossName | Loss) -> Loss:
+def get_loss(name: LossName | Loss) -> Loss:
     """Return the loss of a name; a `Loss` is returned as it is.
 
     Examples
@@ -24,10 +24,10 @@ def get_loss(loss: LossName | Loss) -> Loss:
     >>> get_loss("hinge")
     PairwiseLoss('hinge', [(1.0, 1.0, 0.0)])
     """
-    if isinstance(loss, Loss):
-        return loss
-    choice("loss", loss, LOSSES, "or a Loss, such as PairwiseLoss")
-    return LOSSES[loss]
+    if isinstance(name, Loss):
+        return name
+    choice("loss", name, LOSSES, "or a Loss, such as PairwiseLoss")
+    return LOSSES[name]
 
 
 def describe_loss(loss: Loss) -> str | dict[str, Any]:

@@ -240,8 +240,8 @@ class SeparablePenalty(Penalty):
             2.0 * bend,
             np.concatenate([leaves[jumps], leaves[bends], arrives[stops]]),
             np.concatenate([
-                -steep[jumps] * np.abs(b - a)[jumps], (pull * leaves)[bends],
-                -(pull * arrives)[stops],
+                -steep[jumps] * np.abs(b - a)[jumps], pull[bends] * leaves[bends],
+                -pull[stops] * arrives[stops],
             ]),
             np.concatenate([np.zeros(len(jumps)), pull[bends], -pull[stops]]),
             end,

@@ -24,7 +24,7 @@ PENALTIES: Mapping[str, type[Penalty]] = {name: _find(place) for name, place in 
 
 
 def make_penalty(
-    penalty: PenaltyName | Penalty,
+    name: PenaltyName | Penalty,
     shape: float | None = None,
     weights: ArrayLike | None = None,
     bounds: BoundsLike = None,
@@ -33,7 +33,7 @@ def make_penalty(
 
     Parameters
     ----------
-    penalty : str or Penalty
+    name : str or Penalty
     shape : float, optional
         The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp.
         The defaults are 0.5, 2, 3.7, 0.1 and 0.5. l2, l1 and none have no parameter.
@@ -47,23 +47,23 @@ def make_penalty(
     >>> make_penalty("log", 0.5)
     Log(weights=None, bounds=None, epsilon=0.5)
     """
-    if isinstance(penalty, Penalty):
+    if isinstance(name, Penalty):
         if shape is not None or weights is not None:
             raise DataError(
                 f"shape and feature_cost belong to a penalty that is given by name, but penalty is "
-                f"{penalty!r}. Give them to its constructor."
+                f"{name!r}. Give them to its constructor."
             )
         if bounds is None:
-            return penalty
-        if penalty.bounds is not None:
+            return name
+        if name.bounds is not None:
             raise DataError("bounds are given twice: by bounds= and by the penalty. Give one.")
-        return replace(penalty, bounds=bounds)
-    choice("penalty", penalty, PENALTIES, "or a Penalty")
-    kind = PENALTIES[penalty]
+        return replace(name, bounds=bounds)
+    choice("penalty", name, PENALTIES, "or a Penalty")
+    kind = PENALTIES[name]
     if shape is None:
         return kind(weights, bounds=bounds)
     if kind.parameter is None:
         raise DataError(
-            f"penalty={penalty!r} has no parameter, but shape is {shape!r}. Use shape=None."
+            f"penalty={name!r} has no parameter, but shape is {shape!r}. Use shape=None."
         )
     return kind(weights, bounds=bounds, **{kind.parameter: shape})

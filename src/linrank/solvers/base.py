@@ -68,7 +68,7 @@ class Solver:
     max_iter: int = 1000
     callback: Callback | None = field(default=None, repr=False, compare=False)
     name: ClassVar[str]
-    needs: ClassVar[Needs]
+    needs: ClassVar[Needs] = Needs()
     warm_starts: ClassVar[bool] = True  #: whether a path starts each fit from the one before
     problem: Problem = state()
     point: Iterate = state()
@@ -99,13 +99,14 @@ class Solver:
 
     def solve(self, problem: Problem, w0: Vector | None = None) -> Result:
         """Minimise the problem, from w0 or from zero, each moved into the bounds."""
+        self._check_needs(problem)
         self._started = time.perf_counter()
         self.problem = problem
         self._history = []
         work = problem.engine.work
         self._work_before = replace(work)
         start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-        start = problem.penalty.clip(start)
+        start = problem.clip(start)
         self.point = Iterate(start, np.inf, np.full_like(start, np.inf))
         self.bound = -np.inf
         self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # an interrupt may come before both
@@ -130,6 +131,14 @@ class Solver:
             history=self._history,
             gap=self._gap(),
         )
+
+    def _check_needs(self, problem: Problem) -> None:
+        """Raise a `DataError` that names other solvers, if this one cannot solve the problem."""
+        engine, penalty = problem.engine, problem.penalty
+        if self.needs.complaint(engine.loss, penalty, engine.has_rows) is not None:
+            from .registry import check_solver  # the registry imports all solvers
+
+            check_solver(type(self), engine.loss, penalty, engine.has_rows)
 
     def _prepare(self) -> None:
         """Set up the method at its start, before the first line of its history."""
@@ -178,7 +187,7 @@ class Solver:
         changes = [ROUNDING * abs(self.point.value)]
         for _ in range(NOISE_TRIALS):
             near = w * (1.0 + np.finfo(float).eps * sign((-1.0, 1.0), len(w)))
-            near = self.problem.penalty.clip(near)
+            near = self.problem.clip(near)
             changes.append(abs(self.problem.value_grad(near)[0] - self.point.value))
         self.problem.value_grad(w)  # Hessian products refer to the last evaluated point
         return max(changes)

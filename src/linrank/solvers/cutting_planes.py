@@ -60,7 +60,7 @@ class CuttingPlanes(Solver):
 
     damped: bool = True
     name: ClassVar[str] = "cutting-planes"
-    needs: ClassVar[Needs] = Needs(loss="pairwise")
+    needs: ClassVar[Needs] = Needs(loss="pairwise", penalties=("smooth",))
     _model: PlaneModel = state()
 
     def _prepare(self) -> None:

@@ -27,7 +27,7 @@ class Needs:
     """
 
     loss: Literal["any", "smooth", "cornered", "pairwise", "listwise"] = "any"
-    penalties: tuple[Kind, ...] = ("smooth",)
+    penalties: tuple[Kind, ...] = ("smooth", "convex", "concave", "group")
     bounds: bool = False
     rows: bool = False
 

@@ -94,7 +94,7 @@ class Newton(SmoothSolver):
 
     settings: NewtonSettings = NewtonSettings()
     name: ClassVar[str] = "newton"
-    needs: ClassVar[Needs] = Needs(loss="smooth", bounds=True)
+    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("smooth",), bounds=True)
     _preconditioner: AgeingPreconditioner = state(default_factory=AgeingPreconditioner)
     _last: Step | None = state(default=None)
 
@@ -202,7 +202,7 @@ class Newton(SmoothSolver):
         slope, least = float(self.point.gradient @ step), self.settings.sufficient_decrease
         part = 1.0
         for _ in range(self.settings.max_backtracks):
-            w = self.problem.penalty.clip(self.point.w + part * step)
+            w = self.problem.clip(self.point.w + part * step)
             trial = Iterate(w, *self.problem.value_grad(w))
             change = trial.value - self.point.value
             flat = abs(change) <= ROUNDING * abs(self.point.value)
@@ -222,7 +222,7 @@ class Newton(SmoothSolver):
         step, and all steps are short. Between neighbouring values of C few pairs change.
         """
         problem, settings = self.problem, self.settings
-        w = problem.penalty.clip(np.zeros(problem.n_features))
+        w = problem.clip(np.zeros(problem.n_features))
         problem.value_grad(w)
         least = 1.0 / (float(problem.engine.hessian_diagonal().max()) + 1.0 / problem.C)
         n_steps = np.log(problem.C / least) / np.log(settings.continuation_factor)

@@ -27,7 +27,7 @@ SOLVERS: Mapping[str, type[Solver]] = {name: _find(place) for name, place in CLA
 
 
 def make_solver(
-    solver: SolverChoice | Solver,
+    name: SolverChoice | Solver,
     loss: Loss = SQUARED_HINGE,
     penalty: Penalty | None = None,
     *,
@@ -43,7 +43,7 @@ def make_solver(
 
     Parameters
     ----------
-    solver : str or Solver
+    name : str or Solver
         A `Solver` is checked and copied. It has options of its own, so the others are ignored.
     loss : Loss
     penalty : Penalty, optional
@@ -56,15 +56,15 @@ def make_solver(
         Fields of the solver's class.
     """
     penalty = L2() if penalty is None else penalty
-    if isinstance(solver, Solver):
-        _check(type(solver), loss, penalty, has_rows)
-        return replace(solver)
-    choice("solver", solver, SOLVER_CHOICES, "or a Solver, such as Newton(max_iter=50)")
-    if solver == "auto":
+    if isinstance(name, Solver):
+        check_solver(type(name), loss, penalty, has_rows)
+        return replace(name)
+    choice("solver", name, SOLVER_CHOICES, "or a Solver, such as Newton(max_iter=50)")
+    if name == "auto":
         kind = _automatic(loss, penalty, has_rows)
     else:
-        kind = SOLVERS[solver]
-        _check(kind, loss, penalty, has_rows)
+        kind = SOLVERS[name]
+        check_solver(kind, loss, penalty, has_rows)
     seeded = {"seed": seed} if any(field.name == "seed" for field in fields(kind)) else {}
     return with_options(kind(), seeded | options)
 
@@ -109,7 +109,7 @@ def _automatic(loss: Loss, penalty: Penalty, has_rows: bool) -> type[Solver]:
     return SOLVERS[usable[0]]
 
 
-def _check(kind: type[Solver], loss: Loss, penalty: Penalty, has_rows: bool) -> None:
+def check_solver(kind: type[Solver], loss: Loss, penalty: Penalty, has_rows: bool) -> None:
     """Raise a `DataError` that names solvers which fit, unless this one does."""
     complaint = kind.needs.complaint(loss, penalty, has_rows)
     if complaint is None:

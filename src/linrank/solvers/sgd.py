@@ -22,7 +22,7 @@ class _SGD(Solver):
 
     seed: int = 0
     average: bool = True
-    needs: ClassVar[Needs] = Needs(loss="pairwise", rows=True)
+    needs: ClassVar[Needs] = Needs(loss="pairwise", penalties=("smooth",), rows=True)
     over: ClassVar[Literal["pairs", "queries"]]
     _steps: StochasticPass = state()
     _state: SGDState = state()

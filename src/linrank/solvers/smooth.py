@@ -117,7 +117,7 @@ class SmoothSolver(Solver):
         """
         if found.step is None or found.distance <= HIDDEN_CHANGE * abs(self.point.value):
             return True
-        before, there = self.point.gradient, self.problem.penalty.clip(self.point.w + found.step)
+        before, there = self.point.gradient, self.problem.clip(self.point.w + found.step)
         value, after = self.problem.value_grad(there)
         self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point
         fall = max(0.0, self.point.value - value)

@@ -41,7 +41,7 @@ class Smoothing(Solver):
     """
 
     name: ClassVar[str] = "smoothing"
-    needs: ClassVar[Needs] = Needs(loss="cornered", bounds=True)
+    needs: ClassVar[Needs] = Needs(loss="cornered", penalties=("smooth",), bounds=True)
 
     def _minimise(self) -> Status:
         mu = FIRST_WIDTH
