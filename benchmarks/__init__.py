@@ -1,1 +1,1 @@
-"""Benchmarks: every speed that linrank claims, measured side by side in one run."""
+"""Benchmarks of all speeds that linrank claims, measured side by side in one run."""

@@ -1,4 +1,4 @@
-"""Whether ``solver="auto"`` chooses well: every way to precondition, and other solvers."""
+"""Comparison of ``solver="auto"`` with all preconditioners and other solvers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from .tools import (
     stop_after,
 )
 
-CLOSE = 1e-6  #: (f − f*)/f* at which a solver has arrived
-TIGHT = 1e-8  #: tolerance with which f* is found
-RANK = 500  #: documents of the low-rank preconditioner
-MOST_NUMBERS = 2e9  #: of the rows that an exact Hessian is made of, times features
+CLOSE = 1e-6  #: relative distance (f − f*)/f* at which time is taken
+TIGHT = 1e-8  #: tolerance of the fit that determines f*
+RANK = 500  #: sampled documents of the low-rank preconditioner
+MOST_NUMBERS = 2e9  #: largest rows × features of the matrix of an exact Hessian
 
 
 def bench_choices(options: Options) -> Section:
-    """Seconds to the optimum by each solver and each preconditioner."""
+    """Measure the seconds to the optimum of each solver and preconditioner."""
     cap = 5.0 if options.quick else 30.0
     section = Section(
         "choices",
@@ -91,7 +91,7 @@ def _compare(section: Section, name: str, part: float, threads: int, cap: float)
 
 
 def _arrival(runs: list[dict[str, Any]], best: float | None) -> float | None:
-    """The median of the seconds until the optimum; None where most runs did not get there."""
+    """Return the median seconds to the optimum; None if most runs did not reach it."""
     if best is None or not runs:
         return None
     goal = (1 + CLOSE) * best
@@ -101,14 +101,14 @@ def _arrival(runs: list[dict[str, Any]], best: float | None) -> float | None:
 
 
 def run_tight(name: str, part: float, threads: int) -> Iterator[float]:
-    """The optimum."""
+    """Yield the optimum."""
     yield make_solver("auto", tol=TIGHT).solve(_problem(name, part, threads)).objective
 
 
 def run_choice(
     name: str, part: float, threads: int, choice: str, cap: float
 ) -> Iterator[dict[str, Any]]:
-    """The objective against seconds, of up to 3 fits after one that compiles."""
+    """Yield objectives and seconds of up to 3 fits, after one that compiles."""
     solver, estimate = CHOICES[choice]
     problem = _problem(name, part, threads)
     if choice == "exact" and problem.n_features * problem.engine.data.n_docs > MOST_NUMBERS:
@@ -141,7 +141,7 @@ def _problem(name: str, part: float, threads: int) -> Any:
     return problem.with_C(SHAPES[name].weight_of_loss(data, problem.engine.n_pairs))
 
 
-# Estimates of the Hessian of the loss that Newton's method may be held to -----------------------
+# Estimates of the Hessian of the loss, of which Newton's method uses one -----------------------
 
 
 def _diagonal(problem: Problem, spent: int = 0) -> Estimate:
@@ -160,9 +160,9 @@ def _sampled(per_feature: float) -> Callable[..., Estimate]:
 
 
 class LowRank:
-    """``C·(D + B'B)`` with the rows of B from a sample of documents, for Newton's method.
+    """Low-rank preconditioner C·(D + B'B), with the rows of B from a sample of documents.
 
-    It stands in for the matrix or diagonal that `linrank.solvers.preconditioner.invert` is given.
+    It replaces the matrix or diagonal that is passed to `linrank.solvers.preconditioner.invert`.
     """
 
     ndim = 1
@@ -177,14 +177,14 @@ class LowRank:
         return LowRank(self.D + other, self.B)
 
     def __rtruediv__(self, one: float) -> LowRank:
-        """The inverse, by Woodbury's formula."""
+        """Return the inverse, by Woodbury's formula."""
         self.factor = cho_factor(
             (self.B @ (self.B / self.D).T).toarray() + np.eye(self.B.shape[0]), lower=True
         )
         return self
 
     def __mul__(self, v: Any) -> Any:
-        """The inverse times v."""
+        """Return the inverse times v."""
         z = v / self.D
         return z - (self.B.T @ cho_solve(self.factor, self.B @ z)) / self.D
 

@@ -1,8 +1,9 @@
-"""Other tools beside linrank: ``python -m benchmarks.comparison``.
+"""Comparison of linrank with other tools: ``python -m benchmarks.comparison``.
 
-`bench_tools` is about time to the same objective; `bench_trees` sets boosted trees, which
-minimise something else, beside linrank for orientation. ``LINRANK_BENCH_RANKSVM`` and
-``LINRANK_BENCH_SVMRANK`` name liblinear's ``train`` and ``svm_rank_learn``, where they are there.
+`bench_tools` measures the time to the same objective. `bench_trees` compares linrank with boosted
+trees, which minimise another objective. The environment variables ``LINRANK_BENCH_RANKSVM`` and
+``LINRANK_BENCH_SVMRANK`` are the paths of liblinear's ``train`` and of ``svm_rank_learn``; without
+them, these programs are not measured.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from .tools import (
     stop_after,
 )
 
-TARGETS = (1e-2, 1e-3)  #: (f − f*)/f*
-EQUAL = 1e-6  #: objectives no further apart, in parts of f*, are the same
-TENTHS = ("web", "web-scaled", "clicks")  #: measured at a tenth too, where their pairs fit
-LEFT_OUT = ("web-float32", "web-large")  #: other tools cannot tell them from others
-TRIED = ("web-scaled", "wide", "text", "mq2008")  #: the quick run
+TARGETS = (1e-2, 1e-3)  #: relative distances (f − f*)/f* at which times are taken
+EQUAL = 1e-6  #: relative difference up to which two objectives count as equal
+TENTHS = ("web", "web-scaled", "clicks")  #: shapes that are also measured at a tenth of their size
+LEFT_OUT = ("web-float32", "web-large")  #: shapes that do not differ from others for other tools
+TRIED = ("web-scaled", "wide", "text", "mq2008")  #: shapes of the quick run
 ONE_QUERY = "one query"
-#: What linrank minimises for a loss, where it has more than that loss itself.
+#: Losses that linrank minimises in place of a loss of another tool.
 OWN_LOSSES = {"logistic_exact": ("logistic", "logistic_exact")}
-Named = tuple[str, Path, float | None]  #: what to call it, its store, and C
+Named = tuple[str, Path, float | None]  #: name, store and C
 
 
 # Shapes -----------------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ def _stores(options: Options) -> Iterator[Named]:
 
 
 def _one_query(n_docs: int, part: float) -> Path:
-    """The first documents of many-levels as one query."""
+    """Return a store with the first documents of many-levels as one query."""
     whole = kept("many-levels", part)
     path = whole.with_name(f"one-query-{n_docs}")
     if not path.exists():
@@ -75,7 +76,7 @@ def _one_query(n_docs: int, part: float) -> Path:
 
 
 def bench_tools(options: Options) -> Section:
-    """Time to the same objective, by other tools and by linrank."""
+    """Measure the time to the same objective of other tools and of linrank."""
     cap = 10.0 if options.quick else 60.0
     section = Section(
         "tools",
@@ -160,7 +161,7 @@ def _compare_loss(
 
 @dataclass
 class Outcome:
-    """The fits of a tool, whether the next one was given up, and what else is to say."""
+    """The fits of a tool, whether the next one was stopped by the time limit, and a note."""
 
     runs: list[Run]
     given_up: bool = False
@@ -168,7 +169,7 @@ class Outcome:
 
 
 def _measure(tool: Tool | Program, job: Job, problem: Any, best: float) -> Outcome:
-    """Fit until the last target is reached."""
+    """Fit with tighter and tighter settings until the last target is reached."""
     runs: list[Run] = []
     prepared = False
     try:
@@ -227,14 +228,14 @@ def _add_row(
 
 
 def _as_good_as(best: float, loss: str) -> float:
-    """An objective that cannot be told from the best: linrank itself stops at its tolerance."""
+    """Return the largest objective that counts as optimal, given the tolerance of linrank."""
     return (1 + max(EQUAL, TIGHT.get(loss, 0.0))) * best
 
 
 def _show_times(
     theirs: float | None, own: float, given_up: bool, cap: float, ended: bool
 ) -> list[str]:
-    """The seconds of a tool and of linrank, which may have `ended` before, and their ratio."""
+    """Return the seconds of a tool and of linrank, which may have `ended` before, and the ratio."""
     late, arrived = f"> {cap:.0f} s", np.isfinite(own)
     ours = show_seconds(own) if arrived else "not reached" if ended else late
     if theirs is None:
@@ -245,7 +246,7 @@ def _show_times(
 
 
 def _seconds_to(ours: list[Run], goal: float) -> float:
-    """Seconds until an objective is as low as that, the median over repeated fits."""
+    """Return the median seconds of repeated fits until the objective is at most the goal."""
     times = [
         next((seconds for seconds, objective in run["curve"] if objective <= goal), np.inf)
         for run in ours
@@ -286,13 +287,13 @@ def _judge(section: Section) -> None:
 
 
 def _most_reached(section: Section, n: int = 4) -> list[str]:
-    """The data with the most tools that got somewhere."""
+    """Return the names of the data on which most tools reached a target."""
     numbers = [own["data"] for own in section.numbers if own.get("runs")]
     return sorted(dict.fromkeys(numbers), key=lambda name: -numbers.count(name))[:n]
 
 
 def _draw_curves(axes: Any, name: str, numbers: list[dict[str, Any]], legend: bool) -> None:
-    """The lowest objective so far; every tool has a look of its own, the same in all panels."""
+    """Draw the lowest objective so far; a tool has the same line style in all panels."""
     lines = {f"linrank, {loss}": [] for loss in ("squared_hinge", "logistic", "logistic_exact")}
     lines |= {"linrank, hinge": []} | {own["tool"]: [] for own in numbers}
     for own in (own for own in numbers if own["data"] == name and own.get("runs")):
@@ -320,7 +321,7 @@ def _draw_curves(axes: Any, name: str, numbers: list[dict[str, Any]], legend: bo
 
 
 def bench_trees(options: Options) -> Section:
-    """Seconds and NDCG@10 of boosted trees, for orientation."""
+    """Measure seconds and NDCG@10 of boosted trees, for orientation."""
     section = Section(
         "trees",
         "Boosted trees, for orientation",

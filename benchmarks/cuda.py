@@ -1,9 +1,9 @@
-"""Hessian products, evaluations and fits on a graphics card, beside those of the processor.
+"""Hessian-vector products, evaluations and fits on a graphics card and on the processor.
 
 ``python -m benchmarks.cuda [QUERIES]`` prints a table for web-search data of that many queries (by
-default 20,000: 2.4 million documents of 136 features) in float64 and float32. A product is given in
-milliseconds and as a part of what the card's memory could do, if it read X once: the roofline of
-docs/cuda.md.
+default 20,000: 2.4 million documents of 136 features) in float64 and float32. The time of a product
+is given in milliseconds and relative to one read of X at the memory bandwidth of the card, which is
+the roofline of docs/cuda.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ENGINES = ("threads", "cuda", "cuda-streaming", "p-swx")
 
 
 def median_seconds(function: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """The median time of a call, after one that compiles."""
+    """Return the median time of a call, after one that compiles."""
     function()
     times = []
     for _ in range(repeats):
@@ -38,7 +38,7 @@ def median_seconds(function: Callable[[], Any], repeats: int = REPEATS) -> float
 
 
 def bandwidth(n_bytes: int = 2**30) -> float:
-    """Bytes that the card copies within its memory in a second, read and written."""
+    """Return the memory bandwidth of the card in bytes per second, read and written."""
     from numba import cuda
 
     here, there = cuda.device_array(n_bytes, np.uint8), cuda.device_array(n_bytes, np.uint8)
@@ -51,7 +51,7 @@ def bandwidth(n_bytes: int = 2**30) -> float:
 
 
 def steps(data: RankingData, name: str) -> tuple[float, float]:
-    """Seconds of an evaluation and of a Hessian product."""
+    """Return the seconds of an evaluation and of a Hessian-vector product."""
     engine = make_engine(name, data, get_loss("squared_hinge"), None, None)
     w, v = np.random.default_rng(0).standard_normal((2, data.n_features))
     w *= 1e-3
@@ -59,8 +59,10 @@ def steps(data: RankingData, name: str) -> tuple[float, float]:
 
 
 def measure(data: RankingData, name: str, peak: float) -> str:
-    """A line of the table."""
-    evaluation, product = steps(data, name)  # that engine is gone: the problem copies X again
+    """Return a line of the table."""
+    evaluation, product = steps(
+        data, name
+    )  # the engine is released here, so the problem copies X again
     roofline = "" if name == "threads" else f"{data.X.nbytes / peak / product:8.0%}"
     problem = make_problem(data, 1.0, engine=name)
     start = time.perf_counter()

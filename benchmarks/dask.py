@@ -1,7 +1,7 @@
 """The Dask engine: ``python -m benchmarks.dask``.
 
-What a cluster of worker processes on this machine costs beside threads, what travels, and data
-that are larger than the memory of a worker.
+The sections measure the overhead of a cluster of worker processes on this machine compared with
+threads, the bytes that are sent, and data larger than the memory of a worker.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ SHAPE = "web"
 N_PARTS = 8
 N_ROUNDS = 400
 TOL = 1e-5
-OVERHEAD = 2.0  #: of a fit on two workers against two threads, as a factor
-ROUND = 3e-3  #: seconds that an empty question to two workers may take
-LIMIT = 1_000_000_000  #: bytes of a worker, of which Python and the kernels take a third
-N_WORKERS = 10  #: that share three times as much
+OVERHEAD = 2.0  #: largest ratio of the times of a fit on two workers and on two threads
+ROUND = 3e-3  #: largest seconds of an empty request to two workers
+LIMIT = (
+    1_000_000_000  #: memory limit of a worker in bytes; Python and the kernels need a third of it
+)
+N_WORKERS = 10  #: workers that share data of three times the limit
 
 
 @contextmanager
 def cluster(n_workers: int) -> Iterator[Client]:
-    """Worker processes of one thread each."""
+    """Start a cluster of worker processes with one thread each."""
     with (
         local_cluster(n_workers) as own,
         Client(own, set_as_default=False) as client,
@@ -54,7 +56,7 @@ def cluster(n_workers: int) -> Iterator[Client]:
 
 
 def write_parts(data: RankingData, folder: Path, copy: int = 0) -> None:
-    """Parquet files of about as many queries each; those of another copy are other queries."""
+    """Write Parquet files of about equal numbers of queries; each copy has its own query ids."""
     cuts = np.linspace(0, data.n_queries, N_PARTS + 1).astype(int)
     edges, qid = data.query_ptr[cuts], data.qid + copy * data.n_queries
     for k, (a, b) in enumerate(pairwise(edges)):
@@ -64,7 +66,7 @@ def write_parts(data: RankingData, folder: Path, copy: int = 0) -> None:
 
 
 def bench_overhead(options: Options) -> Section:
-    """Two worker processes against two threads, and one against one."""
+    """Compare two worker processes with two threads, and one with one."""
     data = open_store(kept(SHAPE, QUICK if options.quick else 1.0))
     section = Section(
         "overhead",
@@ -126,7 +128,7 @@ def _bench_workers(section: Section, data: RankingData, parts: list[Part], n: in
 
 
 def bench_memory(options: Options) -> Section:
-    """Data of three times a worker's memory limit, over as many workers as that takes."""
+    """Fit data of three times the memory limit of a worker, on several workers."""
     data = open_store(kept(SHAPE, QUICK if options.quick else 1.0))
     n_copies = 2 if options.quick else -(-3 * LIMIT // data.X.nbytes)
     section = Section(
@@ -159,7 +161,7 @@ def bench_memory(options: Options) -> Section:
 
 
 def _train_in_parts(client: Client, parts: list[Part]) -> dict[str, Any]:
-    """Load and fit; seconds, the most memory that a worker has held, and who was lost."""
+    """Load and fit; return the seconds, the peak memory of a worker and the lost workers."""
     before = set(client.nthreads())
     started = time.perf_counter()
     with DaskData(client, parts) as held:
@@ -177,7 +179,7 @@ def _train_in_parts(client: Client, parts: list[Part]) -> dict[str, Any]:
 
 
 def bench_rounds(options: Options) -> Section:
-    """Products on next to no data: what a round costs, by workers and by features."""
+    """Measure the cost of a request by products on very small data, by workers and features."""
     section = Section(
         "rounds",
         "What a round costs",

@@ -3,8 +3,8 @@
 Sections: ``speed`` (the paper's coordinate descent against Newton's method on one huge query),
 ``topics`` (seconds per topic of a text-like collection, with l1 and l2), ``growth`` (cost against
 the number of documents) and ``letor`` (all rankers of the paper's table 1.1 on MQ2007 and MQ2008,
-whose folders ``LINRANK_DATA`` names). Each prints a Markdown table, and its numbers and plots are
-kept beside those of the sections run before.
+in the folder ``LINRANK_DATA``). Each section prints a Markdown table. Its numbers and plots are
+stored with those of the sections of earlier runs.
 """
 
 from __future__ import annotations
@@ -37,15 +37,18 @@ from linrank.solvers import CoordinateDescent, Newton, ProximalNewton, Result, S
 from .sparse import read_fold
 from .tools import Options, Section, draw, line_style, run_sections, show_seconds, stop_after
 
-GAP = 1e-4  #: relative distance to the optimum, to which times are taken
-LIMIT = 100.0  #: seconds after which a method is stopped
+GAP = 1e-4  #: relative distance to the optimum at which times are taken
+LIMIT = 100.0  #: time limit of a method in seconds
 
 
 # Collections ------------------------------------------------------------------------------------
 
 
 def image_like(n: int, d: int) -> tuple[Any, np.ndarray]:
-    """Features at 2 % density, 1 % of the documents relevant, by a noisy score of 5 % of them."""
+    """Return features of 2 % density and labels; 1 % of the documents are relevant.
+
+    The labels depend on a noisy linear score of 5 % of the features.
+    """
     rng = np.random.default_rng(0)
     X = sparse.random_array((n, d), density=0.02, rng=rng, format="csr")
     w = np.where(rng.random(d) < 0.05, rng.standard_normal(d), 0.0)
@@ -54,9 +57,9 @@ def image_like(n: int, d: int) -> tuple[Any, np.ndarray]:
 
 
 def text_like(n: int, d: int, n_topics: int) -> tuple[Any, np.ndarray]:
-    """Documents of about 75 words by Zipf's law, tf·idf of length 1; a topic has words of its own.
+    """Return tf·idf rows of length 1 of about 75 words, drawn by Zipf's law, and topics.
 
-    A topic holds 0.5 to 5 % of the documents, and lends each of them up to 12 of its 400 words.
+    A topic has 0.5 to 5 % of the documents, each of which has up to 12 of the topic's 400 words.
     """
     rng = np.random.default_rng(0)
     frequency = 1.0 / np.arange(10, d + 10)
@@ -91,7 +94,7 @@ def shapes(quick: bool) -> dict[str, tuple[Any, np.ndarray]]:
 
 
 def bench_speed(options: Options) -> Section:
-    """Seconds to a relative gap of 1e-4, by the paper's road and ours."""
+    """Measure the seconds to a relative gap of 1e-4 of the paper's method and of linrank's."""
     section = Section(
         "speed",
         "The domination loss to within 1e-4 of the optimum",
@@ -144,7 +147,7 @@ def _compare_solvers(
 def _first_within(
     make: Callable[..., Solver], problem: Problem, best: float
 ) -> tuple[Result, float | None, float]:
-    """Run until the objective is near enough: the result, the seconds, and how near it came."""
+    """Run until the gap is small enough; return the result, the seconds and the gap."""
     times = stop_after(LIMIT)
 
     def watch(step: Any) -> None:
@@ -158,7 +161,7 @@ def _first_within(
 
 
 def _add_lightgbm(section: Section, name: str, X: Any, y: np.ndarray, options: Options) -> None:
-    """In queries of 10,000 documents, which is the most that LightGBM takes."""
+    """Add LightGBM on queries of 10,000 documents, the largest that it supports."""
     group = np.bincount(np.arange(len(y)) // 10_000)
     ranker = lightgbm.LGBMRanker(
         objective="rank_xendcg", n_jobs=options.threads, random_state=0, verbose=-1
@@ -173,7 +176,7 @@ def _add_lightgbm(section: Section, name: str, X: Any, y: np.ndarray, options: O
 
 
 def bench_topics(options: Options) -> Section:
-    """Seconds per topic, sparsity and precision of all topics of a collection."""
+    """Measure seconds per topic, sparsity and precision on all topics of a collection."""
     n, d, n_topics = (4_000, 500, 4) if options.quick else (50_000, 40_000, 20)
     section = Section(
         "topics",
@@ -204,7 +207,7 @@ def bench_topics(options: Options) -> Section:
 
 
 def bench_growth(options: Options) -> Section:
-    """Time of a pass and of a fit against the number of documents."""
+    """Measure the time of a pass and of a fit against the number of documents."""
     d = 200 if options.quick else 10_000
     sizes = (500, 1_000) if options.quick else (6_250, 12_500, 25_000, 50_000, 100_000, 200_000)
     section = Section(
@@ -260,7 +263,7 @@ def _draw_growth(axes: Any, numbers: list[dict[str, Any]]) -> None:
 
 
 def bench_letor(options: Options) -> Section:
-    """The rankers of the paper's table 1.1 on the two sets at hand."""
+    """Compare the rankers of the paper's table 1.1 on MQ2007 and MQ2008."""
     section = Section(
         "letor",
         "The rankers of table 1.1 on MQ2007 and MQ2008",
@@ -299,7 +302,7 @@ def _measure_fold(learn: Callable[..., Any], name: str, fold: int) -> list[float
 
 
 def _by_C(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A ranker that chooses C itself."""
+    """Return a function that fits a ranker which chooses C itself."""
 
     def learn(train: RankingData, valid: RankingData) -> Any:
         held_out = (valid.X, valid.y, valid.qid)
@@ -320,7 +323,10 @@ def _by_margin(train: RankingData, valid: RankingData) -> Any:
 
 
 def _by_rounds(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A boosted ranker, with the number of rounds that is best on the validation part."""
+    """Return a function that fits a boosted ranker with the best number of rounds.
+
+    The number of rounds is chosen on the validation data.
+    """
 
     def learn(train: RankingData, valid: RankingData) -> Any:
         ranker = make().fit(train.X, train.y, train.qid)

@@ -1,11 +1,11 @@
-"""Is this tree slower than a base revision? ``make bench-guard``.
+"""Guard against slowdowns: compare this tree with a base revision (``make bench-guard``).
 
-The base's sources are laid out beside this tree's, and a process for each runs the workloads of
-`guard_workloads`: once the one, once the other, so that both see the same machine. Each round gives
-a ratio of seconds, this tree's to the base's. Workloads with a median ratio above 1.05 are measured
-again in new processes, because where a process has its memory can make it slower than another that
-does the same. A workload is slower when even the lower end of the interval for the median of all
-its ratios is above 1.05.
+The sources of the base revision are checked out into a folder. Two processes, one for each tree,
+run the workloads of `guard_workloads` in turns, so that both are measured under the same
+conditions. Each round gives a ratio of seconds, this tree to the base. Workloads with a median
+ratio above 1.05 are measured again in new processes, because the placement of memory can make one
+process slower than another. A workload counts as slower if the lower end of the confidence
+interval for the median of all its ratios is above 1.05.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from .tools import THREADS
 
 ROOT = Path(__file__).resolve().parents[1]
 
-SLOWER = 1.05  #: what the ratio is compared with; its inverse for a faster tree
-CONFIDENCE = 0.99  #: of the interval for the median ratio
-LEAST = 12  #: rounds before the first look; then twice as many, and so on
-AGAIN = 2  #: pairs of new processes for what may be slower
-SAMPLE = 0.1  #: seconds that a sample lasts at least: short workloads are called several times
-QUICK = 0.02  #: part of the data with which the program is tried
+SLOWER = 1.05  #: ratio above which a workload is slower; below its inverse, it is faster
+CONFIDENCE = 0.99  #: confidence level of the interval for the median ratio
+LEAST = 12  #: rounds before the first test; the number is doubled before each further test
+AGAIN = 2  #: pairs of new processes for workloads that may be slower
+SAMPLE = 0.1  #: shortest duration of a sample in seconds; short workloads are called several times
+QUICK = 0.02  #: share of the data in a quick run
 
 # One process for each tree ---------------------------------------------------------------------
 
 
 class Missing(Exception):
-    """A tree does not have what a workload uses."""
+    """Raised if a tree lacks a feature that a workload uses."""
 
 
 class Worker:
@@ -67,10 +67,10 @@ class Worker:
         )  # fmt: skip
 
     def seconds(self, name: str, calls: int = 1) -> float:
-        """The mean seconds of some calls."""
+        """Return the mean seconds of some calls."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        with suppress(BrokenPipeError):  # then there is no answer either
+        with suppress(BrokenPipeError):  # the process has ended, so the read below fails
             self.process.stdin.write(json.dumps([name, calls]) + "\n")
             self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -90,7 +90,7 @@ class Worker:
 
 
 def digest(src: Path) -> str:
-    """A name for the content of sources: numba's cache does not notice every change of them."""
+    """Return a hash of the sources, which names the folder of their compiled kernels."""
     content = hashlib.sha256()
     for file in sorted(src.rglob("*.py")):
         content.update(f"{file.relative_to(src)}\0".encode() + file.read_bytes())
@@ -106,16 +106,16 @@ def git(*arguments: str, root: Path = ROOT) -> bytes:
 
 
 def find_base(revision: str | None = None, root: Path = ROOT) -> str:
-    """The commit to compare with: the one given, or else the last one without these changes.
+    """Return the commit to compare with.
 
-    That is where a branch left ``main``; on ``main`` itself the last commit where sources have
-    changed since, and else the one before.
+    By default, it is the commit at which the branch left ``main``. On ``main``, it is the last
+    commit if the sources have changed since, and otherwise the commit before.
     """
     head = git("rev-parse", "HEAD", root=root).decode().strip()
     if revision is None:
         try:
             revision = git("merge-base", "HEAD", "main", root=root).decode().strip()
-        except subprocess.CalledProcessError:  # there is no such branch
+        except subprocess.CalledProcessError:  # the branch does not exist
             revision = head
         if revision == head and not git("status", "--porcelain", "src", root=root):
             revision = "HEAD~1"
@@ -127,11 +127,11 @@ def find_base(revision: str | None = None, root: Path = ROOT) -> str:
 
 @contextmanager
 def laid_out(commit: str, root: Path = ROOT) -> Iterator[Path]:
-    """The sources of a commit, in a folder that is removed afterwards.
+    """Check out the sources of a commit into a folder, which is removed afterwards.
 
-    Its name and the times of its files are those of the commit, by which numba's cache finds
-    again what was compiled in an earlier run. Hence two guards take turns, as they have to anyway:
-    each would slow down what the other measures.
+    The name of the folder and the times of its files depend on the commit only, so that kernels
+    compiled in an earlier run are found again. Two runs of the guard therefore wait for each other.
+    They would also disturb each other's measurements.
     """
     folder = root / ".venv" / "base" / commit
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def laid_out(commit: str, root: Path = ROOT) -> Iterator[Path]:
 
 
 def _wait_for(lock: IO[str]) -> None:
-    """Hold a lock until its file is closed."""
+    """Wait for a lock, and hold it until its file is closed."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -160,7 +160,7 @@ def _wait_for(lock: IO[str]) -> None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Seconds of the base and of this tree, one of each in every round; none for a new workload."""
+    """Seconds of the base and of this tree in each round; both are empty for a new workload."""
 
     base: tuple[float, ...]
     current: tuple[float, ...]
@@ -170,12 +170,12 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """The median of the rounds' ratios."""
+        """Median of the ratios of the rounds."""
         return statistics.median(b / a for a, b in zip(self.base, self.current, strict=True))
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of the sign test for the median; all numbers if there are few rounds."""
+        """Confidence interval for the median by the sign test; infinite if there are few rounds."""
         ratios = np.divide(self.current, self.base)
         test = stats.quantile_test(ratios, p=0.5)
         low, high = test.confidence_interval(CONFIDENCE)
@@ -183,7 +183,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """In a word: new, slower, faster, same, or unclear where the interval is too wide."""
+        """One of new, slower, faster, same, and unclear if the interval is too wide."""
         if not self.base:
             return "new"
         low, high = self.interval
@@ -195,7 +195,7 @@ class Comparison:
 
 
 def compare(base: Callable[[], float], current: Callable[[], float], rounds: int) -> Comparison:
-    """Take samples in turns, in the order A B B A, until the verdict is clear."""
+    """Take samples in the order A B B A until the verdict is clear."""
     pairs: list[tuple[float, float]] = []
     look = LEAST
     while True:
@@ -230,7 +230,7 @@ def measure(name: str, base: Worker, current: Worker, rounds: int) -> Comparison
 
 
 def markdown(found: dict[str, Comparison]) -> str:
-    """A table of what was found."""
+    """Return a Markdown table of the comparisons."""
     lines = ["| workload | base, ms | this tree, ms | ratio | rounds | verdict |"]
     lines += ["|---|---|---|---|---|---|"]
     for name, own in found.items():
@@ -248,7 +248,7 @@ def named(found: dict[str, Comparison], verdict: str) -> list[str]:
 
 
 def run(names: list[str], src: Path, options: argparse.Namespace) -> dict[str, Comparison]:
-    """Compare on some workloads, with two new processes."""
+    """Compare both trees on some workloads, in two new processes."""
     found = {}
     part = QUICK if options.quick else 1.0
     with (

@@ -1,7 +1,7 @@
-"""The workloads of `guard`, and the process that runs them for one tree.
+"""Workloads of `guard`, and the process that runs them for one tree.
 
-``python -P guard_workloads.py SRC PART`` imports linrank from SRC. Data are made here, with numpy
-only, so that every tree gets the same.
+``python -P guard_workloads.py SRC PART`` imports linrank from SRC. The data are generated with
+numpy only, so that they are the same for all trees.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Run = Callable[[], object]
 
 @cache
 def dense(n_queries: int, n_features: int, distinct: bool = False, dtype: str = "f8") -> Any:
-    """X, y and qid: queries of 100 documents, neighbouring features correlated by a half."""
+    """Return X, y and qid of queries of 100 documents; adjacent features have correlation ½."""
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((100 * n_queries, n_features + 1))
     X = (Z[:, 1:] + Z[:, :-1]).astype(dtype)
@@ -36,7 +36,7 @@ def dense(n_queries: int, n_features: int, distinct: bool = False, dtype: str = 
 
 @cache
 def text(n_docs: int, n_words: int, per_query: int) -> Any:
-    """X, y and qid: 75 words a document, some far more frequent than others; two levels."""
+    """Return X, y and qid of documents of 75 words with skewed frequencies, and two levels."""
     rng = np.random.default_rng(0)
     words = (n_words * rng.random(75 * n_docs) ** 3).astype(np.int32)
     X = sparse.csr_array(
@@ -49,7 +49,7 @@ def text(n_docs: int, n_words: int, per_query: int) -> Any:
 
 @cache
 def problem_of(make: Callable[..., Any], *shape: Any, C: float = 1.0) -> Any:
-    """The problem of ranking some data, ready for products."""
+    """Return the problem for some data, evaluated once, so that products can be computed."""
     from linrank import RankingData, make_problem
 
     problem = make_problem(RankingData(*make(*shape)), C)
@@ -58,7 +58,7 @@ def problem_of(make: Callable[..., Any], *shape: Any, C: float = 1.0) -> Any:
 
 
 def weights(problem: Any, seed: int) -> Any:
-    """Weights at which a good part of the pairs is active."""
+    """Return weights at which a substantial share of the pairs is active."""
     return np.random.default_rng(seed).normal(0, 0.5 / problem.n_features**0.5, problem.n_features)
 
 
@@ -70,7 +70,9 @@ def product(*shape: Any, **more: Any) -> Run:
 
 def value(*shape: Any, **more: Any) -> Run:
     problem = problem_of(*shape, **more)
-    places = cycle([weights(problem, 0), weights(problem, 1)])  # a solver never asks twice
+    places = cycle(
+        [weights(problem, 0), weights(problem, 1)]
+    )  # a solver never evaluates the same point twice
     return lambda: problem.value_grad(next(places))
 
 
@@ -92,7 +94,7 @@ def path(*shape: Any) -> Run:
 def read(*shape: Any) -> Run:
     from linrank import read_letor
 
-    file = Path("letor.txt")  # in the folder that both processes work in
+    file = Path("letor.txt")  # in the working directory of both processes
     if not file.exists():
         X, y, qid = dense(*shape)
         line = "%d qid:%d " + " ".join(f"{f}:%.6f" for f in range(1, X.shape[1] + 1))
@@ -118,15 +120,15 @@ def predict(*shape: Any) -> Run:
 
 
 def workloads(part: float) -> dict[str, Callable[[], Run]]:
-    """What is measured, by name: functions that prepare it and return what is timed.
+    """Return the workloads by name: functions that prepare the data and return what is timed.
 
-    Matrices have some 50 MB, more than most caches: how much of a smaller one stays in the cache
-    differs from process to process, by more than what is looked for.
+    Matrices have about 50 MB, which is more than most caches. Smaller matrices stay in the cache to
+    a degree that differs between processes by more than the slowdowns that the guard looks for.
     """
     few, n_docs = (int(500 * part), 136), int(50_000 * part)
     single, many = (int(1000 * part), 136, False, "f4"), (int(1500 * part), 46, True)
     one_query = (n_docs, 20_000, n_docs)
-    C = 4 / n_docs  # for each pair, so that the loss weighs as much as a sum over documents
+    C = 4 / n_docs  # weight per pair, so that the loss is of the size of a sum over documents
     small = int(100 * part), 46
     return {
         "product, dense": lambda: product(dense, *few),
@@ -148,7 +150,7 @@ def workloads(part: float) -> dict[str, Callable[[], Run]]:
 
 
 def work(src: Path, part: float) -> None:
-    """Answer each line of standard input, a workload and how often to call it, with seconds."""
+    """Read a workload and a number of calls per line of standard input, and print the seconds."""
     import linrank
 
     if not Path(linrank.__file__).is_relative_to(src):
@@ -161,7 +163,7 @@ def work(src: Path, part: float) -> None:
             try:
                 if name not in ready:
                     ready[name] = known[name]()
-                    ready[name]()  # compile, touch memory
+                    ready[name]()  # compiles the kernels and allocates memory
                 answer["seconds"] = mean_seconds(ready[name], calls)
             except (ImportError, AttributeError, TypeError, ValueError) as error:
                 answer["missing"] = f"{type(error).__name__}: {error}"
@@ -169,7 +171,7 @@ def work(src: Path, part: float) -> None:
 
 
 def mean_seconds(function: Run, calls: int) -> float:
-    """The mean of some calls: the fastest would hide a slowdown that only some of them have."""
+    """Return the mean seconds; the minimum would hide a slowdown of only some calls."""
     started = time.perf_counter()
     for _ in range(calls):
         function()

@@ -1,8 +1,8 @@
 """Data larger than memory: ``python -m benchmarks.larger_than_memory``.
 
-A store with three times the features that memory is allowed for is trained on, in a process that
-a control group (or else ``ulimit``) holds to that memory; and LETOR texts of growing size are
-converted to stores, in processes that are held to less than the texts.
+The first part trains on a store of three times the memory that the process may use. A control
+group, or otherwise ``ulimit``, limits the memory. The second part converts LETOR texts of
+increasing size to stores, in processes with less memory than the size of the texts.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from .tools import (
 
 ROOT = Path(__file__).parents[1]
 SHAPE = "web-large"
-LEAST = 400e6  #: bytes that a process is allowed in any case: Python and compiled kernels are there
-PIECE = 1 << 18  #: bytes read at a time
+LEAST = 400e6  #: smallest memory limit in bytes, for Python and the compiled kernels
+PIECE = 1 << 18  #: bytes that are read at a time
 TEXTS = {"plain": ".txt", "gzip": ".txt.gz", "torn apart": "-torn.txt"}
 
 
 def bench_larger(options: Options) -> Section:
-    """Training from a store and converting text, both with less memory than there is data."""
+    """Measure training from a store and conversion of text with less memory than data."""
     store = kept(SHAPE, QUICK if options.quick else 1.0)
     data = open_store(store)
     limit = max(data.X.nbytes / 3, LEAST)
@@ -80,7 +80,7 @@ def _bench_training(
         "linrank train": [_program(), "train", str(store), "--out", str(model), "--tol", "1e-5",
                           "--json"],
     }  # fmt: skip
-    for command in commands.values():  # compiles
+    for command in commands.values():  # the first run compiles
         _run(_replaced(command, str(store), str(kept(SHAPE, QUICK))), options.threads)
     with memory_limit(limit) as (prefix, limiter):
         section.notes.append(f"Memory of training is limited by {limiter}")
@@ -107,7 +107,7 @@ def _bench_training(
 
 
 def measure(store: str, threads: str, repeats: int = 5) -> None:
-    """Print seconds of a read, a product and a fit, as JSON; run in the limited process."""
+    """Print the seconds of a read, a product and a fit as JSON; runs in the limited process."""
     data, file = open_store(store), next(Path(store).rglob("X.npy"))
     problem = make_problem(data, 1.0, n_threads=int(threads))
     v = np.ones(data.n_features)
@@ -120,7 +120,7 @@ def measure(store: str, threads: str, repeats: int = 5) -> None:
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
-            data.X.base._mmap.madvise(mmap.MADV_DONTNEED)  # else the cache keeps what is mapped
+            data.X.base._mmap.madvise(mmap.MADV_DONTNEED)  # mapped pages would stay in the cache
             _forget(file)
             started = time.perf_counter()
             function()
@@ -140,7 +140,7 @@ def _read(file: Path) -> None:
 
 
 def _forget(file: Path) -> None:
-    """Have the system drop what it has cached of a file."""
+    """Drop the cached pages of a file."""
     with file.open("rb") as opened:
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -172,7 +172,7 @@ def _convert(
     section: Section, data: RankingData, n_queries: int, kind: str, folder: Path,
     prefix: list[str], options: Options,
 ) -> tuple[int, float]:  # fmt: skip
-    """Convert a text of some queries; returns its rows and the memory that this took."""
+    """Convert a text of some queries; return the number of rows and the memory used."""
     path = _write_text(data, n_queries, kind, folder)
     text_bytes = path.stat().st_size
     if kind == "gzip":
@@ -186,7 +186,7 @@ def _convert(
 
 
 def _write_text(data: RankingData, n_queries: int, kind: str, folder: Path) -> Path:
-    """Write some queries, with all rows in random order where they are to be torn apart."""
+    """Write some queries as text; one kind of text has its rows in random order."""
     path = folder / f"{n_queries}{TEXTS[kind]}"
     if not path.exists():
         part = data.take(np.arange(data.query_ptr[n_queries]))
@@ -202,10 +202,10 @@ def _write_text(data: RankingData, n_queries: int, kind: str, folder: Path) -> P
 
 @contextmanager
 def memory_limit(n_bytes: float) -> Iterator[tuple[list[str], str]]:
-    """What to put before a command to limit its memory, and what it is limited by.
+    """Yield a command prefix that limits the memory, and the name of the mechanism.
 
-    That is a control group below our own, where we may make one: then cached pages of files count
-    as well. Otherwise it is ``ulimit -d``, for which they do not.
+    The mechanism is a control group if one can be created; its limit includes cached pages of
+    files. Otherwise it is ``ulimit -d``, whose limit does not include them.
     """
     group = _make_group(int(n_bytes))
     if group is None:
@@ -220,7 +220,7 @@ def memory_limit(n_bytes: float) -> Iterator[tuple[list[str], str]]:
 
 
 def _make_group(n_bytes: int) -> Path | None:
-    """A control group with a limit; None where there can be none."""
+    """Create a control group with a memory limit; return None if this is not possible."""
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, own = line.split(":", 2)
@@ -243,7 +243,7 @@ def _make_group(n_bytes: int) -> Path | None:
 
 
 def _run(command: list[str], threads: int) -> tuple[str, float, float]:
-    """Run a command; what it printed, its seconds, and its own memory at the peak."""
+    """Run a command; return its output, its seconds and its peak memory."""
     started, peak = time.perf_counter(), 0.0
     with pinned(threads):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -260,7 +260,7 @@ def _run(command: list[str], threads: int) -> tuple[str, float, float]:
 
 
 def _allowed(n_rows: int) -> float:
-    """The memory that a process may have of its own."""
+    """Return the memory that a process may allocate."""
     return 60 * n_rows + 200e6
 
 

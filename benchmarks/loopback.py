@@ -1,4 +1,4 @@
-"""`Loopback`: a Dask scheduler and workers as the command line starts them, on this machine."""
+"""`Loopback`: a Dask scheduler and workers on this machine, started by Dask's commands."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-PATIENCE = 300.0  #: seconds in which a process must be there, or gone, on a busy machine too
+PATIENCE = 300.0  #: time limit in seconds for the start or end of a process on a busy machine
 
 
 class Loopback:
-    """A scheduler on 127.0.0.1, and workers that are started one by one; a context manager.
+    """Context manager of a scheduler on 127.0.0.1 and workers that are started one by one.
 
     Parameters
     ----------
     folder : Path
-        Where the address and the log of all processes go.
+        Folder for the address and the log of all processes.
 
     Attributes
     ----------
     address : str
-        Of the scheduler.
+        Address of the scheduler.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Loopback:
                     "--no-dashboard", *options)  # fmt: skip
 
     def log(self) -> str:
-        """What all processes have written so far."""
+        """Return the log of all processes."""
         return self._log.read_text(errors="replace")
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Loopback:
         while time.monotonic() < deadline:
             try:
                 return json.loads(file.read_text())["address"]
-            except (OSError, ValueError):  # not there yet, or half written
+            except (OSError, ValueError):  # the file does not exist yet or is incomplete
                 time.sleep(0.05)
         self.close()
         raise RuntimeError(f"the scheduler does not start: {self.log()}")

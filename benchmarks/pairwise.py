@@ -1,9 +1,9 @@
-"""Pairs, counted and compared: ``make bench-pairwise``, or ``python -m benchmarks.pairwise``.
+"""Pair sums and pairwise solvers: ``make bench-pairwise`` or ``python -m benchmarks.pairwise``.
 
-Sections: ``counting`` (every way to sum over pairs, in TRON), ``levels`` (a Hessian product
-where all labels differ), ``hinge`` (against cutting planes and dlib), ``survival`` (against
-scikit-survival) and ``auc`` (one query of up to a million sparse rows). Each prints a Markdown
-table, and its numbers and plots are kept beside those of the sections run before.
+Sections: ``counting`` (all counting methods, in TRON), ``levels`` (a Hessian-vector product with
+distinct labels), ``hinge`` (comparison with cutting planes and dlib), ``survival`` (comparison with
+scikit-survival) and ``auc`` (one query of up to a million sparse rows). Each section prints a
+Markdown table. Its numbers and plots are stored with those of the sections of earlier runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One query with two labels: RankSVM as a maker of the AUC, up to a million sparse rows."""
+"""AUC maximisation by RankSVM: one query with two labels and up to a million sparse rows."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .tools import (
     show_seconds,
 )
 
-PER_ROW = 50  #: non-zeros
+PER_ROW = 50  #: nonzero entries per row
 FEATURES = 50_000
-C = 1000.0  #: takes the mean loss from 1 to about a quarter of it
+C = 1000.0  #: value of C at which the mean loss falls from 1 to about a quarter
 BYTES_GOAL = 100
 
 
 def bench_auc(options: Options) -> Section:
-    """Time and memory of a fit against the number of rows."""
+    """Measure time and memory of a fit against the number of rows."""
     sizes = (1_000, 3_000) if options.quick else (10_000, 30_000, 100_000, 300_000, 1_000_000)
     section = Section(
         "auc",
@@ -78,7 +78,7 @@ def _conclude(section: Section) -> None:
 
 
 def _power_law(numbers: list[dict[str, Any]], key: str) -> tuple[float, float]:
-    """The slope and the offset of the line through log time against log (l log l)."""
+    """Return slope and intercept of a linear fit of log time against log(l log l)."""
     n = np.array([own["n"] for own in numbers], float)
     slope, offset = np.polyfit(np.log(n * np.log2(n)), np.log([own[key] for own in numbers]), 1)
     return float(slope), float(offset)
@@ -88,9 +88,10 @@ def _power_law(numbers: list[dict[str, Any]], key: str) -> tuple[float, float]:
 
 
 def make_clicks(n: int, n_features: int, per_row: int) -> tuple[sparse.csr_array, Any]:
-    """CSR rows with one non-zero in each of `per_row` bands of features, and two labels.
+    """Return CSR rows with one nonzero in each of `per_row` bands of features, and two labels.
 
-    Little more is ever held than what is returned, so that the peak of a later fit shows.
+    The function needs little more memory than its result, so that the peak memory is that of the
+    fit.
     """
     rng = np.random.default_rng(0)
     band = n_features // per_row
@@ -105,7 +106,7 @@ def make_clicks(n: int, n_features: int, per_row: int) -> tuple[sparse.csr_array
 
 
 def run_fit(n: int, threads: int) -> Iterator[dict[str, Any]]:
-    """Fit n rows, and tell the time and the peak of memory."""
+    """Fit n rows, and yield the time and the peak memory."""
     ranker = RankSVM(C=C, normalize="pairs", tol=1e-3, n_threads=threads)
     for rows in (1_000, LARGE_QUERY + 1):  # compile the kernels of small and of large queries
         ranker.fit(*make_clicks(rows, FEATURES, 3))

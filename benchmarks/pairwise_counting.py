@@ -1,4 +1,4 @@
-"""How fast each way of counting is, with few levels and with many."""
+"""Speed of the counting methods, with few and with many levels."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .tools import (
 )
 
 WAYS = [name for name in COUNTINGS if name != "auto"]
-NEAR = 1e-3  #: of the optimum
+NEAR = 1e-3  #: relative distance to the optimum at which times are taken
 RULE = 1e-3  #: ε of TRON's default stopping rule
 END = 1e-4  #: ε at which the curves end
-READS = 4  #: of X that a Hessian product may cost when all labels differ
+READS = 4  #: largest time of a Hessian-vector product with distinct labels, in reads of X
 
 
 def warm_up(counting: str) -> None:
-    """Compile what a way of counting needs for dense data."""
+    """Compile the kernels of a counting method for dense data."""
     problem = make_problem(make_ranking(3, 10, 3, n_levels=3, random_state=0), counting=counting)
     problem.value_grad(np.zeros(3))
     problem.hessp(np.ones(3))
@@ -46,7 +46,7 @@ def warm_up(counting: str) -> None:
 
 
 def bench_counting(options: Options) -> Section:
-    """Time against objective of TRON for every way of counting (Lee & Lin 2014, fig. 4)."""
+    """Measure the objective of TRON against time for all counting methods (Lee & Lin, fig. 4)."""
     section = Section(
         "counting",
         "Ways of counting in TRON (Lee & Lin 2014, figure 4)",
@@ -102,7 +102,7 @@ def _compare(section: Section, name: str, data: RankingData, options: Options) -
 
 
 def _make_problem(data: RankingData, counting: str, threads: int) -> tuple[Problem, int]:
-    """The problem, and the bytes that it takes beyond the data."""
+    """Return the problem, and its memory in bytes beyond that of the data."""
     tracemalloc.start()
     problem = make_problem(data, 1.0, counting=counting, n_threads=threads)
     problem.start()
@@ -112,7 +112,7 @@ def _make_problem(data: RankingData, counting: str, threads: int) -> tuple[Probl
 
 
 def _run_tron(problem: Problem, best: float, options: Options) -> dict[str, Any]:
-    """Times of TRON to where it should get; the middle one of three runs unless they are long."""
+    """Return the times of TRON to its targets; the median of three runs unless they are long."""
     cap = stop_after(2 if options.quick else 20)
     results = [make_solver("tron", tol=END, callback=cap).solve(problem)]
     while results[0].seconds < 2 and len(results) < 3:
@@ -163,7 +163,7 @@ def _draw_curves(axes: Any, name: str, found: dict[str, Any]) -> None:
 
 
 def bench_levels(options: Options) -> Section:
-    """A Hessian product with as many levels as documents, in bare reads of X."""
+    """Measure a Hessian-vector product with as many levels as documents, in reads of X."""
     shape = (10, 60, 8) if options.quick else (1000, 740, 46)
     data = make_ranking(*shape, n_levels=None, random_state=0)
     problem = make_problem(data, 1.0, n_threads=options.threads)
@@ -204,7 +204,7 @@ def _time_products(
 
 
 def _read_and_product(problem: Problem, data: RankingData, options: Options) -> tuple[float, float]:
-    """Median seconds of a bare read and of a Hessian product, taken in turns."""
+    """Return the median seconds of a read of X and of a Hessian-vector product, in turns."""
     v = np.ones(data.n_features)
     repeats = int(np.clip(5.0 / median_seconds(lambda: problem.hessp(v), most=1), 1, 25))
     times = interleaved(

@@ -1,7 +1,7 @@
-"""The hinge by linrank's smoothing, by cutting planes, and by dlib.
+"""The hinge loss by linrank's smoothing, by cutting planes, and by dlib.
 
-All weights are judged by linrank's objective. dlib is run with smaller and smaller epsilon, and
-only the run that gets there counts, without turning the data into its types.
+All weights are compared by linrank's objective. dlib is run with smaller and smaller epsilon, and
+the first run that reaches the target counts. The conversion of the data is not included.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PLANES = {"cutting-planes": {}, "cutting-planes, undamped": {"damped": False}}
 
 
 def bench_hinge(options: Options) -> Section:
-    """Time to a relative gap of 1e-4 on the hinge, for smoothing and for cutting planes."""
+    """Measure the time to a relative gap of 1e-4 on the hinge loss, by both methods."""
     shape = (10, 20, 6) if options.quick else (200, 50, 46)
     section = Section(
         "hinge",
@@ -83,7 +83,7 @@ def _compare_hinge(section: Section, shape: Shape, C: float, options: Options) -
 
 def _smoothing(shape: Shape, C: float, threads: int) -> dict[str, Any]:
     runs = [_solve(shape, C, "smoothing", threads, np.inf) for _ in range(6)]
-    return sorted(runs[1:], key=lambda run: run["seconds"])[2]  # the first one compiles
+    return sorted(runs[1:], key=lambda run: run["seconds"])[2]  # the first run compiles
 
 
 def _solve(
@@ -129,10 +129,10 @@ def _dlib(shape: Shape, C: float, cap: float) -> dict[str, Any]:
 
 
 def run_dlib(shape: Shape, C: float) -> Iterator[tuple[float, float, Any]]:
-    """Epsilon, seconds and weights of dlib's ranking SVM, for smaller and smaller epsilon.
+    """Yield epsilon, seconds and weights of dlib's ranking SVM, for smaller and smaller epsilon.
 
-    It takes lists of relevant and other documents, so a query has one entry per level: that
-    level against all lower ones. Its risk is a mean over pairs, hence c = C·pairs.
+    dlib expects lists of relevant and other documents. A query therefore has one entry per level,
+    with that level and all lower levels. The risk is a mean over pairs, so c = C·pairs.
     """
     import dlib
 

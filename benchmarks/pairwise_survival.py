@@ -1,7 +1,7 @@
-"""One query with all labels distinct, by linrank and by scikit-survival.
+"""One query with distinct labels, by linrank and by scikit-survival.
 
-Both minimise ½‖w‖² + C·Σ max(0, 1 − t)², scikit-survival with alpha = 2C. Their weights are
-judged by linrank's objective, for smaller and smaller tolerances.
+Both minimise ½‖w‖² + C·Σ max(0, 1 − t)²; in scikit-survival, alpha = 2C. Their weights are compared
+by linrank's objective, for smaller and smaller tolerances.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Shape = tuple[int, int, int]
 Runs = list[dict[str, Any]]
 
 TARGETS = (1e-3, 1e-6, 1e-9)
-JUDGED = 1e-6  #: the target that the goal speaks of
+JUDGED = 1e-6  #: relative distance to the optimum in the goal of this benchmark
 TOLERANCES = tuple(10.0**-k for k in range(1, 9))
-SURVIVAL_C = 0.5  #: alpha = 2C = 1, scikit-survival's default
+SURVIVAL_C = 0.5  #: alpha = 2C = 1 is the default of scikit-survival
 
 
 def bench_survival(options: Options) -> Section:
-    """Times at equal accuracy on one query with all labels distinct."""
+    """Measure the times to equal accuracy on one query with distinct labels."""
     sizes = (200, 500) if options.quick else (2_000, 5_000, 20_000)
     section = Section(
         "survival",
@@ -101,10 +101,10 @@ def _fastest(runs: Runs, target: float) -> float | None:
 
 
 def run_sksurv(shape: Shape) -> Iterator[tuple[float, float, Any]]:
-    """Tolerance, seconds and weights of scikit-survival's ranking SVM.
+    """Yield tolerance, seconds and weights of scikit-survival's ranking SVM.
 
-    Its weights grow with the time of survival (only `predict` turns the sign), so the rank of
-    a label is given as that time: a document with a larger label outlives the others.
+    The weights increase with the survival time (only `predict` reverses the sign). The rank of a
+    label is therefore passed as the survival time.
     """
     from sksurv.svm import FastSurvivalSVM
 

@@ -1,7 +1,7 @@
-"""Programs that read LETOR text and write weights, where the environment says where they are.
+"""External programs that read LETOR text and write weights; environment variables hold their paths.
 
-They minimise ½‖w‖² + C·Σ_pairs ℓ: liblinear's ranksvm with the same C, SVMrank, whose risk is a
-mean over queries, with C·queries.
+They minimise ½‖w‖² + C·Σ_pairs ℓ. liblinear's ranksvm has the same C. The risk of SVMrank is a mean
+over queries, so its C is C·queries.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from .tools import high_water
 
 @dataclass(frozen=True)
 class Program:
-    """A program that joins when a variable of the environment says where it is.
+    """An external program, which is measured if an environment variable holds its path.
 
     Attributes
     ----------
     options : callable
-        From a setting, the job and the number of queries, what stands before FILE and MODEL.
+        Function of a setting, the job and the number of queries that returns the arguments before
+        FILE and MODEL.
     read : callable
-        The weights of a model file, for so many features.
+        Function of a model file and the number of features that returns the weights.
     """
 
     name: str
@@ -45,14 +46,14 @@ class Program:
     from_text: bool = True
 
     def refuse(self, data: RankingData, n_pairs: int) -> str | None:
-        """Whether there is no such program."""
+        """Return a text if the program is not available, otherwise None."""
         path = os.environ[self.variable]
         if shutil.which(path) is None:
             return f"{self.variable} is {path!r}, which is no program that can be run"
         return None
 
     def runs(self, job: Job) -> Iterator[Run]:
-        """As `Tool.runs`; seconds are those of the whole process, so they include reading."""
+        """Run as in `Tool.runs`; the seconds are those of the whole process, including reading."""
         data = open_store(job.store)
         text = text_of(job.store)
         yield {"prepared": 0.0}
@@ -74,7 +75,7 @@ class Program:
 
 
 def _run_command(command: list[str], cap: float) -> tuple[float, int] | None:
-    """Seconds and memory of a program; None if it took longer than the cap."""
+    """Return the seconds and the memory of a program; None if it exceeded the time limit."""
     memory = 0
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -94,7 +95,7 @@ def _run_command(command: list[str], cap: float) -> tuple[float, int] | None:
 
 
 def read_liblinear(path: Path, n_features: int) -> Vector:
-    """The weights of a liblinear model: a heading that ends with ``w``, then one a line."""
+    """Read the weights of a liblinear model, one per line after a header that ends with ``w``."""
     head, found, tail = path.read_text().partition("\nw\n")
     if not found:
         raise FileFormatError(f"{path}: no line is 'w', which weights of liblinear stand below")
@@ -109,7 +110,7 @@ def read_liblinear(path: Path, n_features: int) -> Vector:
 
 
 def read_svmlight(path: Path, n_features: int) -> Vector:
-    """The weights of a linear SVMlight model: Σ alpha·x over the lines below the threshold."""
+    """Read the weights of a linear SVMlight model: Σ alpha·x over the lines below the threshold."""
     lines = path.read_text().splitlines()
     start = next((k for k, line in enumerate(lines) if "# threshold b" in line), None)
     if start is None:
@@ -129,7 +130,7 @@ PROGRAMS = (
         "liblinear ranksvm", "squared_hinge", "LINRANK_BENCH_RANKSVM",
         lambda eps, job, n_queries: {"-s": 8, "-c": job.C, "-e": eps}, read_liblinear,
     ),
-    # SVMrank multiplies its -e by the mean number of pairs of a query, the loss at w = 0, itself.
+    # SVMrank itself multiplies -e by the mean number of pairs per query, the loss at w = 0.
     Program(
         "SVMrank", "hinge", "LINRANK_BENCH_SVMRANK",
         lambda eps, job, n_queries: {"-c": job.C * n_queries, "-e": eps}, read_svmlight,
@@ -138,5 +139,5 @@ PROGRAMS = (
 
 
 def programs_here() -> list[Program]:
-    """The programs whose place is known."""
+    """Return the programs whose paths are known."""
     return [program for program in PROGRAMS if program.variable in os.environ]

@@ -1,4 +1,4 @@
-"""RankSVM and boosted trees with the settings that a user gets, each in a process of its own."""
+"""RankSVM and boosted trees with default settings, each in a separate process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from .tools import forget_high_water, high_water, median_seconds
 
 
 def run_ranker(name: str, job: Job) -> Iterator[Run]:
-    """Seconds, NDCG@10 on a fifth of the queries, and memory; a fit on that fifth is not told."""
+    """Yield seconds, NDCG@10 on a held-out fifth of the queries, and memory.
+
+    A first fit on that fifth compiles the kernels and is not measured.
+    """
     fit = RANKERS[name]
     fit(_split(job)[1], job)
     before = forget_high_water()
     learn, test = _split(job)
-    forget_high_water()  # what splitting takes is no ranker's
+    forget_high_water()  # the memory for splitting does not count
     found: list[Any] = []
     seconds = median_seconds(lambda: found.append(fit(learn, job)), budget=2.0, most=5)
     ndcg = mean_metric(test, np.asarray(found[-1].predict(test.X), float), "ndcg@10")
@@ -28,7 +31,7 @@ def run_ranker(name: str, job: Job) -> Iterator[Run]:
 
 
 def _split(job: Job) -> tuple[RankingData, RankingData]:
-    """Four fifths of the queries, and the others."""
+    """Return four fifths of the queries for training, and one fifth held out."""
     data = open_store(job.store)
     held_out = np.repeat(np.arange(data.n_queries) % 5 == 4, np.diff(data.query_ptr))
     return data.take(np.flatnonzero(~held_out)), data.take(np.flatnonzero(held_out))

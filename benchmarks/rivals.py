@@ -1,12 +1,12 @@
-"""Other tools on linrank's problems, each in a process of its own.
+"""Other tools on linrank's problems, each in a separate process.
 
-Linear tools minimise ½‖w‖² + C·Σ_pairs ℓ(w'x_i − w'x_j) with C in terms of their own:
+Linear tools minimise ½‖w‖² + C·Σ_pairs ℓ(w'x_i − w'x_j), with C in their own parametrisation:
 
-- scikit-learn takes differences of pairs, half of them turned round with label −1: the same C;
-- dlib's risk is a mean over pairs: c = C·pairs, the hinge;
-- scikit-survival has ½‖w‖² + (alpha/2)·Σ max(0, 1 − t)²: alpha = 2C.
+- scikit-learn gets the differences of all pairs, half of them negated with label −1; C is the same.
+- dlib's risk is a mean over pairs of the hinge loss: c = C·pairs.
+- scikit-survival minimises ½‖w‖² + (alpha/2)·Σ max(0, 1 − t)²: alpha = 2C.
 
-A tool gives weights, from loose settings to tight ones, and linrank computes their objective.
+A tool returns weights for loose to tight tolerances, and linrank computes their objectives.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ Vector = NDArray[np.float64]
 Run = dict[str, Any]  #: setting, seconds, coef and memory of one fit
 Fit = Callable[[float], Vector]
 
-SETTINGS = tuple(10.0 ** (-k / 2) for k in range(15))  #: tolerances, loose to tight
-MEMORY = 4e9  #: bytes that a tool's own form of the data may take; liblinear's is copied twice
-START = 10.0  #: seconds to start a process, beside the cap
-TIGHT = {"hinge": 1e-5}  #: linrank's tolerance; 1e-8 for losses that are smooth
+SETTINGS = tuple(10.0 ** (-k / 2) for k in range(15))  #: tolerances, from loose to tight
+MEMORY = (
+    4e9  #: largest size in bytes of the data as a tool stores them; liblinear copies them twice
+)
+START = 10.0  #: seconds for the start of a process, added to the time limit
+TIGHT = {"hinge": 1e-5}  #: tolerance of linrank by loss; 1e-8 for smooth losses
 
 
 @dataclass(frozen=True)
 class Job:
-    """A problem, by the store of its data, and how it is to be worked on.
+    """A problem, given by the store of its data, and options for its solution.
 
     Attributes
     ----------
     cap : float
-        Seconds after which a fit is given up.
+        Time limit of a fit in seconds.
     """
 
     store: Path
@@ -59,14 +61,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool of Python.
+    """A Python library.
 
     Attributes
     ----------
     prepare : callable
-        From data and C, in the tool's own form, a fit: weights for a setting.
+        Function of data and C that returns a fit: a function from a setting to weights.
     refuse : callable
-        Why the tool cannot take data with so many pairs, or None.
+        Function that returns a text if the tool cannot handle the data, otherwise None.
     """
 
     name: str
@@ -78,12 +80,12 @@ class Tool:
     from_text: bool = False
 
     def runs(self, job: Job) -> Iterator[Run]:
-        """One record when the data is ready, then one for each setting."""
+        """Yield one record when the data are ready, then one for each setting."""
         return from_process(run_tool, self.name, job, cap=job.cap + START)
 
 
 def run_tool(name: str, job: Job) -> Iterator[Run]:
-    """What `Tool.runs` gives, in this process."""
+    """Yield the records of `Tool.runs`; runs in the process of the tool."""
     tool = TOOLS[name]
     import_module(tool.module)
     before = forget_high_water()
@@ -104,7 +106,7 @@ def run_tool(name: str, job: Job) -> Iterator[Run]:
 
 
 def text_of(store: Path) -> Path:
-    """The text of a store, beside it, in full precision; queries are numbered from 1."""
+    """Write a store as text beside it in full precision, with queries numbered from 1."""
     text = store.with_name(f"{store.name}.txt")
     if not text.exists():
         data = open_store(store)
@@ -119,11 +121,11 @@ def text_of(store: Path) -> Path:
 def run_linrank(
     job: Job, loss: str, judged: str, goal: float, from_text: bool = False, repeats: int = 3
 ) -> Iterator[Run]:
-    """Seconds and objectives on the way to a goal; a first fit, which compiles, is not told.
+    """Yield seconds and objectives of fits; a first fit, which compiles, is not measured.
 
-    Seconds begin with laying out the pairs, or `from_text` with reading the text. Where another
-    loss is `judged` than the one that is minimised, the objectives are of that one. A fit ends
-    with the cap; so do the repetitions.
+    The time includes the preparation of the pairs and, if `from_text`, reading the text. If
+    `judged` names another loss than the one that is minimised, the objectives are those of that
+    loss. The time limit applies to each fit and to the repetitions.
     """
     unmeasured = None if from_text else open_store(job.store, mmap=False)
     _solve_linrank(job, loss, unmeasured, goal, loss != judged)
@@ -143,7 +145,7 @@ def run_linrank(
 def _solve_linrank(
     job: Job, loss: str, data: RankingData | None, goal: float, keep_weights: bool
 ) -> list[tuple[float, Any]]:
-    """Seconds and objectives, or the weights."""
+    """Return seconds and objectives, or the weights."""
     weights: list[Vector] = []
 
     def watch(step: Step) -> None:
@@ -164,7 +166,7 @@ def _solve_linrank(
 
 
 def tight_solver(problem: Any, **options: Any) -> Any:
-    """The solver of linrank's own choice, to a tolerance that leaves nothing to gain."""
+    """Return linrank's default solver with a very small tolerance."""
     loss = problem.engine.loss
     return make_solver("auto", loss, tol=TIGHT.get(loss.name, 1e-8), max_iter=10**5, **options)
 
@@ -173,7 +175,7 @@ def tight_solver(problem: Any, **options: Any) -> Any:
 
 
 def prepare_linear_svc(data: RankingData, C: float, *, dual: bool) -> Fit:
-    """LinearSVC: the squared hinge, by a trust region or by coordinates of the dual."""
+    """Prepare LinearSVC: the squared hinge loss, by a trust region or dual coordinate descent."""
     from sklearn.svm import LinearSVC
 
     D, sign = differences(data)
@@ -188,7 +190,7 @@ def prepare_linear_svc(data: RankingData, C: float, *, dual: bool) -> Fit:
 
 
 def prepare_logistic(data: RankingData, C: float, *, solver: str) -> Fit:
-    """LogisticRegression."""
+    """Prepare LogisticRegression."""
     from sklearn.linear_model import LogisticRegression
 
     D, sign = differences(data)
@@ -203,7 +205,7 @@ def prepare_logistic(data: RankingData, C: float, *, solver: str) -> Fit:
 
 
 def differences(data: RankingData) -> tuple[Any, Vector]:
-    """x_i − x_j of every pair with label 1, every second one as x_j − x_i with label −1."""
+    """Return x_i − x_j with label 1 for each pair; every second one as x_j − x_i with label −1."""
     pairs = [
         first + np.array(np.nonzero(data.y[first:last, None] > data.y[None, first:last]))
         for first, last in pairwise(data.query_ptr)
@@ -222,13 +224,13 @@ def differences(data: RankingData) -> tuple[Any, Vector]:
 
 
 def too_many_pairs(data: RankingData, n_pairs: int) -> str | None:
-    """Whether the matrix of differences is too large."""
+    """Return a text if the matrix of differences is too large, otherwise None."""
     row = 2 * 12 * data.X.nnz / data.n_docs if data.is_sparse else 8 * data.n_features
     return f"{n_pairs:.1e} pairs do not fit" if n_pairs * row > MEMORY else None
 
 
 def too_many_for_matrix(data: RankingData, n_pairs: int) -> str | None:
-    """The same for a solver that makes the Hessian, which is for a few hundred features."""
+    """Return a text if the differences or the Hessian matrix are too large, otherwise None."""
     if data.n_features > 5_000:
         return f"{data.n_features:,} features: no matrix"
     return too_many_pairs(data, n_pairs)
@@ -238,7 +240,7 @@ def too_many_for_matrix(data: RankingData, n_pairs: int) -> str | None:
 
 
 def prepare_dlib(data: RankingData, C: float) -> Fit:
-    """A query has one entry for each level but the lowest: that level, and all below it."""
+    """Prepare dlib; a query has one entry per level but the lowest, with all lower levels."""
     import dlib
 
     vectors = list(_dlib_vectors(data))
@@ -282,7 +284,7 @@ def _dlib_vectors(data: RankingData) -> Iterator[Any]:
 
 
 def too_many_copies(data: RankingData, n_pairs: int) -> str | None:
-    """Whether the entries, each with vectors of its own, are too large."""
+    """Return a text if the entries, which copy the vectors, are too large, otherwise None."""
     levels = (np.unique(data.y[a:b], return_counts=True)[1] for a, b in pairwise(data.query_ptr))
     copies = sum(int(np.cumsum(counts)[1:].sum()) for counts in levels)
     row = 16 * data.X.nnz / data.n_docs if data.is_sparse else 8 * data.n_features
@@ -293,10 +295,10 @@ def too_many_copies(data: RankingData, n_pairs: int) -> str | None:
 
 
 def prepare_survival(data: RankingData, C: float) -> Fit:
-    """FastSurvivalSVM, every event seen.
+    """Prepare FastSurvivalSVM, without censored events.
 
-    Its weights grow with the time of survival (only `predict` turns the sign), so the rank of
-    a label is given as that time: a document with a larger label outlives the others.
+    The weights increase with the survival time (only `predict` reverses the sign). The rank of a
+    label is therefore passed as the survival time.
     """
     from sksurv.svm import FastSurvivalSVM
 
@@ -315,7 +317,7 @@ def prepare_survival(data: RankingData, C: float) -> Fit:
 
 
 def several_queries_or_ties(data: RankingData, n_pairs: int) -> str | None:
-    """Whether the data are not what a survival model is for."""
+    """Return a text if the data have several queries or equal labels, otherwise None."""
     if data.n_queries == 1 and n_pairs == data.n_docs * (data.n_docs - 1) // 2:
         return None
     return "one query with distinct labels only"

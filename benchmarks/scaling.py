@@ -1,4 +1,4 @@
-"""How time and memory grow with rows, features and threads."""
+"""Growth of time and memory with rows, features and threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .tools import (
 
 
 def bench_scaling(options: Options) -> Section:
-    """Time and memory against rows, features and threads."""
+    """Measure time and memory against rows, features and threads."""
     section = Section(
         "scaling",
         "How the cost grows",
@@ -67,7 +67,7 @@ def bench_scaling(options: Options) -> Section:
 
 
 def _cases(threads: int) -> list[tuple[str, float, float, int]]:
-    """Data, the shares of its rows and of its features, and threads."""
+    """Return the cases: data, shares of its rows and of its features, and threads."""
     rows = [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2]
     return [
         *(("web-large-scaled", share, 1.0, threads) for share in rows),
@@ -78,7 +78,7 @@ def _cases(threads: int) -> list[tuple[str, float, float, int]]:
 
 
 def _lines(section: Section, threads: int) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    """What grows with what: a label, the number that grows, and its two measurements or more."""
+    """Return the curves: a label, the quantity on the x axis, and at least two measurements."""
     own = [numbers for numbers in section.numbers if numbers["threads"] == threads]
     web = [numbers for numbers in own if numbers["data"] == "web-large-scaled"]
     widest = max((numbers["features"] for numbers in web), default=0)
@@ -95,7 +95,7 @@ def _lines(section: Section, threads: int) -> list[tuple[str, str, list[dict[str
 def run_scale(
     name: str, part: float, share: float, width: float, threads: int
 ) -> Iterator[dict[str, Any]]:
-    """Seconds, passes and memory of a fit on the first rows and features of a shape."""
+    """Yield seconds, passes and memory of a fit on the first rows and features of a shape."""
     make_solver("auto").solve(make_problem(open_store(kept(name, QUICK)), n_threads=threads))
     data = _head(open_store(kept(name, part)), share, width)
     before = forget_high_water()
@@ -119,7 +119,7 @@ def run_scale(
 
 
 def _head(data: RankingData, share: float, width: float) -> RankingData:
-    """The first queries (or documents of the only one), and the first features."""
+    """Return the first queries (or the first documents of a single query) and features."""
     n_features = max(4, int(data.n_features * width)) if width < 1 else data.n_features
     if data.n_queries == 1:
         n_docs, ptr = int(data.n_docs * share), None

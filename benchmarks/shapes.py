@@ -1,8 +1,8 @@
-"""The shapes of ranking data that are measured, generated or real, each kept as a store.
+"""Data sets of the benchmarks, generated or real, each kept as a store.
 
-A store is made once and then mapped by every process that measures something on it, so that
-all of them see the same numbers. They are kept in the folder that ``LINRANK_BENCH`` names, or in
-``benchmarks/results/data``: about 12 GB at full size.
+A store is created once and then mapped by all processes that use it, so that all of them see the
+same numbers. The stores are in the folder ``LINRANK_BENCH``, or in ``benchmarks/results/data``.
+They take about 12 GB at full size.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .tools import RESULTS
 
 @dataclass(frozen=True)
 class Shape:
-    """A data set to measure on.
+    """A data set of the benchmarks.
 
     Attributes
     ----------
     make : callable
-        The data, at a part of its full size: 1 for all of it.
+        Function from a share of the full size (1 for all data) to the data.
     C : float or None
-        None: as many as there are documents for each pair, so that the loss weighs as much as a
-        sum over documents would.
+        None: the number of documents divided by the number of pairs, so that the loss is of the
+        size of a sum over documents.
     file : str or None
-        Where real data are, below the folder that ``LINRANK_DATA`` names.
+        Path of real data in the folder ``LINRANK_DATA``.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Shape:
     file: str | None = None
 
     def weight_of_loss(self, data: RankingData, n_pairs: int) -> float:
-        """C for data of this shape."""
+        """Return C for data of this shape."""
         return data.n_docs / n_pairs if self.C is None else self.C
 
 
@@ -73,7 +73,7 @@ def _dense(part: float, n_queries: int, **options: Any) -> RankingData:
 
 @njit(allocates=True)
 def _scale_by_query(X, query_ptr):  # type: ignore[no-untyped-def]
-    """Bring every feature to the range from 0 to 1 within each query, as LETOR does."""
+    """Scale each feature to the range from 0 to 1 within each query, as LETOR does."""
     low, high = np.empty(X.shape[1]), np.empty(X.shape[1])
     for q in range(len(query_ptr) - 1):
         a, b = query_ptr[q], query_ptr[q + 1]
@@ -87,12 +87,12 @@ def _scale_by_query(X, query_ptr):  # type: ignore[no-untyped-def]
                     X[i, f] = (X[i, f] - low[f]) / (high[f] - low[f])
 
 
-# Words: few are frequent, most are rare ---------------------------------------------------------
+# Text: few words are frequent, most are rare ----------------------------------------------------
 
 
 @njit(allocates=True)
 def _draw_words(rng, n_docs, n_words, per_doc, flat):  # type: ignore[no-untyped-def]
-    """Distinct words of each document, in order; word k is drawn in proportion to 1/(k + flat)."""
+    """Draw sorted distinct words of each document; word k has probability ∝ 1/(k + flat)."""
     words = np.empty(n_docs * per_doc, np.int32)
     span = np.log((n_words + flat) / flat)
     for i in range(n_docs):
@@ -118,7 +118,7 @@ def _words(
 
 
 def _text(part: float) -> RankingData:
-    """One query, two levels: text in the manner of tf-idf, rows of length 1."""
+    """Return one query with two levels: tf-idf text with rows of length 1."""
     rng = np.random.default_rng(1)
     n_docs, n_words, words = _words(rng, part, 800_000, 47_000, 75, 50.0)
     rarity = np.log((n_words + 50.0) / (np.arange(n_words) + 50.0)) + 0.5
@@ -131,7 +131,7 @@ def _text(part: float) -> RankingData:
 
 
 def _clicks(part: float) -> RankingData:
-    """Lists of 10 with real-valued labels; indicators of hashed features."""
+    """Return lists of 10 documents with real-valued labels and hashed binary features."""
     rng = np.random.default_rng(2)
     n_docs, n_words, words = _words(rng, part, 5_000_000, 1_000_000, 20, 20.0)
     n_docs = n_docs // 10 * 10
@@ -201,17 +201,17 @@ SHAPES = {
     )
 }  # fmt: skip
 
-QUICK = 0.01  #: part of the full size with which programs are tried
+QUICK = 0.01  #: share of the full size in a quick run
 
 
 @cache
 def available() -> tuple[str, ...]:
-    """The shapes that can be had here: real ones only where ``LINRANK_DATA`` leads to them."""
+    """Return the shapes that are available; real data must be in the folder ``LINRANK_DATA``."""
     return tuple(name for name, shape in SHAPES.items() if shape.file is None or _found(shape))
 
 
 def _found(shape: Shape) -> bool:
-    """Whether real data are there; a sentence if they are missing from a folder that is named."""
+    """Tell whether real data are available; print a line if their file is missing."""
     if shape.file is None or "LINRANK_DATA" not in os.environ:
         return False
     if _place(shape.file).is_file():
@@ -221,7 +221,7 @@ def _found(shape: Shape) -> bool:
 
 
 def kept(name: str, part: float = 1.0) -> Path:
-    """The store of a shape, made now unless it is there."""
+    """Return the store of a shape, which is created if it does not exist."""
     folder = Path(os.environ.get("LINRANK_BENCH", RESULTS / "data"))
     path = folder / (name if part == 1.0 else f"{name}-{part:g}")
     if not path.exists():

@@ -1,7 +1,7 @@
-"""How near linrank is to the limits of one machine: products, fits, paths, files, starting.
+"""Speed on one machine compared with its limits: products, fits, paths, files and start.
 
-The unit is one *read*: the time to sum X once with the same threads. Every data set is measured in
-a process of its own.
+The unit is one *read*: the time to sum all entries of X once with the same threads. Every data set
+is measured in a separate process.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from .tools import (
     show_spread,
 )
 
-TOL = 1e-5  #: of fits, on ‖g‖ ≤ ε‖g₀‖
+TOL = 1e-5  #: tolerance ε of the fits: ‖g‖ ≤ ε‖g₀‖
 WEB = ("web", "web-scaled", "web-large", "web-large-scaled")
 FEW_LEVELS = ("web", "web-scaled", "web-large", "web-large-scaled", "wide", "wide-large")
 SPARSE = ("text", "clicks")
 
 
 def ratio_and_spread(times: list[float], units: list[float]) -> tuple[float, float, float]:
-    """A time in units of its neighbour: the median, and the quartiles."""
+    """Return the median and the quartiles of the ratios of times to units."""
     low, median, high = np.quantile(np.array(times) / np.array(units), [0.25, 0.5, 0.75])
     return float(median), float(low), float(high)
 
@@ -58,7 +58,7 @@ def _part(options: Options) -> float:
 
 
 def bench_products(options: Options) -> Section:
-    """What a Hessian product and an evaluation cost, in reads."""
+    """Measure a Hessian-vector product and an evaluation, in reads."""
     section = Section(
         "products",
         "Hessian products and evaluations, in reads of X",
@@ -88,7 +88,7 @@ def bench_products(options: Options) -> Section:
 
 
 def run_products(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
-    """Seconds of a read, a product and an evaluation."""
+    """Yield the seconds of a read, a product and an evaluation."""
     data = open_store(kept(name, part), mmap=False)
     problem = make_problem(data, n_threads=threads)
     problem = problem.with_C(SHAPES[name].weight_of_loss(data, problem.engine.n_pairs))
@@ -117,7 +117,7 @@ def run_products(name: str, part: float, threads: int) -> Iterator[dict[str, Any
 
 
 def bench_fits(options: Options) -> Section:
-    """Whole fits, paths and memory."""
+    """Measure fits, paths and memory."""
     section = Section(
         "fits",
         "Whole fits, in reads of X",
@@ -161,7 +161,7 @@ def _judge_fits(section: Section, options: Options) -> None:
 
 
 def run_fit(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
-    """Seconds and passes of a fit, the path's ratio for small data, memory, and quality."""
+    """Yield seconds and passes of a fit, the ratio of a path for small data, memory and quality."""
     make_solver("auto").solve(make_problem(open_store(kept(name, QUICK)), n_threads=threads))
     before = forget_high_water()
     data = open_store(kept(name, part), mmap=False)
@@ -197,7 +197,7 @@ def fit_once(data: RankingData, C: float, threads: int) -> tuple[float, Any]:
 
 
 def _path(data: RankingData, threads: int) -> float:
-    """The seconds of a path in those of its slowest fit from w = 0."""
+    """Return the time of a path relative to its slowest fit from w = 0."""
     problem = make_problem(data, n_threads=threads)
     started = time.perf_counter()
     path = regularization_path(problem, tol=TOL)
@@ -210,7 +210,7 @@ def _path(data: RankingData, threads: int) -> float:
 
 
 def bench_files(options: Options) -> Section:
-    """From a LETOR file to a saved model, against reading the file alone."""
+    """Measure the time from a LETOR file to a saved model, and that of reading the file."""
     section = Section(
         "files",
         "From a LETOR file to a saved model",
@@ -238,7 +238,7 @@ def bench_files(options: Options) -> Section:
 
 
 def run_file(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
-    """Seconds of reading, and of all from file to model."""
+    """Yield the seconds of reading, and of all steps from file to model."""
     from sklearn.datasets import load_svmlight_file
 
     with TemporaryDirectory() as folder:
@@ -280,7 +280,7 @@ print(time.perf_counter() - started)
 
 
 def bench_start(options: Options) -> Section:
-    """What it takes before anything is computed: compilation, imports, the command line."""
+    """Measure the time before any computation: compilation, imports and the command line."""
     section = Section(
         "start",
         "Starting",

@@ -1,9 +1,9 @@
 """Sparse rankers: ``make bench-sparse``, or ``python -m benchmarks.sparse``.
 
 Sections: ``letor`` (the protocol of Laporte et al. 2014 on MQ2007 and MQ2008), ``speed`` (one fit
-against FISTA on listed pairs and scikit-learn's l1), ``path`` (fifty C against one fit) and
-``wide`` (100,000 × 10,000 at 2 % density). ``letor``, ``speed`` and ``path`` need the LETOR 4.0
-folders that ``LINRANK_DATA`` names.
+against FISTA on listed pairs and scikit-learn's l1), ``path`` (fifty values of C against one fit)
+and ``wide`` (100,000 × 10,000 at 2 % density). ``letor``, ``speed`` and ``path`` need LETOR 4.0 in
+the folder ``LINRANK_DATA``.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from .tools import (
 )
 
 N_FEATURES = 46
-#: Laporte et al. 2014, tables IV to VI: the sparsity ratio, and the best method's MAP and NDCG@10.
+#: Sparsity ratio, MAP and NDCG@10 of the best method in Laporte et al. 2014, tables IV to VI.
 PAPER_RATIO = {
     "MQ2008": {"l1": 0.39, "mcp": 0.27, "log": 0.09, "lp": 0.07},
     "MQ2007": {"l1": 0.60, "mcp": 0.19, "log": 0.29, "lp": 0.05},
 }
 PAPER_FISTA = "FISTA as in the paper, listed pairs"
-LETOR_RATIO = 1e3  #: from the smallest to the largest C; with that, l1 uses over 4 of 5 features
+LETOR_RATIO = 1e3  #: largest C / smallest C; at the largest, l1 selects over 4 of 5 features
 PAPER_BEST = {"MQ2008": (0.4804, 0.2323), "MQ2007": (0.4672, 0.4445)}
 
 
@@ -60,7 +60,7 @@ def read_fold(name: str, fold: int, part: str) -> RankingData:
 
 
 def bench_letor(options: Options) -> Section:
-    """Five folds, C by MAP on the validation part, measured on the test part."""
+    """Measure five folds on their test data, with C chosen by MAP on validation data."""
     section = Section(
         "letor",
         "Sparse rankers by the protocol of Laporte et al. 2014",
@@ -88,10 +88,11 @@ def bench_letor(options: Options) -> Section:
 
 
 def letor_fold(name: str, fold: int, penalty: str) -> list[float]:
-    """MAP, NDCG@10, features and sparsity ratio of one fold.
+    """Return MAP, NDCG@10, number of features and sparsity ratio of one fold.
 
-    The loss is divided by the pairs, which for most penalties is another scale of C only; but
-    with λ = 1/C mcp's γ = 2 means nothing beside a sum over 250,000 pairs: it would be l1.
+    The loss is divided by the number of pairs. For most penalties, this only changes the scale of
+    C. For mcp with λ = 1/C it matters: beside a sum over 250,000 pairs, γ = 2 would make it equal
+    to l1.
     """
     train, valid, test = (read_fold(name, fold, part) for part in ("train", "vali", "test"))
     problem = make_problem(train, normalize="pairs", penalty=L1())
@@ -107,7 +108,7 @@ def letor_fold(name: str, fold: int, penalty: str) -> list[float]:
 
 
 def bench_speed(options: Options) -> Section:
-    """One l1 fit to within 1e-4 of the optimum, by four roads."""
+    """Measure an l1 fit to a relative gap of 1e-4, by four methods."""
     section = Section(
         "speed",
         "l1 to within 1e-4 of the optimum",
@@ -153,20 +154,20 @@ def _aim_at_ratios(section: Section, C: float, ratios: dict[str, float]) -> None
 
 
 def signed_differences(data: RankingData, plan: Any) -> tuple[Any, Any]:
-    """x_i − x_j of every pair, every other one negated, and the labels that go with them."""
+    """Return x_i − x_j of every pair, every second one negated, and labels 1 and −1."""
     start = np.repeat(data.query_ptr[:-1], np.diff(plan.query_nodes))
     labels = np.where(np.arange(len(start)) % 2, 1.0, -1.0)
     return labels[:, None] * (data.X[start + plan.upper] - data.X[start + plan.lower]), labels
 
 
 def proximal_newton(problem: Problem) -> tuple[float, float]:
-    """The median seconds to a gap of 1e-4, and the objective there."""
+    """Return the median seconds to a gap of 1e-4, and the objective."""
     results = [ProximalNewton(tol=1e-4).solve(problem) for _ in range(5)]
     return statistics.median(result.seconds for result in results), results[0].objective
 
 
 def fista(problem: Problem, step: str, best: float = 0.0) -> tuple[float, float]:
-    """The seconds to a gap of 1e-4, or to within that of the best objective; and the objective."""
+    """Return the seconds to a gap of 1e-4, or within 1e-4 of `best`, and the objective."""
     stop = stop_after(300)
 
     def callback(step: Step) -> None:
@@ -179,7 +180,7 @@ def fista(problem: Problem, step: str, best: float = 0.0) -> tuple[float, float]
 
 
 def linear_svc(problem: Problem, pairs: Any, labels: Any, best: float) -> tuple[float, float]:
-    """The median over five seeds, which decide how far a tolerance carries, and an objective."""
+    """Return median seconds over five seeds, on which the accuracy depends, and an objective."""
     found = [_linear_svc(problem, pairs, labels, best, seed) for seed in range(5)]
     return statistics.median(seconds for seconds, _ in found), found[0][1]
 
@@ -187,7 +188,7 @@ def linear_svc(problem: Problem, pairs: Any, labels: Any, best: float) -> tuple[
 def _linear_svc(
     problem: Problem, pairs: Any, labels: Any, best: float, seed: int
 ) -> tuple[float, float]:
-    """The seconds of the loosest tolerance that comes within 1e-4 of the best objective."""
+    """Return the seconds of the loosest tolerance that is within 1e-4 of the best objective."""
     for tol in (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
         svc = LinearSVC(
             penalty="l1", dual=False, fit_intercept=False, C=problem.C, tol=tol, max_iter=1000,
@@ -205,7 +206,7 @@ def _linear_svc(
 
 
 def bench_path(options: Options) -> Section:
-    """Fifty values of C with warm starts against one fit."""
+    """Compare fifty values of C with warm starts with one fit."""
     section = Section(
         "path",
         "A path of 50 C against one fit",
@@ -236,7 +237,7 @@ def bench_path(options: Options) -> Section:
 
 
 def bench_wide(options: Options) -> Section:
-    """Many sparse features: time and memory of a path."""
+    """Measure time and memory of a path with many sparse features."""
     n, d, density = (10_000, 1_000, 0.02) if options.quick else (100_000, 10_000, 0.02)
     section = Section(
         "wide",
@@ -265,10 +266,10 @@ def bench_wide(options: Options) -> Section:
 
 
 def wide_path(file: Path) -> Iterator[tuple[float, int, int]]:
-    """The seconds, the features at the end, and the bytes beyond the data, of a path."""
+    """Yield the seconds of a path, its number of features at the end, and its memory."""
     rng = np.random.default_rng(0)
     tiny = sparse.random_array((200, 50), density=0.2, rng=rng, format="csr")
-    _path_over(RankingData(tiny, np.arange(200) % 3, np.arange(200) // 20))  # compile
+    _path_over(RankingData(tiny, np.arange(200) % 3, np.arange(200) // 20))  # compiles the kernels
     before = forget_high_water()
     with np.load(file) as saved:
         n_docs, d = len(saved["y"]), int(saved["d"])

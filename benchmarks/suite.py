@@ -1,7 +1,7 @@
-"""The figures of the README, all of them in one run: ``make bench``.
+"""All measurements of the README in one run: ``make bench``.
 
-``python -m benchmarks.suite SECTION …`` measures some of them, ``--quick`` tries the program on
-small data. Tables, numbers and plots go to benchmarks/results.
+``python -m benchmarks.suite SECTION …`` runs some sections, and ``--quick`` runs them on small
+data. Tables, numbers and plots are written to benchmarks/results.
 """
 
 from __future__ import annotations

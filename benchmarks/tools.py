@@ -1,4 +1,4 @@
-"""What benchmarks share: records, clocks, processes, plots, and the command line."""
+"""Tools of the benchmarks: records, clocks, processes, plots and the command line."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from linrank._threads import resolve_threads, run
 from linrank.report.plots import COLOURS
 from linrank.solvers import Step
 
-#: The variables that say how many threads a process uses.
+#: Environment variables that set the number of threads of a process.
 THREADS = ("LINRANK_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 RESULTS = Path(__file__).parent / "results"
-TOO_LONG = 600.0  #: seconds after which a process that measures one thing is given up
+TOO_LONG = 600.0  #: time limit in seconds of a process that makes one measurement
 
 STYLE = {
     "font.size": 9.0,
@@ -56,7 +56,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure: the threads of linrank, small sizes or the real ones, and where to write."""
+    """Options of a run: number of threads, small or full data, and the folder for results."""
 
     threads: int
     quick: bool
@@ -65,16 +65,16 @@ class Options:
 
 @dataclass
 class Section:
-    """One table with what was measured, what was aimed at, and every number behind it.
+    """A table of measurements, with its goals and all underlying numbers.
 
     Attributes
     ----------
     rows : list of list of str
-        The cells of the table, in the order of `columns`.
+        Cells of the table, in the order of `columns`.
     numbers : list of dict
-        What each row, or each curve of the plot, was made from.
+        Numbers of each row, or of each curve of the plot.
     goals : list of dict
-        ``goal``, ``measured`` and ``met`` of each figure that was aimed at.
+        ``goal``, ``measured`` and ``met`` of each goal.
     """
 
     name: str
@@ -89,20 +89,20 @@ class Section:
     goals: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, *cells: str, **numbers: Any) -> None:
-        """Take down one row, and show it at once."""
+        """Add a row and print it."""
         assert len(cells) == len(self.columns)
         self.rows.append(list(cells))
         self.numbers.append(numbers)
         print(" | ".join(cells), flush=True)
 
     def aim(self, goal: str, measured: str, met: bool) -> None:
-        """Take down what was aimed at, and whether it was reached."""
+        """Add a goal, and whether it was reached."""
         self.goals.append({"goal": goal, "measured": measured, "met": bool(met)})
 
     def aim_at_most(
         self, goal: str, limit: float, found: dict[str, float | None], digits: int = 2
     ) -> None:
-        """Take down whether the largest figure is within a limit, and which are not known."""
+        """Add the goal that the largest number is within a limit; unknown numbers are listed."""
         known = [(figure, name) for name, figure in found.items() if figure is not None]
         missing = [name for name, figure in found.items() if figure is None]
         worst, name = max(known, default=(np.inf, ""))
@@ -111,12 +111,12 @@ class Section:
         self.aim(goal, measured, worst <= limit)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """Return the section as a dict for JSON."""
         return asdict(self)
 
 
 def markdown(section: dict[str, Any]) -> str:
-    """A section as a heading, a table, its notes and its goals."""
+    """Return a section as Markdown: heading, table, notes and goals."""
     quick = " (tiny data, to try the program: the numbers mean nothing)" if section["quick"] else ""
     lines = [f"## {section['title']}{quick}", "", f"{section['about']}.", ""]
     lines += [f"{section['machine']}.", "", _row(section["columns"])]
@@ -139,7 +139,7 @@ def _row(cells: list[str]) -> str:
 def median_seconds(
     function: Callable[[], object], budget: float = 1.0, least: int = 1, most: int = 15
 ) -> float:
-    """The median time of a function, over as many calls as fit in the budget."""
+    """Return the median time of a function, over as many calls as fit in the budget."""
     times: list[float] = []
     while len(times) < least or (len(times) < most and sum(times) < budget):
         started = time.perf_counter()
@@ -150,7 +150,7 @@ def median_seconds(
 
 @njit(fast=True)
 def read_rows(X, first, last):  # type: ignore[no-untyped-def]
-    """One bare read: the sum of all entries of some rows."""
+    """Return the sum of all entries of some rows: one read."""
     total = 0.0
     for i in range(first, last):
         for f in range(X.shape[1]):
@@ -159,7 +159,7 @@ def read_rows(X, first, last):  # type: ignore[no-untyped-def]
 
 
 def make_reader(data: RankingData, threads: int) -> Callable[[], object]:
-    """A read of X; of sparse data, scipy's product with a vector, on one thread."""
+    """Return a function that reads X; for sparse X, scipy's product with a vector on one thread."""
     X = data.X
     if data.is_sparse:
         v = np.ones(data.n_features)
@@ -172,13 +172,13 @@ def make_reader(data: RankingData, threads: int) -> Callable[[], object]:
 def interleaved(
     functions: dict[str, Callable[[], object]], budget: float = 10.0, most: int = 41
 ) -> dict[str, list[float]]:
-    """Seconds of each function, taken in turns so that all see the same machine.
+    """Return the seconds of each function, measured in turns under the same conditions.
 
-    As many turns as fit in the budget, at least 3, at most `most`.
+    There are as many turns as fit in the budget, but at least 3 and at most `most`.
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
-        function()  # compile, touch memory
+        function()  # compiles the kernels and allocates memory
     started = time.perf_counter()
     for turn in range(most):
         if turn >= 3 and time.perf_counter() - started > budget:
@@ -191,13 +191,13 @@ def interleaved(
 
 
 def make_evaluation(problem: Any, w: Any) -> Callable[[], object]:
-    """A value and gradient near w; where the last one was made it would not be made again."""
+    """Return a function that evaluates near w, each time at another point to avoid caching."""
     points = cycle([w, (1 + 1e-9) * w])
     return lambda: problem.value_grad(next(points))
 
 
 def stop_after(seconds: float) -> Callable[[Step], None]:
-    """A callback that ends a solver after some time, as Ctrl-C would."""
+    """Return a callback that stops a solver after some time, like Ctrl-C."""
 
     def callback(step: Step) -> None:
         if step.seconds > seconds:
@@ -207,14 +207,14 @@ def stop_after(seconds: float) -> Callable[[Step], None]:
 
 
 def show_seconds(seconds: float | None, otherwise: str = "—") -> str:
-    """Seconds with three digits; milliseconds where there are few."""
+    """Return seconds as text with three digits; below one second, milliseconds."""
     if seconds is None:
         return otherwise
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def show_spread(times: list[float]) -> str:
-    """The median of some seconds, with the least and the most: ``330 ms (310–360)``."""
+    """Return the median, smallest and largest time as text: ``330 ms (310–360)``."""
     median = statistics.median(times)
     if len(times) == 1:
         return show_seconds(median)
@@ -228,10 +228,10 @@ def show_spread(times: list[float]) -> str:
 def from_process(
     function: Callable[..., Iterator[Any]], *arguments: Any, cap: float
 ) -> Iterator[Any]:
-    """What a generator yields in a process of its own, until one item takes over `cap` seconds.
+    """Yield the items of a generator that runs in another process.
 
-    Tools that cannot be interrupted are measured like this, and so is memory. The process
-    has to start too, which the cap includes.
+    The iteration ends when an item takes more than `cap` seconds, which include the start of the
+    process. This serves to measure memory, and tools that cannot be interrupted.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -252,7 +252,7 @@ def from_process(
 
 
 def in_time(section: Section, function: Callable[..., Iterator[Any]], *arguments: Any) -> list[Any]:
-    """What `from_process` yields, with a note where that is nothing in `TOO_LONG` seconds."""
+    """Return the items of `from_process`; add a note if there is none within `TOO_LONG` seconds."""
     found = list(from_process(function, *arguments, cap=TOO_LONG))
     if not found:
         words = ", ".join(str(argument) for argument in arguments)
@@ -267,21 +267,21 @@ def _send_all(sender: Any, function: Callable[..., Iterator[Any]], arguments: An
 
 
 def pinned(threads: int) -> AbstractContextManager[Any]:
-    """Processes that are started meanwhile use so many threads."""
+    """Limit the threads of processes that are started in the context."""
     return patch.dict(os.environ, dict.fromkeys(THREADS, str(threads)))
 
 
 def forget_high_water() -> int:
-    """Let `high_water` begin anew from what this process holds now, which is returned."""
+    """Reset `high_water` to the current memory of this process, and return it."""
     gc.collect()
-    with suppress(AttributeError):  # only glibc has it: give back what is free
+    with suppress(AttributeError):  # only glibc can return free memory to the system
         ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     return high_water()
 
 
 def high_water(process: int | str = "self") -> int:
-    """The most memory that a process has held so far, in bytes."""
+    """Return the peak memory of a process in bytes."""
     status = Path(f"/proc/{process}/status").read_text()
     line = next((line for line in status.splitlines() if line.startswith("VmHWM")), "VmHWM: 0")
     return int(line.split()[1]) * 1024
@@ -291,7 +291,7 @@ def high_water(process: int | str = "self") -> int:
 
 
 def line_style(k: int) -> dict[str, Any]:
-    """A look for the k-th of many lines: colours first, then dashes."""
+    """Return the style of the k-th line: colours vary first, then dashes."""
     dashes = ("-", "--", ":")
     return {
         "color": COLOURS[k % len(COLOURS)],
@@ -303,7 +303,7 @@ def line_style(k: int) -> dict[str, Any]:
 
 
 def draw(path: Path, draws: list[Callable[[Any], None]], width: float = 4.6) -> None:
-    """Write a plot with one panel for each function, which is given its axes; two in a row."""
+    """Write a plot with two panels per row; each function draws one panel."""
     n_rows, n_columns = -(-len(draws) // 2), min(2, len(draws))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width * n_columns, 3.8 * n_rows), layout="constrained")
@@ -316,7 +316,7 @@ def draw(path: Path, draws: list[Callable[[Any], None]], width: float = 4.6) -> 
 
 
 def machine(threads: int) -> str:
-    """The processor, the threads, and the versions of what the figures depend on."""
+    """Return processor, threads and versions of the software as text."""
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -340,8 +340,8 @@ def run_sections(
 ) -> None:
     """Run the sections that the command line names, or all of them.
 
-    Tables and numbers go to ``file.md`` and ``file.json``, beside those of sections run before.
-    `rivals` are the distributions of other tools that sections compare with.
+    Tables and numbers are written to ``file.md`` and ``file.json``, with those of the sections of
+    earlier runs. `rivals` are the packages of other tools that the sections compare with.
     """
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(sections))
@@ -366,7 +366,7 @@ def run_sections(
 
 
 def _keep(section: Section, file: Path, order: Sections) -> None:
-    """Put a section's numbers beside those of the others, and write all tables anew."""
+    """Store the numbers of a section with those of the others, and rewrite all tables."""
     file.parent.mkdir(parents=True, exist_ok=True)
     numbers = file.with_suffix(".json")
     kept: dict[str, Any] = json.loads(numbers.read_text()) if numbers.exists() else {}

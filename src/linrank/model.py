@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,8 @@ from ._typing import Vector
 from ._version import __version__
 from .data.checks import Matrix, check_matrix
 from .errors import DataError, FileFormatError
+
+Content: TypeAlias = dict[str, Any]  #: a JSON object
 
 VERSION = 1  #: of the layout of model files; a file of a newer version is refused
 MAX_DEPTH = 20  #: nesting levels of lists and objects in a model file; deeper files are refused
@@ -95,8 +97,8 @@ class Model:
         self.n_features = n_features
         self.feature_names = None if feature_names is None else [str(n) for n in feature_names]
         self.index_base = index_base
-        self.settings: dict[str, Any] = dict(settings or {})
-        self.training: dict[str, Any] = dict(training or {})
+        self.settings: Content = dict(settings or {})
+        self.training: Content = dict(training or {})
 
     def names(self) -> list[str]:
         """Return the feature names or, without names, the feature numbers in LETOR files."""
@@ -146,7 +148,7 @@ class Model:
         return cls.from_content(read_content(path), path)
 
     @classmethod
-    def from_content(cls, content: dict[str, Any], path: str | os.PathLike[str]) -> Self:
+    def from_content(cls, content: Content, path: str | os.PathLike[str]) -> Self:
         """Make a model from the content of a file; errors name the file by its path."""
         if content.get("format") != cls.format:
             raise _wrong_format(path, content, repr(cls.format))
@@ -169,12 +171,12 @@ class Model:
         """Score the rows of a checked matrix with the right number of features."""
         raise NotImplementedError
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> Content:
         """Return the entries of the file that only this class of models has."""
         raise NotImplementedError
 
     @classmethod
-    def _from_parameters(cls, content: dict[str, Any], **shared: Any) -> Self:
+    def _from_parameters(cls, content: Content, **shared: Any) -> Self:
         """Make a model from the content of its file; `shared` are the entries of all models."""
         raise NotImplementedError
 
@@ -242,11 +244,11 @@ class LinearModel(Model):
         order = np.argsort(-np.abs(self.coef), kind="stable")[:n]
         return [(names[f], float(self.coef[f])) for f in order]
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> Content:
         return {"weights": self.coef.tolist()}
 
     @classmethod
-    def _from_parameters(cls, content: dict[str, Any], **shared: Any) -> Self:
+    def _from_parameters(cls, content: Content, **shared: Any) -> Self:
         model = cls(numbers(content, "weights"), **shared)
         if not model.n_features:
             raise DataError("there are no weights")
@@ -257,7 +259,7 @@ class LinearModel(Model):
         return model
 
 
-def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_content(path: str | os.PathLike[str]) -> Content:
     """Read the JSON object in a model file of any format."""
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -270,9 +272,7 @@ def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _wrong_format(
-    path: str | os.PathLike[str], content: dict[str, Any], expected: str
-) -> FileFormatError:
+def _wrong_format(path: str | os.PathLike[str], content: Content, expected: str) -> FileFormatError:
     found = content.get("format")
     if found is None:
         return FileFormatError(f'{path}: not a linrank model: it has no "format"')
@@ -287,7 +287,7 @@ def _wrong_format(
     )
 
 
-def _shared_parts(content: dict[str, Any]) -> dict[str, Any]:
+def _shared_parts(content: Content) -> Content:
     """Check and return the entries of a file that all models have."""
     if type(content["index_base"]) is not int or content["index_base"] not in (0, 1):
         raise DataError(f"index_base is {content['index_base']!r}; expected 0 or 1")
@@ -301,7 +301,7 @@ def _shared_parts(content: dict[str, Any]) -> dict[str, Any]:
     return {name: content[name] for name in ("feature_names", "index_base", "settings", "training")}
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, Any]]) -> Content:
     """Return the entries of a JSON object, whose names must be distinct."""
     content = dict(pairs)
     if len(content) < len(pairs):
@@ -321,7 +321,7 @@ def _check_depth(content: object) -> None:
         raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
-def numbers(content: dict[str, Any], name: str) -> list[float]:
+def numbers(content: Content, name: str) -> list[float]:
     """Return an entry of a model file that must be a list of numbers."""
     values = content[name]
     if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
@@ -329,7 +329,7 @@ def numbers(content: dict[str, Any], name: str) -> list[float]:
     return values
 
 
-def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
+def _plain(settings: Mapping[str, object]) -> Content:
     """Convert settings to JSON types; values that JSON cannot hold become text."""
     return json.loads(json.dumps(dict(settings), default=_as_plain))
 

@@ -12,6 +12,7 @@ from .._typing import Vector
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
+from ..path import no_pair
 from .base import FittedRegressor, TreeRanker, without_zero_weights
 
 MAX_LABELS = 31  #: labels 0, …, 30 for which LightGBM has a default gain, 2^label − 1
@@ -94,10 +95,7 @@ class LambdaMARTRanker(TreeRanker):
         data = without_zero_weights(data)
         starts, sizes = data.query_ptr[:-1], np.diff(data.query_ptr)
         if (np.maximum.reduceat(data.y, starts) == np.minimum.reduceat(data.y, starts)).all():
-            raise DataError(
-                "there is no pair to learn from: within every query all labels are equal "
-                f"({data.n_queries} queries, {data.n_docs} documents)"
-            )
+            raise no_pair(data)
         if sizes.max() > MAX_QUERY:
             raise DataError(
                 f"query {data.query_ids[sizes.argmax()]} has {sizes.max():,} documents; LightGBM "

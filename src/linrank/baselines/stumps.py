@@ -14,7 +14,7 @@ from .._rows import choose_columns, copy_columns, kernel_matrix
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite
 from ..errors import DataError
-from ..model import Model, numbers
+from ..model import Content, Model, numbers
 from .base import TIE_TOLERANCE
 
 BLOCK = 2**12  #: documents that are scored at a time; more need more memory
@@ -246,7 +246,7 @@ class StumpModel(Model):
         for t, k in enumerate(column):
             yield values[k], self.stumps.threshold[t], self.stumps.alpha[t]
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> Content:
         return {
             "features": self.stumps.feature.tolist(),
             "thresholds": self.stumps.threshold.tolist(),
@@ -254,7 +254,7 @@ class StumpModel(Model):
         }
 
     @classmethod
-    def _from_parameters(cls, content: dict[str, Any], **shared: Any) -> Self:
+    def _from_parameters(cls, content: Content, **shared: Any) -> Self:
         n_features, feature = content["n_features"], numbers(content, "features")
         if not all(type(f) is int for f in (*feature, n_features)):
             raise DataError("features and n_features must be whole numbers")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._console import count, format_C, format_mean, grid
 
@@ -36,7 +36,7 @@ def data_line(path: Path, data: RankingData, training: Training | None = None) -
     return text
 
 
-def data_json(path: Path, data: RankingData, training: Training | None = None) -> dict[str, Any]:
+def data_json(path: Path, data: RankingData, training: Training | None = None) -> dict[str, object]:
     """Return the content of `data_line` as JSON."""
     content = {
         "file": str(path),
@@ -53,7 +53,7 @@ def data_json(path: Path, data: RankingData, training: Training | None = None) -
     return content
 
 
-def result_json(result: Result) -> dict[str, Any]:
+def result_json(result: Result) -> dict[str, object]:
     """Return the outcome of a solver as JSON."""
     return {
         "status": result.status.name.lower(),
@@ -89,7 +89,7 @@ def path_table(trainer: Trainer, training: Training) -> Table:
     return table
 
 
-def path_json(training: Training) -> list[dict[str, Any]]:
+def path_json(training: Training) -> list[dict[str, object]]:
     """Return the content of `path_table` as JSON."""
     assert training.path is not None
     assert training.values is not None

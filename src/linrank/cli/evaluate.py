@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -119,7 +119,7 @@ def _cell(value: float) -> float | str:
     return "" if value != value else value
 
 
-def _as_json(data: Path, scores: Path, found: Evaluation) -> dict[str, Any]:
+def _as_json(data: Path, scores: Path, found: Evaluation) -> dict[str, object]:
     return {
         "data": str(data),
         "scores": str(scores),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.bar import Bar
@@ -148,7 +148,7 @@ def _weight_table(model: LinearModel, top: int) -> Table:
     return table
 
 
-def _model_json(file: Path, model: LinearModel, top: int) -> dict[str, Any]:
+def _model_json(file: Path, model: LinearModel, top: int) -> dict[str, object]:
     return {
         "file": str(file),
         "kind": "model",

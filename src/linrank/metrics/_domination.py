@@ -27,7 +27,8 @@ def _domination(labels, tied):  # type: ignore[no-untyped-def]
         if tied[start]:
             continue
         end = tie_end(tied, start)
-        # Labels fall within a group, so documents with a lower label follow in the list.
+        # `lower` counts the documents of the group with a lower label than position i. Labels fall
+        # within a group, so these documents follow i.
         lower = 0
         for i in range(end - 1, start - 1, -1):
             if i < end - 1 and labels[i] > labels[i + 1]:
@@ -53,7 +54,7 @@ class DominationOptions(TypedDict, total=False):
 
 
 def domination_values(ranking: Ranking, average: DominationAverageName = "queries") -> PerQuery:
-    """Compute the domination error of each query; queries have weight 1 or that of documents."""
+    """Compute the domination error of each query, with equal weights or weights by documents."""
     ranking = ranking.averaged
     errors, dominating = np.empty(ranking.n_queries), np.empty(ranking.n_queries)
     ranking.each_query(_domination_range, ranking.lists, errors, dominating)

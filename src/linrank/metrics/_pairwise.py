@@ -52,18 +52,18 @@ def _count_pairs(ranking: Ranking) -> tuple[Vector, Vector]:
 
 
 def pairwise_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
-    """Compute the pairwise accuracy of each query; queries have weight 1 or that of pairs."""
+    """Compute the pairwise accuracy of each query, with equal weights or weights by pairs."""
     wrong, pairs = _count_pairs(ranking)
     return PerQuery.ratio(pairs - wrong, pairs, by_total=average == "pairs")
 
 
 def all_pairs_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
-    """Compute the all-pairs error of each query; queries have weight 1 or that of pairs."""
+    """Compute the all-pairs error of each query, with equal weights or weights by pairs."""
     return PerQuery.ratio(*_count_pairs(ranking), by_total=average == "pairs")
 
 
 def auc_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
-    """Compute the AUC of each query; queries have weight 1 or that of pairs."""
+    """Compute the AUC of each query, with equal weights or weights by pairs."""
     labels = ranking.lists.labels
     low, high = labels.min(), labels.max()
     other = (labels != low) & (labels != high)

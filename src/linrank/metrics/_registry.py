@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -105,7 +104,7 @@ class Metric:
         return self.kind.greater_is_better
 
     def __call__(
-        self, y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, **options: Any
+        self, y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, **options: object
     ) -> float | Vector:
         """Call the public function of this metric with its cut-off and relevance level.
 
