@@ -496,7 +496,7 @@ def test_fit_pairs_equals_fit_on_the_same_pairs():
         ({"pairs": "adjacent", "counting": "tables"}, "use counting='two-level' or 'explicit'"),
         ({"rescale": "slack", "counting": "aa"}, "rescale='slack' with delta='label' does not"),
         ({"delta": "gain"}, "give rescale='margin' or 'slack' as well"),
-        ({"rescale": "slack", "delta": lambda a, b: a[:1]}, "delta returned shape"),
+        ({"rescale": "slack", "delta": lambda a, b: a[:1]}, "delta returned an array of shape"),
         ({"rescale": "slack", "delta": lambda a, b: ["x"] * len(a)}, "cannot be read as numbers"),
         ({"rescale": "slack", "delta": lambda a, b: b - a}, "delta is -1.0 for the labels 1 above"),
     ],
@@ -584,7 +584,7 @@ def test_too_many_pairs_get_a_sentence(monkeypatch):
     X, y, qid = make_problem_arrays("all distinct")
     with pytest.raises(DataError, match="use labels with fewer levels, or rescale='margin'"):
         RankSVM(rescale="slack").fit(X, y, qid)
-    with pytest.raises(DataError, match="compares every two levels, of which there are 4,005"):
+    with pytest.raises(DataError, match="compares every two levels, which makes 4,005"):
         RankSVM(counting="two-level", rescale="slack").fit(X, y, qid)
 
 
@@ -616,7 +616,7 @@ def test_given_pairs_do_not_mix_with_labels():
     data = RankingData.from_pairs(np.eye(3), [[0, 1]])
     with pytest.raises(DataError, match="use counting='explicit'"):
         ThreadEngine(data, SQUARED_HINGE, counting="avl")
-    with pytest.raises(DataError, match="pairs are given one by one"):
+    with pytest.raises(DataError, match="pairs are listed one by one"):
         ThreadEngine(data, SQUARED_HINGE, preferences=Preferences("adjacent"))
     for delta in ("label", "label-squared"):
         with pytest.raises(DataError, match="give one of them"):

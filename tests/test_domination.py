@@ -295,7 +295,7 @@ def test_what_it_cannot_have_is_refused(options, sentence):
 
 def test_given_pairs_are_refused():
     data = RankingData.from_pairs(np.eye(2), [[0, 1]])
-    with pytest.raises(DataError, match="pairs are given one by one"):
+    with pytest.raises(DataError, match="pairs are listed one by one"):
         make_problem(data, loss="domination")
 
 
