@@ -141,6 +141,10 @@ def test_any_labels_and_tied_scores(counting, documents):
     check_against_pairs(engine, X, np.ones(1), np.ones(1), pairs, MIXED)
 
 
+def test_every_name_has_a_family():
+    assert list(COUNTINGS) == ["auto", *layout.FAMILIES]
+
+
 # Losses -----------------------------------------------------------------------------------------
 
 
@@ -619,7 +623,7 @@ def test_given_pairs_do_not_mix_with_labels():
     with pytest.raises(DataError, match="pairs are listed one by one"):
         ThreadEngine(data, SQUARED_HINGE, preferences=Preferences("adjacent"))
     for delta in ("label", "label-squared"):
-        with pytest.raises(DataError, match="give one of them"):
+        with pytest.raises(DataError, match="give only one of them"):
             RankSVM(rescale="margin", delta=delta).fit(np.eye(3), [0, 1, 2], margin=[0.0, 1.0, 2.0])
 
 
