@@ -1,4 +1,4 @@
-"""Coordinate descent on the domination loss: each step goes down, and all reach the optimum."""
+"""Coordinate descent on the domination loss: monotone steps, and convergence to the optimum."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ every_penalty = pytest.mark.parametrize("penalty", PENALTIES)
 
 
 def make_data(variant, form="dense64", scale=1.0):
-    """The data, the name of the loss, and what `reference.domination_loss` needs besides."""
+    """Return the data, the name of the loss, and the options of `reference.domination_loss`."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.7)
     X = (scale * X).astype(np.float32).astype(np.float64)
@@ -63,7 +63,7 @@ def make(variant, penalty, C=1.0, **options):
 
 
 def prices(penalty):
-    """What a weight costs, l1·|w| + ½·l2·w²."""
+    """Return l1 and l2 of the penalty l1·|w| + ½·l2·w²."""
     found = PENALTIES[penalty]
     if found is None:
         return np.zeros(D), np.ones(D)
@@ -73,7 +73,7 @@ def prices(penalty):
 
 
 def slow_objective(variant, penalty, w, C=1.0, scale=1.0):
-    """The objective and the gradient of its smooth part, pair by pair."""
+    """Return the objective and the gradient of its smooth part, computed pair by pair."""
     data, _, (labels, qid, needed) = make_data(variant, scale=scale)
     value, slope, _ = reference.domination_loss(data.X @ w, labels, qid, **needed)
     l1, l2 = prices(penalty)
@@ -100,7 +100,7 @@ def optimum(variant, penalty):
 
 
 def start_coordinates(problem, penalty, w):
-    """The engine with the state of w, and the rule without longer steps."""
+    """Return the steps with the state of w, and the rule without longer steps."""
     coordinates = CoordinateSteps(problem.engine)
     coordinates.begin(w)
     return coordinates, Rule(problem.C, coordinates.bound, 1.0, *prices(penalty))
@@ -138,7 +138,7 @@ def test_reaches_the_optimum_of_an_independent_solver(variant, penalty):
 
 
 def test_the_prices_leave_features_out():
-    """Else the tests above would not see the lemmas."""
+    """Both cases of the lemmas occur, so that the tests above cover them."""
     assert np.count_nonzero(optimum("levels", "weighted l1")[0]) < D
 
 
@@ -150,11 +150,11 @@ def test_the_paper_s_algorithm_reaches_it_too(penalty):
     assert result.converged
     assert result.objective == pytest.approx(optimum("levels", penalty)[1], rel=1e-6)
     values = [step.objective for step in result.history]
-    assert all(b <= a * (1 + 1e-13) for a, b in pairwise(values))  # the last ones are rounding
+    assert all(b <= a * (1 + 1e-13) for a, b in pairwise(values))  # the last changes are rounding
 
 
 def test_the_first_sweep_is_that_of_figure_1_1():
-    """Line by line; m documents are relevant, Z belongs to the others."""
+    """Follow the paper line by line; m documents are relevant, and Z sums over all others."""
     data, _, (y, _, _) = make_data("one query")
     X, good = data.X, y > 0
     w, rho, m = np.zeros(D), np.zeros(N), good.sum()
@@ -197,7 +197,7 @@ def test_explicit_zeros_are_no_entries():
 @every_variant
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 def test_the_kept_state_is_that_of_the_weights(variant, scale):
-    """After many sweeps without a new beginning, from scores that are far from the last ones."""
+    """The state stays exact after many sweeps without `begin`, from scores that moved far."""
     problem = make(variant, "none", scale=scale)
     w = np.random.default_rng(1).standard_normal(D)
     coordinates, rule = start_coordinates(problem, "none", w)
@@ -206,7 +206,7 @@ def test_the_kept_state_is_that_of_the_weights(variant, scale):
     other, _ = start_coordinates(problem, "none", w)
     kept, new = coordinates.state, other.state
     np.testing.assert_allclose(kept.z, new.z, atol=1e-10 * scale)
-    # Levels have floors of other times, which cancel in what the slope is made of.
+    # The floors of levels may be older than the scores. They cancel in the terms of the slope.
     group, upper = other.places.group, other.places.upper
     slopes = [s.share * s.pull[group] - upper * lost(s, group) for s in (kept, new)]
     np.testing.assert_allclose(*slopes, atol=1e-9)
@@ -217,13 +217,13 @@ def test_the_kept_state_is_that_of_the_weights(variant, scale):
 
 
 def lost(state, group):
-    """Z_k t_i of each document, 0 in the lowest level."""
+    """Return Z_k t_i of each document, which is 0 in the lowest level."""
     total = state.total[group]
     return np.where(total > 0, total / np.where(total > 0, total + state.rise, 1.0), 0.0)
 
 
 def test_scores_may_change_by_any_amount_within_a_sweep():
-    """The documents of each level begin 1e4 from those of the next, upward or downward."""
+    """The scores of neighbouring levels start 1e4 apart, in either order."""
     X = np.array([[2.0], [1.0], [0.0], [0.0], [1.5], [2.0]])
     data = RankingData(X, [0, 1, 2, 0, 1, 2], [0, 0, 0, 1, 1, 1])
     problem = make_problem(data, loss="domination")

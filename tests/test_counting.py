@@ -1,4 +1,4 @@
-"""Every way to sum over pairs gives the same numbers, for every loss and every kind of pairs."""
+"""All countings give the same results, for every loss and every kind of pairs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GENERAL = ("two-level", "explicit")
 
 
 def parts_of(engine, w, v):
-    """Value, gradient, product, Hessian, diagonal and gaps at w."""
+    """Return the value, gradient, product, Hessian, its diagonal, and the gaps at w."""
     value, gradient = engine.value_grad(w)
     return value, gradient, engine.hessp(v), engine.hessian(), engine.gaps(w)
 
@@ -64,7 +64,7 @@ def test_every_counting_equals_the_listed_pairs(counting, kind, weighted):
     engine = ThreadEngine(data, MIXED, counting=counting)
     pairs = reference.preference_pairs(y, qid)
     weights = reference.pair_weights(pairs, weight, query_weight)
-    for _ in range(2):  # the second time, sorting begins from another order
+    for _ in range(2):  # the second time, the sort starts from another order
         w, v = np.round(2 * rng.standard_normal((2, 4))) / 2
         check_against_pairs(engine, X, w, v, pairs, MIXED, weights)
     assert engine.n_pairs == np.count_nonzero(weights)
@@ -83,7 +83,7 @@ def test_a_query_of_many_levels(counting):
 
 @pytest.mark.parametrize("counting", COUNTINGS)
 def test_documents_far_ahead_do_not_blur_the_others(counting):
-    """They have no active pairs, so the sums are those of the data without them, to the digit."""
+    """Such documents have no active pairs, so all sums equal those of the data without them."""
     X, y, qid = make_problem_arrays("five levels", n=60)
     w, v = np.random.default_rng(1).standard_normal((2, 4))
     ahead = 1e9 * (1 + np.arange(30))[:, None] * w
@@ -125,12 +125,16 @@ def test_storages_and_threads(counting, form, monkeypatch):
     )
 )  # fmt: skip
 def test_any_labels_and_tied_scores(counting, documents):
-    """Scores in steps of ¼, so that margins are met exactly and ties are everywhere."""
+    """Scores are multiples of ¼, so that many pairs are tied or lie exactly on the margin."""
     y, s, qid = (np.array(column, dtype=float) for column in zip(*documents, strict=True))
     X = s[:, None] / 4
     engine = ThreadEngine(RankingData(X, y, qid), MIXED, counting=counting)
     pairs = reference.preference_pairs(y, qid)
     check_against_pairs(engine, X, np.ones(1), np.ones(1), pairs, MIXED)
+
+
+def test_every_name_has_a_family():
+    assert list(COUNTINGS) == ["auto", *layout.FAMILIES]
 
 
 # Losses -----------------------------------------------------------------------------------------
@@ -190,11 +194,11 @@ def test_the_exact_logistic_loss_over_listed_pairs():
     assert np.isfinite(engine.value_grad(1e4 * w)[0])
 
 
-# Which pairs, how far apart, how heavy ----------------------------------------------------------
+# Pairs, margins and weights ---------------------------------------------------------------------
 
 
 def lost_dcg(y, qid):
-    """1/log2(1 + place) in the ideal ranking, averaged over documents of one label."""
+    """Return 1/log2(1 + place) in the ideal ranking, averaged over documents of one label."""
     discount = np.empty(len(y))
     for i in range(len(y)):
         mine = y[qid == qid[i]]
@@ -220,7 +224,7 @@ DELTAS = {
 def test_rescaled_and_adjacent_pairs(counting, pairs, rescale, delta):
     X, y, qid = make_problem_arrays("five levels", n=40)
     first = np.flatnonzero(qid == 0)
-    y[first] = 1.0  # the first query has one level, and no pairs
+    y[first] = 1.0  # the first query has one level, so it has no pairs
     rng = np.random.default_rng(1)
     weight, propensity = rng.random(40), 0.2 + 0.8 * rng.random(40)
     named = (lambda upper, lower: 1 / (1 + lower)) if delta == "mine" else delta
@@ -284,7 +288,7 @@ def test_propensity_of_clicks_is_open_to_every_counting(counting):
 
 HEAVY, LIGHT = 1e17, 1e-17  #: weights beside which, and beside others, 1 has no digits
 
-#: Name → levels, and options of `Preferences`; "propensity" is one of the data.
+#: Levels of each case, and its options of `Preferences`; "propensity" belongs to the data.
 VARIANTS = {
     "plain": (5, {}),
     "many levels": (15, {}),
@@ -300,12 +304,12 @@ OF_ALL = ("plain", "many levels", "separable", "clicks")  #: what every counting
 
 
 def extreme_problem(case, variant):
-    """The data with X = I, the scores, and the pairs with their weights and margins."""
+    """Return data with X = I, the scores, and the pairs with their weights and margins."""
     n_levels, options = VARIANTS[variant]
     rng = np.random.default_rng(len(case) + len(variant))
     y, qid, weight = np.arange(60) % n_levels * 0.5, np.arange(60) // 30, 0.5 + rng.random(60)
     s, ends = 0.5 * rng.standard_normal(60) + y, np.isin(np.arange(60) % 30, (0, n_levels - 1))
-    if case == "heavy":  # a lowest label far below all others, a highest one far above
+    if case == "heavy":  # the lowest label is far below all others, the highest far above
         weight[ends] = HEAVY
         s[ends] += np.where(y[ends] > 0, 1e4, -1e4)
     elif case == "light":
@@ -319,7 +323,7 @@ def extreme_problem(case, variant):
     weights = reference.pair_weights(pairs, weight, propensity=propensity)
     weights = weights * deltas if options.get("rescale") == "slack" else weights
     margins = np.sqrt(deltas) if options.get("rescale") == "margin" else np.ones(len(pairs))
-    if case == "small gaps":  # as at the solution for a large C: neighbours are just apart
+    if case == "small gaps":  # as at the solution for a large C, where gaps are tiny
         steps = {y[i]: margin for (i, j), margin in zip(pairs, margins, strict=True)
                  if y[i] - y[j] == 0.5}  # fmt: skip
         s = np.array([sum(steps[label] for label in set(y) if 0 < label <= own) for own in y])
@@ -338,9 +342,9 @@ def extreme_problem(case, variant):
     ],
 )
 def test_every_counting_meets_the_exact_sums(counting, variant, case):
-    """A document's part is as exact as its own active pairs are, whatever the others weigh.
+    """The error of a document is bounded by its own active pairs, whatever others weigh.
 
-    X is the identity, so that scores are weights and each document's sums are seen by themselves.
+    X is the identity, so that scores equal weights and the gradient has the sums of each document.
     """
     data, s, pairs, weights, margins = extreme_problem(case, variant)
     options = {k: v for k, v in VARIANTS[variant][1].items() if k != "propensity"}
@@ -352,7 +356,7 @@ def test_every_counting_meets_the_exact_sums(counting, variant, case):
     found = np.array([value]), engine.gaps(s), gradient, engine.hessp(v)
     active = exact[2][1] > 0
     reach, reach_v = (1 + np.ptp(x[active]) for x in (s, v))
-    # Pairs that are listed, or compared level by level, are as exact as their gaps.
+    # The errors of listed pairs and of two-level problems are bounded by the gaps of the pairs.
     gap = 1e-8 if case == "small gaps" and engine.counting in GENERAL else reach
     for ours, (truth, size), bound in zip(
         found, exact, (gap * reach, reach, reach, reach_v), strict=True
@@ -363,7 +367,7 @@ def test_every_counting_meets_the_exact_sums(counting, variant, case):
 
 @pytest.mark.parametrize("counting", GENERAL)
 def test_a_large_C_on_separable_data_with_rescaled_margins(counting):
-    """The objective is that of the weights: rounding takes nothing off, so it is no lower."""
+    """Rounding does not make the reported objective lower than the exact one at the weights."""
     rng = np.random.default_rng(0)
     X, y, C = rng.standard_normal((30, 40)), rng.integers(0, 4, 30).astype(float), 1e8
     ranker = RankSVM(C, rescale="margin", counting=counting, tol=1e-8).fit(X, y)
@@ -375,7 +379,7 @@ def test_a_large_C_on_separable_data_with_rescaled_margins(counting):
 
 
 def test_a_heavy_document_with_active_pairs():
-    """Its pairs are all but met at the solution; two-level sums see the distance to the margin."""
+    """The gaps at the solution are tiny, but two-level sums keep all their digits."""
     rng = np.random.default_rng(0)
     X, y, weight = rng.standard_normal((60, 5)), rng.integers(0, 4, 60), np.ones(60)
     heavy = int(np.argmax(y))
@@ -395,7 +399,7 @@ def test_a_heavy_document_with_active_pairs():
     assert fitted.result_.converged
 
 
-#: Options of `Preferences`, and what the data have beside labels.
+#: Options of `Preferences`, and the arrays that the data have in addition to labels.
 WEIGHED = [
     {}, {"propensity": True}, {"margin": True},
     *({"rescale": rescale, "delta": delta} for rescale in ("margin", "slack") for delta in DELTAS),
@@ -406,7 +410,7 @@ WEIGHED = [
 @pytest.mark.parametrize("options", WEIGHED, ids=str)
 @pytest.mark.parametrize("pairs", ["all", "adjacent"])
 def test_weights_are_copies(pairs, options, normalize):
-    """Weight 0 is removal and weight k is k copies; with delta="dcg", only the former."""
+    """Weight 0 equals removal; weight k equals k copies, except with delta="dcg"."""
     X, y, qid = make_problem_arrays("five levels", n=40)
     rng = np.random.default_rng(2)
     more = {"propensity": 0.2 + 0.8 * rng.random(40), "margin": rng.standard_normal(40)}
@@ -430,7 +434,7 @@ def test_weights_are_copies(pairs, options, normalize):
 
 @pytest.mark.parametrize("rescale", ["margin", "slack"])
 def test_a_document_holds_one_place_in_the_ideal_ranking(rescale):
-    """With delta="dcg", weights are factors only: all of them times 2 makes pairs weigh 4 times."""
+    """With delta="dcg", weights only scale pairs: doubling all weights multiplies pairs by 4."""
     X, y, qid = make_problem_arrays("five levels", n=40)
     weight = 0.5 + np.random.default_rng(2).random(40)
     w, preferences = np.ones(4), Preferences("all", rescale, "dcg")
@@ -459,7 +463,7 @@ def test_given_pairs(weighted):
     pairs = pairs[(pairs[:, 0] != pairs[:, 1]) & (pairs % 3 == pairs[:, :1] % 3).all(axis=1)]
     weight, margin = (rng.random(len(pairs)), rng.random(len(pairs))) if weighted else (None, None)
     data = RankingData.from_pairs(X, pairs, weight, margin)
-    assert data.n_queries >= 3  # what is never compared is apart
+    assert data.n_queries >= 3  # documents that are not compared are in separate queries
     engine = ThreadEngine(data, MIXED)
     w, v = rng.standard_normal((2, 4))
     check_against_pairs(engine, X, w, v, pairs, MIXED, weight, margin)
@@ -488,7 +492,7 @@ def test_fit_pairs_equals_fit_on_the_same_pairs():
         ({"pairs": "adjacent", "counting": "tables"}, "use counting='two-level' or 'explicit'"),
         ({"rescale": "slack", "counting": "aa"}, "rescale='slack' with delta='label' does not"),
         ({"delta": "gain"}, "give rescale='margin' or 'slack' as well"),
-        ({"rescale": "slack", "delta": lambda a, b: a[:1]}, "delta returned shape"),
+        ({"rescale": "slack", "delta": lambda a, b: a[:1]}, "delta returned an array of shape"),
         ({"rescale": "slack", "delta": lambda a, b: ["x"] * len(a)}, "cannot be read as numbers"),
         ({"rescale": "slack", "delta": lambda a, b: b - a}, "delta is -1.0 for the labels 1 above"),
     ],
@@ -522,7 +526,7 @@ def test_listed_pairs_are_those_of_the_labels(kind, pairs):
     [(Preferences("adjacent"), False), (Preferences("all", "slack"), False), (Preferences(), True)],
 )
 def test_few_pairs_of_many_documents_are_listed_without_comparing_all(preferences, exact):
-    """A million documents have 10^12 ordered pairs, too many to look at, and 10^6 that count."""
+    """A million documents have 10^12 ordered pairs, but only 10^6 preference pairs."""
     n = 10_000 if numba.config.DISABLE_JIT else 1_000_000
     y = np.zeros(n)
     y[n // 3] = 1.0
@@ -541,7 +545,7 @@ def test_auto_lists_no_more_pairs_than_can_be_listed(monkeypatch):
 
 
 def test_auto_weighs_each_query_by_its_own_documents():
-    """One query with most of the documents, and many short ones with most of the levels."""
+    """One query has most of the documents, and many short queries have most of the levels."""
     y = np.r_[np.arange(10_000) < 5, np.tile(np.arange(10), 100)]
     qid = np.r_[np.zeros(10_000), np.repeat(np.arange(1, 101), 10)]
     preferences = Preferences("all", "slack")
@@ -554,7 +558,7 @@ def test_auto_weighs_each_query_by_its_own_documents():
 @pytest.mark.parametrize("normalize", [None, "pairs", "queries"])
 @pytest.mark.parametrize("counting", COUNTINGS)
 def test_data_without_pairs(counting, normalize):
-    """Every counting answers zero for it, and a fit says that there is nothing to learn from."""
+    """Every counting returns zero, and a fit ends with an error that names the reason."""
     X, y, qid = make_problem_arrays("one level", n=12)
     engine = ThreadEngine(RankingData(X, y, qid), MIXED, normalize, counting=counting)
     value, gradient = engine.value_grad(np.ones(4))
@@ -576,7 +580,7 @@ def test_too_many_pairs_get_a_sentence(monkeypatch):
     X, y, qid = make_problem_arrays("all distinct")
     with pytest.raises(DataError, match="use labels with fewer levels, or rescale='margin'"):
         RankSVM(rescale="slack").fit(X, y, qid)
-    with pytest.raises(DataError, match="compares every two levels, of which there are 4,005"):
+    with pytest.raises(DataError, match="compares every two levels, which makes 4,005"):
         RankSVM(counting="two-level", rescale="slack").fit(X, y, qid)
 
 
@@ -608,16 +612,16 @@ def test_given_pairs_do_not_mix_with_labels():
     data = RankingData.from_pairs(np.eye(3), [[0, 1]])
     with pytest.raises(DataError, match="use counting='explicit'"):
         ThreadEngine(data, SQUARED_HINGE, counting="avl")
-    with pytest.raises(DataError, match="pairs are given one by one"):
+    with pytest.raises(DataError, match="pairs are listed one by one"):
         ThreadEngine(data, SQUARED_HINGE, preferences=Preferences("adjacent"))
     for delta in ("label", "label-squared"):
-        with pytest.raises(DataError, match="give one of them"):
+        with pytest.raises(DataError, match="give only one of them"):
             RankSVM(rescale="margin", delta=delta).fit(np.eye(3), [0, 1, 2], margin=[0.0, 1.0, 2.0])
 
 
 def test_numbers_beyond_double_precision_get_a_sentence():
     X, y = np.eye(3), [0, 1, 2]
-    # Without compilation, numpy warns of the overflow on the way.
+    # Without compilation, numpy warns of the overflow.
     with np.errstate(all="ignore"), pytest.raises(DataError, match="weights and margins"):
         RankSVM().fit(X, y, margin=[-1e308, 0.0, 1e308])
 

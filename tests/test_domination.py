@@ -1,4 +1,4 @@
-"""The domination loss: against its sums over listed documents, at every scale of scores."""
+"""The domination loss, compared with sums over listed documents at every scale of scores."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_equals_the_sum_over_documents(kind, weighted, margin):
 @pytest.mark.parametrize("form", ["dense64", "csr64"])
 @pytest.mark.parametrize("features", [None, [3, 0], [1]])
 def test_the_hessian_by_level(form, features, monkeypatch):
-    """With ten documents per level and with one, it is made in two ways."""
+    """Ten documents per level and one document per level use different algorithms."""
     rng = np.random.default_rng(0)
     X, _, _ = make_problem_arrays("two levels", n=200)
     y, qid = rng.integers(0, 3, 200).astype(float), rng.integers(0, 4, 200)
@@ -94,7 +94,7 @@ def test_no_scale_of_scores_loses_the_answer(scale, kind):
 
 
 def test_levels_far_apart_are_all_seen():
-    """One exponential for all levels would lose the lower two beside 10,000."""
+    """With one scale for all levels, the lower two levels would vanish beside 10,000."""
     X, y = np.array([[1e4], [-1e4 + 1.0], [-1e4]]), np.array([2.0, 1.0, 0.0])
     value, gradient = ThreadEngine(RankingData(X, y), LOSS).value_grad(np.ones(1))
     assert value == pytest.approx(np.log1p(np.exp(-1.0)), rel=1e-12)
@@ -102,7 +102,7 @@ def test_levels_far_apart_are_all_seen():
 
 
 def test_far_ahead_and_far_behind():
-    """The loss is e^{-lead} ahead, to full precision, and −lead behind."""
+    """The loss is e^{-lead} for a large lead, to full precision, and −lead for a negative one."""
     X, y = np.array([[1.0], [0.0]]), np.array([1.0, 0.0])
     engine = ThreadEngine(RankingData(X, y), LOSS)
     assert engine.value_grad(np.array([50.0]))[0] == pytest.approx(np.exp(-50.0), rel=1e-12)
@@ -189,7 +189,7 @@ def test_any_labels_and_scores(documents):
 
 
 def slow_optimum(X, y, qid, C, penalty):
-    """From scipy, on the sums over documents; l1 as the difference of two positive parts."""
+    """Minimise with scipy over listed documents; for l1, w is a difference of positive parts."""
     rho = {None: 0.0, "l1": 1.0, "elastic_net": 0.5}[penalty]
 
     def objective(parts):
@@ -295,7 +295,7 @@ def test_what_it_cannot_have_is_refused(options, sentence):
 
 def test_given_pairs_are_refused():
     data = RankingData.from_pairs(np.eye(2), [[0, 1]])
-    with pytest.raises(DataError, match="pairs are given one by one"):
+    with pytest.raises(DataError, match="pairs are listed one by one"):
         make_problem(data, loss="domination")
 
 

@@ -124,7 +124,7 @@ def test_bad_input_gets_a_sentence(arrays, options, given, words):
 
 def test_nothing_to_learn_from(arrays):
     X, y, qid = arrays
-    with pytest.raises(DataError, match="no query has both a label above 0"):
+    with pytest.raises(DataError, match="needs a query with a label above 0"):
         DominationRank(levels="binary").fit(X, -y, qid)
 
 

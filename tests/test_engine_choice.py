@@ -1,4 +1,4 @@
-"""Engines by name, and what is said where one cannot be had."""
+"""Engines by name, and the errors if a machine cannot run one."""
 
 from __future__ import annotations
 

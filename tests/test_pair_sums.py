@@ -1,4 +1,4 @@
-"""The loss in score space and the thread engine against their slow twins."""
+"""The loss in the scores and the thread engine, compared with slow references."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TABLES = {
 
 
 def make_engine(X, y, qid, loss=SQUARED_HINGE, weight=None, query_weight=None, **options):
-    """An engine and its data."""
+    """Return an engine and its data."""
     data = RankingData(X, y, qid, sample_weight=weight, query_weight=query_weight)
     return ThreadEngine(data, loss, **options), data
 
 
 @pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])
 def weights(request):
-    """Document and query weights per row, with zeros, or none."""
+    """Return weights of documents and queries per row, some of them zero, or None."""
 
     def make(qid, seed=1):
         if not request.param:
@@ -57,7 +57,7 @@ def test_engine_equals_slow_twin(kind, tied, table, weights):
     loss, hinges = TABLES[table]
     engine, _ = make_engine(X, y, qid, loss, weight, query_weight)
     rng = np.random.default_rng(2)
-    for _ in range(2):  # the second time, the sort begins from another order
+    for _ in range(2):  # the second time, the sort starts from another order
         w, v = rng.standard_normal((2, X.shape[1]))
         w = np.round(w) if tied else w
         scores = X @ w
@@ -97,7 +97,7 @@ def test_derivatives_against_numeric_ones(form, kind, weights):
 
 def test_forms_agree():
     X, y, qid = make_problem_arrays("five levels")
-    X = X.astype(np.float32).astype(np.float64)  # so that float32 holds the same numbers
+    X = X.astype(np.float32).astype(np.float64)  # float32 can represent these numbers exactly
     w = np.array([0.3, -0.2, 0.5, 0.1])
     value, gradient = make_engine(X, y, qid)[0].value_grad(w)
     for form in ("dense32", "csr64", "csr32"):
@@ -140,7 +140,7 @@ def test_threads_and_routes_agree(kind, form, monkeypatch):
     )
 )  # fmt: skip
 def test_any_labels_and_tied_scores(documents):
-    """Scores in steps of ¼, so that margins are met exactly and ties are everywhere."""
+    """Scores are multiples of ¼, so that many pairs are tied or lie exactly on the margin."""
     y, s, qid = (np.array(column, dtype=float) for column in zip(*documents, strict=True))
     X = s[:, None] / 4
     engine, _ = make_engine(X, y, qid)
@@ -155,7 +155,7 @@ def test_any_labels_and_tied_scores(documents):
 
 @pytest.mark.parametrize("k", [2, RADIX, RADIX + 1, RADIX**2, RADIX**2 + 1, 700])
 def test_every_pair_lies_in_one_node(k):
-    """Two documents are told apart by the digits of exactly one node, in the right order."""
+    """Two documents of different levels have different digits in exactly one node, in order."""
     rng = np.random.default_rng(k)
     y = rng.integers(0, k, 40).astype(float)
     data = RankingData(np.zeros((40, 1)), y)
@@ -201,7 +201,7 @@ def test_sampled_hessian_is_close_and_ignores_row_order():
 
 
 def test_hessian_with_threads_when_one_query_without_pairs_holds_most_rows(monkeypatch):
-    """The rows split into fewer chunks than the queries with pairs do."""
+    """The rows are split into fewer chunks than the queries with pairs."""
     monkeypatch.setattr(threads, "SMALL_BYTES", 0)
     rng = np.random.default_rng(0)
     sizes = [40, 30, 1000]
@@ -246,7 +246,7 @@ def test_queries_without_pairs_are_counted():
 
 @pytest.mark.parametrize("n_levels", [2, 5, 40])
 def test_pairs_that_are_not_active_leave_nothing(n_levels):
-    """Far-apart scores but for one pair: the sums over the others leave no rounding behind."""
+    """All scores but those of one pair are far apart; their sums leave no rounding error."""
     rng = np.random.default_rng(0)
     y = np.arange(200) % n_levels
     scores = 1e4 * (y + 0.1 * rng.random(200))

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent: its draws, its steps against a slow twin, and where it ends."""
+"""Stochastic gradient descent: draws, steps compared with a slow reference, and convergence."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def optimum(problem):
 
 
 def pair_weights(data):
-    """The weight of every pair (i, j), as a matrix."""
+    """Return the weight of every pair (i, j), as a matrix."""
     weights = np.zeros((data.n_docs, data.n_docs))
     qid = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
     weight = np.ones(data.n_docs) if data.weight is None else data.weight
@@ -95,7 +95,7 @@ def test_queries_are_drawn_by_the_weight_of_their_pairs():
 @pytest.mark.parametrize("counting", ["tables", "two-level", "explicit"])
 @pytest.mark.parametrize("pairs", ["all", "adjacent"])
 def test_heavy_documents_take_no_digits_from_later_ones(counting, pairs):
-    """A pair of 1e17 × 1e-17 weighs 1, and so does each pair of the next query."""
+    """A pair of weights 1e17 × 1e-17 weighs 1, like each pair of the next query."""
     if pairs == "adjacent" and counting == "tables":
         counting = "auto"
     weight = np.array([1e17, 1e-17, 1.0, 1.0, 1.0, 1.0])
@@ -123,7 +123,7 @@ def test_queries_without_pairs_are_never_drawn():
 
 
 def test_real_labels_are_drawn_uniformly():
-    """All levels differ, and labels of the next query go on where those of the last one end."""
+    """All labels differ, and the labels of each query continue those of the one before."""
     data = RankingData(np.zeros((6, 1)), [0.0, 1.0, 2.0, 1.0, 0.0, 0.5], np.arange(6) // 3)
     sampler = StochasticPass(ThreadEngine(data, SQUARED_HINGE), "pairs").sampler
     upper, lower, _ = sampler.draw_pairs(np.random.default_rng(0), 6000)
@@ -133,11 +133,11 @@ def test_real_labels_are_drawn_uniformly():
     np.testing.assert_allclose(counts, 1000, atol=150)
 
 
-# Steps against a slow twin ----------------------------------------------------------------------
+# Steps, compared with a slow reference ----------------------------------------------------------
 
 
 class Twin:
-    """The whole algorithm on dense arrays, with every iterate kept."""
+    """Run the whole algorithm on dense arrays, and keep every iterate."""
 
     def __init__(self, data, loss, C):
         self.X = data.X.toarray() if data.is_sparse else data.X
@@ -202,7 +202,7 @@ class Twin:
 
 
 def twin_data(form, weighted, d):
-    """Few documents, so that the twin is quick."""
+    """Return few documents, so that the slow reference does not take long."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((18, d)) * (rng.random((18, d)) < 0.05)
     X *= 10.0 ** rng.integers(-3, 4, d)
@@ -216,13 +216,13 @@ def twin_data(form, weighted, d):
 @pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.interpreted)])
 @pytest.mark.parametrize("loss", ["squared_hinge", "huber", "hinge", "logistic"])
 def test_steps_are_those_of_the_twin(over, loss, form, weighted):
-    # With more than 64 features the penalty comes after every second pair only. A pair may then
-    # stay in the hinge's corner, where rounding decides what its derivative is.
+    # With more than 64 features, the penalty is applied after every second pair only. A pair may
+    # then stay at the corner of the hinge, where rounding decides which derivative it has.
     d, C, n = 40 if loss == "hinge" else 70, 0.3, 300
     data, loss = twin_data(form, weighted, d), get_loss(loss)
     steps, state = StochasticPass(ThreadEngine(data, loss), over), SGDState(d, seed=5)
     steps.join(state)
-    steps.run(state, C, n // 2)  # two runs are as good as one
+    steps.run(state, C, n // 2)  # two runs are equivalent to one
     steps.run(state, C, n - n // 2)
     twin, rng = Twin(data, loss, C), np.random.default_rng(5)
     for _ in range(2):
@@ -283,7 +283,7 @@ def test_weight_0_is_removal(sgd):
     np.testing.assert_allclose(no_query.coef, without.coef, rtol=1e-12)
 
 
-# Where it ends ----------------------------------------------------------------------------------
+# Convergence ------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -350,7 +350,7 @@ def test_scales_of_features_and_C_hardly_matter(sgd, C, scale):
 
 
 def test_wild_features_do_not_diverge(sgd):
-    """Cauchy features have no variance: any fixed step is too long for some pair."""
+    """Cauchy features have no finite variance, so any fixed step is too long for some pair."""
     rng = np.random.default_rng(0)
     data = RankingData(rng.standard_cauchy((600, 8)), rng.integers(0, 3, 600), np.arange(600) // 6)
     problem = make_problem(data, 1.0)

@@ -1,4 +1,4 @@
-"""Vectors of four sums, and kernels that may not allocate."""
+"""SIMD vectors of four numbers, and kernels that must not allocate arrays."""
 
 import numpy as np
 import pytest

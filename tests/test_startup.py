@@ -68,6 +68,15 @@ def test_import_is_free():
     assert python(code).strip() == "[]"
 
 
+def test_names_are_free():
+    """The command line reads these tuples before it imports anything else."""
+    code = (
+        "import sys, linrank.counting.names, linrank.engines.names\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    assert python(code).strip() == "[]"
+
+
 def test_workers_of_a_cluster_load_little():
     """A fit waits for a worker that starts anew; estimators and tables are not its business."""
     heavy = ("sklearn", "pandas", "pyarrow", "dask.dataframe", "matplotlib")

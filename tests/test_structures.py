@@ -1,4 +1,4 @@
-"""The structures that sums over pairs may be kept in: against a slow twin, and in balance."""
+"""The data structures of sweeps: their sums, compared with a slow reference, and their balance."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ TREES = {"red-black": RED_BLACK, "avl": AVL, "aa": AA}
 
 @pytest.fixture(params=STRUCTURES)
 def structure(request):
-    """A value of `STRUCTURES`."""
+    """Return a value of `STRUCTURES`."""
     return STRUCTURES[request.param]
 
 
 def pair_sums_by_definition(level, scores, x, tau):
-    """``above`` and ``below``, one pair at a time."""
+    """Compute ``above`` and ``below``, one pair at a time."""
     above, below = np.zeros((2, len(level)))
     for i in range(len(level)):
         for j in range(len(level)):
@@ -52,7 +52,7 @@ def pair_sums_by_definition(level, scores, x, tau):
 
 
 def pair_sums(structure, level, scores, x, tau, k=None, work=None):
-    """The same by `sweep`; the scores must increase."""
+    """Compute ``above`` and ``below`` with `sweep`; the scores must increase."""
     level = np.asarray(level, np.int32)
     k = int(level.max()) + 1 if k is None else k
     gaps = np.subtract.outer(scores, scores)  # s_i − s_j
@@ -65,7 +65,7 @@ def pair_sums(structure, level, scores, x, tau, k=None, work=None):
 
 
 def make_query(kind, n=40):
-    """Levels and increasing scores."""
+    """Return levels and increasing scores."""
     rng = np.random.default_rng(0)
     scores = np.sort(2 * rng.standard_normal(n))
     if kind == "random":
@@ -131,7 +131,7 @@ def test_levels_that_no_document_has(structure):
 
 
 def test_buffers_serve_one_query_after_another():
-    """Whatever a larger query left in the buffers, under any structure, is not seen."""
+    """What a larger query has left in the buffers, with any structure, has no effect."""
     work = make_work(40, 40)
     for kind in ["distinct levels", "random", "one document", "tied scores", "two levels"]:
         level, scores = make_query(kind)
@@ -148,7 +148,7 @@ def test_buffers_serve_one_query_after_another():
     st.data(),
 )
 def test_any_query(documents, tau, data):
-    """Small integers, so that sums are exact and every structure finds the same bits."""
+    """Values are small integers, so that sums are exact and all structures agree in all bits."""
     documents.sort(key=lambda document: document[1])
     level, scores = (np.array(column) for column in zip(*documents, strict=True))
     x = np.array([data.draw(st.integers(-99, 99)) for _ in level], dtype=float)
@@ -172,10 +172,10 @@ def fill(structure, tree, keys, x):
 
 
 def check_tree(tree, node, check_node, depths, depth=1):
-    """Check a subtree; return its keys in order, its total and what it counts for above.
+    """Check a subtree; return its keys in order, its total and its measure of balance.
 
-    ``check_node(own, left, right)`` gets the balance of a node and what its children count for,
-    and returns what the node counts for. ``depths`` collects the depths of the keys.
+    ``check_node(own, left, right)`` gets the balance of a node and the measures of its children,
+    and returns the measure of the node. ``depths`` collects the depths of the keys.
     """
     if node == NIL:
         assert tree.sums[NIL, TOTAL] == 0
@@ -191,7 +191,7 @@ def check_tree(tree, node, check_node, depths, depth=1):
 
 
 def check_colours(colour, left, right):
-    """A node counts for its colour and the black nodes on the way down from it."""
+    """Return the colour of a node and the number of black nodes on each path below it."""
     left, right = left or (BLACK, 0), right or (BLACK, 0)
     assert left[1] == right[1]
     if colour == RED:
@@ -202,7 +202,7 @@ def check_colours(colour, left, right):
 
 
 def check_heights(height, left, right):
-    """A node counts for its height."""
+    """Return the height of a node."""
     left, right = left or 0, right or 0
     assert abs(left - right) <= 1
     assert height == max(left, right) + 1
@@ -210,7 +210,7 @@ def check_heights(height, left, right):
 
 
 def check_levels(level, left, right):
-    """A node counts for its level and that of its right child."""
+    """Return the level of a node and that of its right child."""
     left, right = left or (0, 0), right or (0, 0)
     assert left[0] == level - 1
     assert right[0] in (level - 1, level)
@@ -227,7 +227,7 @@ DEPTHS = {
 
 
 def check_whole(structure, tree, keys, x):
-    """Check that a tree is in order and in balance, and holds what was inserted."""
+    """Check that a tree is ordered and balanced, and has the sums of what was inserted."""
     root, depths = tree.nodes[HEAD, RIGHT], []
     found, total, _ = check_tree(tree, root, CHECKS[structure], depths)
     known = np.unique(keys)
@@ -243,7 +243,7 @@ def check_whole(structure, tree, keys, x):
 
 
 def make_keys(kind, n):
-    """Keys in the order of their insertion."""
+    """Return keys in the order of their insertion."""
     rng = np.random.default_rng(n)
     if kind == "ascending":
         return np.arange(n)
@@ -273,6 +273,6 @@ def test_any_insertions_keep_the_balance(insertions):
     keys, x = (np.array(column) for column in zip(*insertions, strict=True))
     keys, x = keys.astype(np.int32), x.astype(float)
     tree = make_tree(len(keys))
-    for structure in TREES.values():  # each in the remains of the one before
+    for structure in TREES.values():  # each reuses the buffers of the one before
         fill(structure, tree, keys, x)
         check_whole(structure, tree, keys, x)

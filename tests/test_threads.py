@@ -1,4 +1,4 @@
-"""Tasks in threads: who runs them, in which order results come, and what errors do."""
+"""Tasks in threads: which thread runs them, the order of results, errors and forks."""
 
 import math
 import os
@@ -27,7 +27,7 @@ from linrank.metrics._ranking import Ranking
 @pytest.mark.parametrize("n_tasks", [0, 1, 2, 10])
 def test_results_are_in_the_order_of_the_tasks(n_threads, n_tasks):
     def late(k):
-        time.sleep(0.001 * (n_tasks - k))  # the first takes longest
+        time.sleep(0.001 * (n_tasks - k))  # the first task takes longest
         return k * k
 
     assert run(late, [(k,) for k in range(n_tasks)], n_threads) == [k * k for k in range(n_tasks)]
@@ -37,7 +37,7 @@ def test_all_threads_work_and_the_caller_is_one_of_them():
     together = threading.Barrier(3, timeout=PATIENCE)
 
     def meet(k):
-        together.wait()  # passes only when three threads are here at once
+        together.wait()  # returns only if three threads wait at the same time
         return threading.current_thread()
 
     threads = run(meet, [(k,) for k in range(3)], 3)
@@ -50,7 +50,7 @@ def test_a_thread_that_is_slow_does_less():
 
     def work(k):
         if k == 0:
-            assert slow.wait(PATIENCE)  # the other thread has done all the rest meanwhile
+            assert slow.wait(PATIENCE)  # meanwhile, the other thread does all other tasks
         elif k == 9:
             slow.set()
         return threading.current_thread()
@@ -68,7 +68,7 @@ def test_an_error_comes_out_when_no_task_is_running_any_more(failing):
         time.sleep(0.002)
         running.discard(k)
         if k == failing:
-            raise IndexError("this one")  # not to be taken for the end of the tasks
+            raise IndexError("this one")  # must not be mistaken for the end of the tasks
 
     with pytest.raises(IndexError, match="this one"):
         run(fail, [(k,) for k in range(6)], 3)
@@ -123,7 +123,7 @@ def test_without_helpers_the_caller_does_it_all(monkeypatch):
     assert run(pow, [(2, 3), (3, 2)], 2) == [8, 9]
 
 
-HUGE = pytest.param(10**5000, id="huge")  # Python does not write so many digits
+HUGE = pytest.param(10**5000, id="huge")  # Python does not convert so many digits to text
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True, "2", "x", math.nan, math.inf, 10**20, HUGE, [1]])
@@ -139,16 +139,16 @@ def test_the_environment_is_checked_too(text, monkeypatch):
         resolve_threads()
 
 
-# Forks while other threads are at work -----------------------------------------------------
+# Forks while other threads are working -----------------------------------------------------
 
 
 def run_in_child(work):
     """Fork, call a function in the child, and return the child's exit code."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that there are other threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # it warns of the other threads
         child = os.fork()
     if child == 0:
-        signal.alarm(60)  # a child that waits for ever is killed
+        signal.alarm(60)  # ends a child that would wait for ever
         try:
             work()
         except BaseException:
@@ -160,7 +160,7 @@ def run_in_child(work):
 
 @contextmanager
 def meanwhile(work):
-    """A thread that calls ``work(pause)``, and is held in ``pause()`` during the ``with`` block."""
+    """Run ``work(pause)`` in a thread that waits in ``pause()`` during the ``with`` block."""
     inside, leave = threading.Event(), threading.Event()
 
     def pause():
@@ -211,7 +211,7 @@ def test_a_fork_while_a_thread_compiles():
     def compile_slowly(pause):
         with global_compiler_lock:
             pause()
-            time.sleep(0.1)  # the fork happens before or after, and must do in both cases
+            time.sleep(0.1)  # the fork may happen before or after the compilation
 
     def compile():
         with global_compiler_lock:
@@ -243,7 +243,7 @@ def test_a_fork_while_a_thread_changes_the_limit_of_blas(monkeypatch):
             pause()
 
     def check():
-        assert limits[-1] == 2  # the limit of the thread that is not here has gone
+        assert limits[-1] == 2  # the limit of the thread that does not exist here is gone
         with blas_threads(3):
             assert limits[-1] == 2
 

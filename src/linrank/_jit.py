@@ -1,13 +1,14 @@
-"""The only place that names numba's compiler (`_rows` and `_prefetch` extend it).
+"""The decorator `njit`, through which all kernels are compiled.
 
-Kernels are compiled lazily, release the GIL, and are cached on disk (`_kernel_cache`); threads
-run them side by side on disjoint ranges of queries. ``LINRANK_JIT_CACHE=0`` turns the cache off.
+A kernel is compiled when it is first called, releases the GIL, and is cached on disk
+(`linrank._kernel_cache`). Threads run kernels at the same time on disjoint ranges of queries.
+``LINRANK_JIT_CACHE=0`` switches the cache off.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numba
@@ -19,12 +20,12 @@ from ._kernel_cache import KernelCache, is_cachable
 
 CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
 
-#: What LLVM may do to a sum of products: reorder and fuse it. NaN and infinity keep
-#: their meaning, which ``fastmath=True`` would take away.
+#: LLVM may reorder a sum of products, and fuse multiplications with additions. NaN and infinity
+#: keep their meaning, unlike with ``fastmath=True``.
 FAST = {"reassoc", "contract", "nsz"}
 
-# A child that is forked while another thread compiles would inherit numba's lock, and nobody in it
-# could ever release that. The fork waits until the kernel is compiled instead.
+# A process that is forked while another thread compiles would inherit numba's lock, and none of its
+# threads could release the lock. The fork therefore waits until the kernel is compiled.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=global_compiler_lock.acquire,
@@ -46,13 +47,14 @@ def njit(
     ----------
     function : callable
     fast : bool
-        Let its sums be reordered.
+        Whether LLVM may reorder sums (see `FAST`).
     inner : bool
-        It is called by other kernels only. Compiling it is then cheaper: what Python would
-        need to call it is left out.
+        Whether only other kernels call this one. Compilation then takes less time, because the
+        wrapper for calls from Python is left out.
     allocates : bool
-        It makes arrays. A kernel that does not, and by default none may, needs no count of who
-        holds an array: slices are then free, where counting costs more than a short loop.
+        Whether the kernel allocates arrays. A kernel that allocates none is compiled without
+        reference counts of arrays. Slices are then free, while counting references takes longer
+        than a short loop. A kernel that allocates arrays does not compile without this flag.
 
     Examples
     --------
@@ -69,36 +71,42 @@ def njit(
         "nogil": True,
         "error_model": "numpy",
         "fastmath": FAST if fast else False,
-        "no_cfunc_wrapper": True,  # nobody calls from C
+        "no_cfunc_wrapper": True,  # no C code calls kernels
         "no_cpython_wrapper": inner,
         "_nrt": allocates,
     }
     kernel = numba.njit(**options)(function)
     if CACHE and not inner and not numba.config.DISABLE_JIT and is_cachable(function):
-        # An inner kernel is stored within those that call it.
+        # An inner kernel is stored as a part of the kernels that call it.
         kernel._cache = KernelCache(function, (fast, allocates))
     return kernel
 
 
-def by_type(position: int, kernels: dict[type, Any], other: Any = None) -> Any:
-    """One function for several kernels, chosen by the NamedTuple that an argument is.
+def by_type(
+    position: int,
+    kernels: Mapping[type, Callable[..., Any]],
+    other: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """Return a function that calls one of several kernels, chosen by the type of an argument.
 
-    The choice is made when the calling kernel is compiled, so it costs nothing at run time; and
-    the chosen kernel is called as if by name, since a function between the two (an `overload`)
-    would have all that it calls compiled once more.
+    The choice is made when the calling kernel is compiled, so it costs nothing at run time. The
+    chosen kernel is called directly. Numba's `overload` would put a function in between, and would
+    compile everything below it a second time.
 
     Parameters
     ----------
     position : int
-        Of the argument.
+        The position of the argument that decides.
     kernels : dict
-        By type.
-    other : optional
-        The kernel of all other types.
+        The kernels, by the NamedTuple class of this argument.
+    other : callable, optional
+        The kernel for all other types.
     """
 
     def function(*args):  # type: ignore[no-untyped-def]
-        return kernels.get(type(args[position]), other)(*args)
+        kernel = kernels.get(type(args[position]), other)
+        assert kernel is not None
+        return kernel(*args)
 
     def chosen(args: tuple[types.Type, ...]) -> types.Dispatcher:
         kind = getattr(args[position], "instance_class", object)

@@ -1,15 +1,20 @@
-"""Compiled kernels on disk, one file for each kernel, signature, Python version and processor.
+"""The cache of compiled kernels on disk: one file per kernel, signature, Python and processor.
 
-The name of a file says which kernel it holds. The file begins with a stamp, which changes with
-numba's version and with the content of every source file that the kernel can depend on: its own
-file and all files of the package that this one imports, directly or not. A file with another
-stamp is never loaded, and the next process that compiles the kernel replaces it. So an upgrade or
-an edit leaves no stale kernel in use, and old files do not pile up. A file is written under
-another name and then renamed, and a checksum guards its content, so processes may share a folder.
-What a process that was killed while it wrote has left is removed by a later one.
+The name of a file identifies its kernel. The file starts with a stamp, which depends on numba's
+version and on the content of every source file that the kernel can depend on: its own file, and all
+files of the package that this file imports, directly or indirectly. A file with another stamp is
+never loaded, and the next process that compiles the kernel replaces it. An upgrade or an edit
+therefore leaves no stale kernel in use, and old files do not accumulate.
 
-Numba's own cache knows the kernel's own file only, fails where a file is damaged or cannot be
-written, and numbers its files, so that two processes can take the same number for two kernels.
+A file is written under a temporary name and then renamed, and a checksum protects its content, so
+several processes may share a folder. If a process is killed while it writes, a later process
+removes the temporary file.
+
+Numba's own cache has three drawbacks:
+
+- it considers the file of the kernel only, not the files of functions that the kernel calls;
+- it fails if a file is damaged or cannot be written;
+- it numbers its files, so that two processes can give one number to two kernels.
 """
 
 from __future__ import annotations
@@ -38,20 +43,20 @@ from .errors import KernelCacheWarning
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 MAGIC = b"linrank kernel 1\n"
 DIGEST = hashlib.sha256().digest_size
-ABANDONED = 3600.0  #: seconds after which nobody writes a temporary file any more
+ABANDONED = 3600.0  #: age in seconds at which a temporary file is removed as a leftover
 _TEMPORARY = re.compile(r".*\.nbc\.[0-9a-f]{16}\.tmp")
 _RELATIVE_IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 class KernelCache(NullCache):
-    """The files of one kernel, for numba's dispatcher.
+    """The cache of one kernel, with the interface that numba's dispatcher expects.
 
     Parameters
     ----------
     function : callable
-        A function at the top level of a file for which `is_cachable` holds.
+        A function for which `is_cachable` returns True.
     options : tuple of bool
-        What tells two kernels of one function apart.
+        Options of the compilation, which distinguish kernels of the same function.
     """
 
     def __init__(self, function: Callable[..., Any], options: tuple[bool, ...]) -> None:
@@ -64,11 +69,11 @@ class KernelCache(NullCache):
 
     @property
     def cache_path(self) -> str | None:
-        """The folder in which the kernel was found or stored last."""
+        """The folder in which the kernel was last found or stored."""
         return self._folder
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The kernel for a signature; None where there is none that can be used."""
+        """Load the kernel for a signature; return None if no file can be used."""
         target_context.refresh()
         name = self._file_name(sig, target_context)
         for folder in FOLDERS:
@@ -88,7 +93,7 @@ class KernelCache(NullCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store a kernel in the first folder that takes it."""
+        """Store a kernel in the first folder that can be written."""
         global _storing
         if not _storing or data.library.has_dynamic_globals:
             return
@@ -114,7 +119,7 @@ class KernelCache(NullCache):
         return f"{self._name}-{_digest(repr(known).encode()).hex()[:24]}.{version}.nbc"
 
     def _read(self, path: str) -> bytes | None:
-        """What the file holds; None where it was made from other sources."""
+        """Return the content of a file; None if it was compiled from other sources."""
         with open(path, "rb") as file:
             content = file.read()
         body = len(MAGIC) + DIGEST
@@ -140,25 +145,25 @@ class KernelCache(NullCache):
 
 
 def _remove_leftovers(folder: str) -> None:
-    """Remove what processes that were killed while they stored a kernel have left."""
+    """Remove temporary files of processes that were killed while they stored a kernel."""
     with suppress(OSError):
         for entry in os.scandir(folder):
             if _TEMPORARY.fullmatch(entry.name):
-                with suppress(OSError):  # another process may be faster
+                with suppress(OSError):  # another process may remove it at the same time
                     if time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED:
                         os.unlink(entry.path)
 
 
 def is_cachable(function: Callable[..., Any]) -> bool:
-    """Whether the name of a function says which it is, and its sources are the package's."""
+    """Whether the name of a function identifies it, and its file belongs to the package."""
     file = _source_of(function)
-    named = "<" not in function.__qualname__  # neither a lambda nor made by another function
+    named = "<" not in function.__qualname__  # neither a lambda nor a local function
     return named and file.startswith(PACKAGE + os.sep) and os.path.isfile(file)
 
 
 @cache
 def source_digest(path: str) -> bytes:
-    """The digest of a source file together with all that it imports from the package."""
+    """Return the digest of a source file and of all files of the package that it imports."""
     known: dict[str, bytes] = {}
     waiting = [path]
     while waiting:
@@ -172,10 +177,10 @@ def source_digest(path: str) -> bytes:
 
 @cache
 def _read_source(path: str) -> tuple[bytes, list[str]]:
-    """The digest of a source file, and the files that it imports itself.
+    """Return the digest of a source file, and the files that it imports directly.
 
-    A file is read when its kernels are declared, which is right after Python has read it. What
-    happens to it later has no effect on the kernels of this process.
+    A file is read when its kernels are declared, immediately after Python has read it. Later
+    changes of the file do not affect the kernels of this process.
     """
     with open(path, "rb") as file:
         text = file.read()
@@ -187,7 +192,7 @@ def _read_source(path: str) -> tuple[bytes, list[str]]:
         base = os.path.join(base, *module.split("."))
         if os.path.isfile(base + ".py"):
             imported.append(base + ".py")
-        else:  # a folder: the names are its own or those of its files
+        else:  # a folder: the names are defined in its __init__.py, or are modules in it
             files = [os.path.join(base, f"{name}.py") for name in re.findall(r"\w+", names)]
             imported += filter(os.path.isfile, [os.path.join(base, "__init__.py"), *files])
     return _digest(text), imported
@@ -207,8 +212,8 @@ def _reason(error: Exception) -> str:
 
 
 def _folders() -> list[str]:
-    """Where kernels are looked for and stored: the first folder that has or takes them counts."""
-    own = f"linrank_{_digest(os.fsencode(PACKAGE)).hex()[:16]}"  # other installations have others
+    """Return the folders for kernels, in the order in which they are tried."""
+    own = f"linrank_{_digest(os.fsencode(PACKAGE)).hex()[:16]}"  # differs between installations
     if numba.config.CACHE_DIR:
         return [os.path.join(os.path.abspath(numba.config.CACHE_DIR), own)]
     beside = os.path.join(PACKAGE, "__pycache__", "kernels")
@@ -217,7 +222,7 @@ def _folders() -> list[str]:
 
 
 def _warn(sentence: str) -> None:
-    """Warn once in a process: what is wrong with one file is often wrong with all."""
+    """Warn once per process, because a problem with one file often affects all files."""
     global _warned
     if not _warned:
         _warned = True
@@ -225,5 +230,5 @@ def _warn(sentence: str) -> None:
 
 
 FOLDERS = _folders()
-_storing = True  #: becomes False when no folder takes a kernel
+_storing = True  #: becomes False when no folder can be written
 _warned = False

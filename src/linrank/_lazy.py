@@ -13,9 +13,10 @@ T = TypeVar("T")
 class lazy_property(Generic[T]):
     """Compute an attribute when it is first read, and keep its value in the instance.
 
-    `functools.cached_property` does the same. Before Python 3.12 it holds a lock meanwhile, which
-    all instances of the class share. A process that is forked while another thread holds that lock
-    would wait for it for ever. Here two threads that read the attribute at once both compute it.
+    `functools.cached_property` does the same, but before Python 3.12 it holds a lock during the
+    computation, which all instances of the class share. A process that is forked while another
+    thread holds this lock would wait for it for ever. Without a lock, two threads that read the
+    attribute at the same time may both compute it.
 
     Examples
     --------
@@ -42,7 +43,7 @@ class lazy_property(Generic[T]):
     @overload
     def __get__(self, instance: object, owner: type | None = None) -> T: ...
     def __get__(self, instance: object, owner: type | None = None) -> lazy_property[T] | T:
-        """The value: an attribute of the instance from now on, which comes before this one."""
+        """Compute the value, and store it in the instance, where Python then finds it first."""
         if instance is None:
             return self
         value = instance.__dict__[self._name] = self._compute(instance)

@@ -1,21 +1,23 @@
-"""Asking memory for data before it is needed: one machine instruction, through LLVM."""
+"""Prefetching of rows from memory before they are needed, with an instruction of LLVM."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
 
-CACHE_LINE = 64  #: bytes
+CACHE_LINE = 64  #: bytes of a line of the cache
 
 
-def prefetch_row(X: Any, i: int) -> None:
-    """Have row i of a dense X brought into the cache, without waiting for it.
+def prefetch_row(X: NDArray[np.floating[Any]], i: int) -> None:
+    """Start to load row i of a dense X into the cache, without waiting for it.
 
-    Without compilation this does nothing, which changes no result.
+    Without compilation the function does nothing. Results are the same.
     """
 
 
@@ -32,7 +34,7 @@ def _overload_prefetch_row(X, i):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def _prefetch(typing_context, X, i, f):  # type: ignore[no-untyped-def]
-    """``llvm.prefetch`` of the address of ``X[i, f]``, for reading."""
+    """Call ``llvm.prefetch`` with the address of ``X[i, f]``, for reading."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         array = context.make_array(signature.args[0])(context, builder, arguments[0])

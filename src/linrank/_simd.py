@@ -1,22 +1,24 @@
-"""Four sums at once: a SIMD vector as a value that kernels can hold in a register.
+"""SIMD vectors of four numbers, as values that kernels keep in a register.
 
-LLVM finds vectors in simple loops by itself, but not in sums that run side by side, such as the
-columns of a table. Without compilation the same functions work on arrays of four numbers.
+LLVM vectorises simple loops by itself, but not several running sums in one loop, such as the
+columns of a table. Without compilation, the same functions work on arrays of four numbers.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
-from numpy.typing import NDArray
 
-WIDTH = 4  #: numbers in a vector
+from ._typing import Vector
+
+WIDTH = 4  #: numbers in a SIMD vector
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+
+Four: TypeAlias = Vector  #: a SIMD vector; without compilation, an array of four numbers
 
 
 class _Vector(types.Type):
@@ -33,18 +35,18 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(manager, kind, _VECTOR)
 
 
-def load(array: NDArray[np.float64], i: int) -> Any:
-    """``array[i : i + 4]``, as a vector; i is not below 0."""
+def load(array: Vector, i: int) -> Four:
+    """Return ``array[i : i + 4]`` as a SIMD vector; i must not be negative."""
     return array[i : i + WIDTH].copy()
 
 
-def store(array: NDArray[np.float64], i: int, values: Any) -> None:
-    """``array[i : i + 4] = values``; i is not below 0."""
+def store(array: Vector, i: int, values: Four) -> None:
+    """Write a SIMD vector to ``array[i : i + 4]``; i must not be negative."""
     array[i : i + WIDTH] = values
 
 
-def add_product(values: Any, x: float, others: Any) -> Any:
-    """``values + x·others``."""
+def add_product(values: Four, x: float, others: Four) -> Four:
+    """Return values + x·others."""
     return values + x * others
 
 
@@ -96,7 +98,7 @@ def _add_product(typing_context, values, x, others):  # type: ignore[no-untyped-
 
 
 def _address(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-    """Where the vector at place i of the array begins."""
+    """Return the address of place i of the array, as that of a SIMD vector."""
     kind = signature.args[0]
     array = context.make_array(kind)(context, builder, arguments[0])
     place = context.cast(builder, arguments[1], signature.args[1], types.uintp)

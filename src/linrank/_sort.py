@@ -1,7 +1,7 @@
-"""A sort for the short, often nearly sorted lists of one query's documents.
+"""Sorting of the documents of a query: short lists that are often nearly sorted.
 
-Documents with equal keys stand in the order of their numbers, whatever order they came in: so sums
-over sorted documents depend on the scores alone, not on those seen before.
+Documents with equal keys are ordered by their numbers, in whatever order they were before. Sums
+over sorted documents therefore depend on the current scores only, not on earlier ones.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 
 from ._jit import njit
 from ._threads import run
+from ._typing import Vector
 
-RUN = 12  #: lists up to this length are sorted by insertion
-MOVES = 4  #: per document, after which insertion is given up
+RUN = 12  #: length of the runs that a merge sort starts with; longer ones take more moves
+MOVES = 4  #: moves per document after which an insertion sort is abandoned for a merge sort
 
 
 @njit(inner=True)
 def sort_by_key(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
-    """Sort ``docs`` by ``keys[doc]`` and, where these are equal, by number, in place.
+    """Sort ``docs`` in place by ``keys[doc]``, and documents with equal keys by number.
 
-    Scores move little between two steps of a solver, so the documents are first put in order by
-    insertion; where that moves too many, by merging. The two buffers hold 2·n items.
+    Scores change little between two iterations of a solver, so an insertion sort is tried first. If
+    it moves too many documents, a merge sort follows. The two buffers have 2·n places.
     """
     if not _insert(keys, docs, tmp_keys):
         _merge_sort(keys, docs, tmp_keys, tmp_docs)
@@ -31,13 +32,13 @@ def sort_by_key(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _follows(key, doc, other_key, other):  # type: ignore[no-untyped-def]
-    """Whether a document stands behind another one."""
+    """Whether a document comes after another one."""
     return key > other_key or (key == other_key and doc > other)
 
 
 @njit(inner=True)
 def _insert(keys, docs, sorted_keys):  # type: ignore[no-untyped-def]
-    """Sort by insertion; gives up, and says so, after `MOVES` moves per document."""
+    """Sort by insertion; return False if more than `MOVES` moves per document are needed."""
     left = MOVES * len(docs)
     for p in range(len(docs)):
         doc = docs[p]
@@ -57,7 +58,7 @@ def _insert(keys, docs, sorted_keys):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _merge_sort(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
-    """Merge sort over insertion-sorted runs; runs that follow each other are not merged."""
+    """Sort by merging runs that are sorted by insertion; runs already in order are copied."""
     n = len(docs)
     for p in range(n):
         doc = docs[p]
@@ -82,7 +83,7 @@ def _merge_sort(keys, docs, tmp_keys, tmp_docs):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _merge(keys, docs, a, middle, last, out):  # type: ignore[no-untyped-def]
-    """Merge the sorted ranges a:middle and middle:last into the range that begins at out."""
+    """Merge the sorted ranges a:middle and middle:last into the range that starts at out."""
     b = middle
     if a < middle < last and _follows(keys[b - 1], docs[b - 1], keys[b], docs[b]):
         while a < middle and b < last:
@@ -107,20 +108,21 @@ def _merge(keys, docs, a, middle, last, out):  # type: ignore[no-untyped-def]
         out += 1
 
 
-# One long list, shared among threads ---------------------------------------------------------
+# One long list, sorted by several threads ------------------------------------------------------
 
 
 def sort_in_threads(
-    keys: NDArray[np.float64],
+    keys: Vector,
     docs: NDArray[np.uint32],
-    tmp_keys: NDArray[np.float64],
+    tmp_keys: Vector,
     tmp_docs: NDArray[np.uint32],
     n_threads: int,
 ) -> None:
-    """`sort_by_key` of a long list: parts are sorted side by side, then merged side by side.
+    """Sort a long list as `sort_by_key` does, with several threads.
 
-    Two sorted parts are merged by all threads at once: the merged list is cut into equal
-    pieces, and a binary search finds where in the two parts each piece begins.
+    Each thread sorts a part of the list. Two sorted parts are then merged by all threads: the
+    merged list is cut into equal pieces, and a binary search finds where each piece starts in the
+    two parts.
 
     Examples
     --------
@@ -151,9 +153,9 @@ def _sort_part(keys, docs, tmp_keys, tmp_docs, a, b):  # type: ignore[no-untyped
 
 @njit
 def _merge_piece(keys, docs, out, a, middle, last, first, end):  # type: ignore[no-untyped-def]
-    """Places first, …, end − 1 of the merged lists docs[a:middle] and docs[middle:last]."""
+    """Compute places first, …, end − 1 of the merge of docs[a:middle] and docs[middle:last]."""
     low, high = max(0, first - (last - middle)), min(first, middle - a)
-    while low < high:  # how many of the first `first` come from the first list
+    while low < high:  # search how many of the places before `first` come from the first list
         mine = (low + high) // 2
         left, right = docs[a + mine], docs[middle + first - mine - 1]
         if not _follows(keys[left], left, keys[right], right):

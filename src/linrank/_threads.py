@@ -1,4 +1,4 @@
-"""Threads over contiguous ranges: serial kernels inside, results in a fixed order outside."""
+"""Threads that run serial kernels on contiguous ranges, with results in a fixed order."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ._checks import whole_number
+from ._typing import Integers
 
 T = TypeVar("T")
 
-MAX_THREADS = 4096  #: more than any machine has; each takes memory
-MAX_DIGITS = 40  #: of a number in the environment; Python refuses to read very long ones
+MAX_THREADS = 4096  #: largest number of threads; each thread takes memory
+MAX_DIGITS = 40  #: digits of a number in the environment; Python rejects very long numbers
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _blas_lock = threading.Lock()
-_blas_limits: list[tuple[int, int]] = []  #: for each `blas_threads`: whose thread, how many
+_blas_limits: list[tuple[int, int]] = []  #: thread id and limit of each active `blas_threads`
 _blas_limiter: Any = None
 
 
 def resolve_threads(n_threads: int | None = None) -> int:
-    """The number of threads to use: the argument, ``LINRANK_THREADS``, or the usable cores.
+    """Return the number of threads: the argument, ``LINRANK_THREADS``, or the usable cores.
 
     Examples
     --------
@@ -51,10 +51,11 @@ def resolve_threads(n_threads: int | None = None) -> int:
 
 
 def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads: int) -> list[T]:
-    """Call ``function(*task)`` for every task, in threads, and return the results in order.
+    """Call ``function(*task)`` for every task in threads, and return the results in order.
 
-    The calling thread works too. A thread takes the next task when it is done with one, so that
-    with more tasks than threads a core that others disturb does less. Functions may call `run`.
+    The calling thread works too. A thread takes the next task when it has finished one. With more
+    tasks than threads, a core that is busy with other processes therefore gets fewer tasks.
+    Functions may call `run` themselves.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads:
         while waiting:
             try:
                 k, task = waiting.popleft()
-            except IndexError:  # another thread took the last one
+            except IndexError:  # another thread has taken the last task
                 return
             results[k] = function(*task)
 
@@ -78,7 +79,7 @@ def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads:
     if pool is None:
         pool = _pools[n_threads] = ThreadPoolExecutor(n_threads - 1, "linrank")
     helpers: list[Future[None]] = []
-    with suppress(RuntimeError):  # while Python shuts down there are no helpers
+    with suppress(RuntimeError):  # while Python shuts down, the pool accepts no tasks
         for _ in range(min(n_threads, len(tasks)) - 1):
             helpers.append(pool.submit(work))
     try:
@@ -88,7 +89,7 @@ def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads:
         helpers = [helper for helper in helpers if not helper.cancel()]
         try:
             wait(helpers)
-        except KeyboardInterrupt:  # they may be writing to what is the caller's
+        except KeyboardInterrupt:  # other threads may still be writing to the caller's arrays
             wait(helpers)
             raise
     for helper in helpers:
@@ -96,10 +97,10 @@ def run(function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], n_threads:
     return results
 
 
-def split(ptr: NDArray[np.int64], n_chunks: int) -> list[tuple[int, int]]:
+def split(ptr: Integers, n_chunks: int) -> list[tuple[int, int]]:
     """Cut the items of a pointer array into contiguous chunks of about equal weight.
 
-    Item i weighs ``ptr[i + 1] - ptr[i]``. Empty chunks are left out.
+    Item i has the weight ``ptr[i + 1] - ptr[i]``. Empty chunks are left out.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def split(ptr: NDArray[np.int64], n_chunks: int) -> list[tuple[int, int]]:
     [(0, 2), (2, 4)]
     """
     goals = ptr[0] + (int(ptr[-1]) - int(ptr[0])) * np.arange(1, n_chunks) // n_chunks
-    goals = goals.astype(ptr.dtype)  # else the search would copy all of the pointers
+    goals = goals.astype(ptr.dtype)  # with another type, the search would copy all pointers
     cuts = np.searchsorted(ptr, goals)
     edges = [0, *(int(cut) for cut in cuts), len(ptr) - 1]
     return [(a, b) for a, b in pairwise(edges) if a < b]
@@ -120,10 +121,10 @@ def _blas() -> ThreadpoolController:
 
 @contextmanager
 def blas_threads(n_threads: int) -> Iterator[None]:
-    """Hold the BLAS of numpy and scipy to that many threads, within a ``with`` block.
+    """Limit the BLAS of numpy and scipy to that many threads, within a ``with`` block.
 
-    The setting is the whole process's: while others hold it to some number, within this thread or
-    in another, it stays at the smallest of all.
+    The limit applies to the whole process. If several blocks are active, in one thread or in
+    several, the smallest limit applies.
     """
     limit = threading.get_ident(), n_threads
     with _blas_lock:
@@ -138,6 +139,7 @@ def blas_threads(n_threads: int) -> Iterator[None]:
 
 
 def _limit_blas() -> None:
+    """Apply the smallest active limit, or none; the caller must hold the lock."""
     global _blas_limiter
     if _blas_limiter is not None:
         _blas_limiter.restore_original_limits()
@@ -146,7 +148,7 @@ def _limit_blas() -> None:
 
 
 def _forget_other_threads() -> None:
-    """In a forked child, in which only the thread that forked is left: end what others began."""
+    """Reset the pools and the limits of other threads in a forked process, which has one thread."""
     _pools.clear()
     own = [limit for limit in _blas_limits if limit[0] == threading.get_ident()]
     if own != _blas_limits:
@@ -155,7 +157,7 @@ def _forget_other_threads() -> None:
     _blas_lock.release()
 
 
-if hasattr(os, "register_at_fork"):  # nobody may be at the limits while the process is copied
+if hasattr(os, "register_at_fork"):  # no thread may change the limits during a fork
     os.register_at_fork(
         before=_blas_lock.acquire,
         after_in_parent=_blas_lock.release,

@@ -1,4 +1,4 @@
-"""Compile the kernels of the default path, so that the first real call does not wait."""
+"""Compilation of the kernels of the default fit, so that the first real fit does not wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import sparse
 
 
 def warmup() -> float:
-    """Read, fit and evaluate toy data of every kind; return the seconds that it took."""
+    """Read, fit and evaluate toy data of every storage and precision; return the seconds taken."""
     from .data.letor import read_letor, write_letor
     from .data.ranking import RankingData
     from .estimators.ranksvm import RankSVM
@@ -35,9 +35,9 @@ def warmup() -> float:
 
 
 def cache_folder() -> str | None:
-    """The folder below which compiled kernels are kept; None where they cannot be."""
+    """Return the folder of the compiled kernels; None if they could not be stored."""
     modules = [module for name, module in sys.modules.items() if name.startswith("linrank.")]
     values = [value for module in modules for value in vars(module).values()]
-    stats = [getattr(value, "stats", None) for value in values]  # which compiled kernels have
+    stats = [getattr(value, "stats", None) for value in values]  # only compiled kernels have it
     folders = [path for found in stats if (path := getattr(found, "cache_path", None))]
     return os.path.commonpath(folders) if folders else None

@@ -316,7 +316,9 @@ def test_pairs_that_are_too_many_to_be_listed(monkeypatch):
     X, y, qid = make_problem_arrays("five levels", n=40, d=3)
     monkeypatch.setattr("linrank.engines.cuda.engine.MAX_PAIRS", 100)
     for counting in ("auto", "two-level"):
-        with pytest.raises(DataError, match=r"\d+ pairs .* at most 100 are: use engine='threads'$"):
+        with pytest.raises(
+            DataError, match=r"\d+ pairs .* the limit is 100 pairs: use engine='threads'$"
+        ):
             RankSVM(engine="cuda", rescale="slack", counting=counting).fit(X, y, 0 * qid)
 
 
@@ -324,7 +326,9 @@ def test_more_documents_than_can_be_numbered(monkeypatch):
     X, y, qid = make_problem_arrays("five levels", n=200, d=3)
     monkeypatch.setattr(device, "INDEX", np.int8)
     for loss in ("squared_hinge", "logistic_exact", "domination"):
-        with pytest.raises(DataError, match="there are 200 documents, and the device numbers them"):
+        with pytest.raises(
+            DataError, match="there are 200 documents; the limit on a graphics card"
+        ):
             make_engine("cuda", RankingData(X, y, qid), get_loss(loss), None, 1)
 
 
@@ -337,7 +341,7 @@ def test_blocks_without_work_have_no_sums():
 
 def test_refusals():
     X, y, qid = make_problem_arrays("five levels", n=40, d=3)
-    with pytest.raises(DataError, match="takes dense X"):
+    with pytest.raises(DataError, match="needs a dense X"):
         RankSVM(engine="cuda-streaming").fit(as_form(X, "csr64"), y, qid)
     with pytest.raises(DataError, match="without weights"):
         RankSVM(engine="p-swx").fit(X, y, qid, sample_weight=np.full(40, 2.0))

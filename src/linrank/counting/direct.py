@@ -1,6 +1,6 @@
 """Level counters: one running sum per level (Lee & Lin 2014, end of §2.2).
 
-An insertion is one addition, and Larger or Smaller adds up the levels on one side: O(k).
+An insertion is one addition. The queries Larger and Smaller sum the levels on one side: O(k).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def insert(sums, level, x):  # type: ignore[no-untyped-def]
 
 @njit(fast=True, inner=True)
 def larger(sums, level):  # type: ignore[no-untyped-def]
-    """Σ of what was added under higher levels."""
+    """Return the sum of all x that were added under higher levels."""
     sum_ = 0.0
     for c in range(level + 1, len(sums)):
         sum_ += sums[c]
@@ -25,7 +25,7 @@ def larger(sums, level):  # type: ignore[no-untyped-def]
 
 @njit(fast=True, inner=True)
 def smaller(sums, level):  # type: ignore[no-untyped-def]
-    """Σ of what was added under lower levels."""
+    """Return the sum of all x that were added under lower levels."""
     sum_ = 0.0
     for c in range(level):
         sum_ += sums[c]

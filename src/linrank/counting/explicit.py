@@ -1,8 +1,9 @@
-"""Sums over preference pairs that are listed one by one: PRSVM's sparse matrix A.
+"""Sums over preference pairs that are listed one by one: the sparse matrix A of PRSVM.
 
-A row of A has +1 for the upper and −1 for the lower document of a pair (Chapelle & Keerthi
-2010, §3), and a Hessian product is A'D(Av), with D the second derivatives of the pairs: O(p).
-It is the only way that takes any pairs at all, each with its own weight and margin.
+A row of A has +1 for the upper and −1 for the lower document of a pair (Chapelle & Keerthi 2010,
+§3). A Hessian product is A'D(Av), where D has the second derivatives of the pairs, and costs O(p)
+for p pairs. This is the only counting for arbitrary pairs, each with a weight and a margin of its
+own.
 """
 
 from __future__ import annotations
@@ -14,40 +15,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._typing import Integers, Vector
 
 
 class ExplicitPlan(NamedTuple):
-    """The pairs of query q are ``query_nodes[q]:query_nodes[q + 1]``.
+    """The pairs of all queries; query q has the pairs ``query_nodes[q]:query_nodes[q + 1]``.
 
-    ``upper`` and ``lower`` count documents from the first one of their query. ``weight`` is
-    empty when all pairs weigh 1, ``shift`` when all margins are 1 (it is the margin less 1).
+    ``upper`` and ``lower`` are documents, counted from the first one of their query. ``weight`` is
+    empty if all pairs weigh 1. ``shift`` is the margin minus 1, and empty if all margins are 1.
     """
 
-    query_ptr: NDArray[np.int64]
-    query_weight: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    query_nodes: NDArray[np.int64]
+    query_ptr: Integers
+    query_weight: Vector
+    offset: Vector
+    query_nodes: Integers
     upper: NDArray[np.uint32]
     lower: NDArray[np.uint32]
-    weight: NDArray[np.float64]
-    shift: NDArray[np.float64]
+    weight: Vector
+    shift: Vector
 
 
 class ExplicitState(NamedTuple):
-    """The second derivative of each pair (D), and their sums per document."""
+    """The second derivative of each pair (D), and the sums of these for each document."""
 
-    bend: NDArray[np.float64]
-    curvature: NDArray[np.float64]
+    bend: Vector
+    curvature: Vector
 
 
 class ExplicitScratch(NamedTuple):
-    """Nothing is needed."""
+    """Buffers of one thread: the kernels need none."""
 
-    unused: NDArray[np.float64]
+    unused: Vector
 
 
 def make_state(plan: ExplicitPlan) -> ExplicitState:
-    """A state for the plan; it says nothing until scores have been seen."""
+    """Allocate a state for the plan."""
     return ExplicitState(np.zeros(len(plan.upper)), np.zeros(int(plan.query_ptr[-1])))
 
 
@@ -55,9 +57,9 @@ def make_state(plan: ExplicitPlan) -> ExplicitState:
 def list_pairs(docs, group_ptr, query_groups, adjacent, query_nodes, upper, lower):  # type: ignore[no-untyped-def]
     """List the pairs of all queries, given their documents by level: O(documents + pairs).
 
-    The documents of group g are ``docs[group_ptr[g]:group_ptr[g + 1]]``. Query q has the groups
-    ``query_groups[q]:query_groups[q + 1]``, one per level. The lower partners of a group are the
-    documents between the query's first group, or the previous group if `adjacent`, and its own.
+    Group g has the documents ``docs[group_ptr[g]:group_ptr[g + 1]]``. Query q has the groups
+    ``query_groups[q]:query_groups[q + 1]``, one per level. The lower partners of a group are all
+    documents of lower groups of the query or, if `adjacent`, those of the group before it.
     """
     p = 0
     for q in range(len(query_groups) - 1):
@@ -74,7 +76,7 @@ def list_pairs(docs, group_ptr, query_groups, adjacent, query_nodes, upper, lowe
 
 @njit(inner=True)
 def linearize_explicit(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
-    """The loss of query q and its gradient in the scores."""
+    """Compute the loss of query q and its gradient in the scores."""
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     for i in range(len(scores)):
         gradient[i] = 0.0
@@ -100,10 +102,10 @@ def linearize_explicit(plan, state, hinges, q, scores, gradient, scratch):  # ty
 
 @njit(inner=True)
 def pair_loss(hinges, t):  # type: ignore[no-untyped-def]
-    """ℓ(t), ℓ'(t) and ℓ''(t): of the table of hinges, or of the exact logistic loss."""
+    """Return ℓ(t), ℓ'(t) and ℓ''(t) for a table of hinges, or for the exact logistic loss."""
     if hinges.exact:
         decay = math.exp(-abs(t))
-        chance = 1.0 / (1.0 + decay)  # of the more likely order
+        chance = 1.0 / (1.0 + decay)  # probability of the more likely order
         wrong = 1.0 - chance if t > 0 else chance
         return math.log1p(decay) + max(0.0, -t), -wrong, chance * (1.0 - chance)
     value, slope, bend = 0.0, 0.0, 0.0
@@ -118,7 +120,7 @@ def pair_loss(hinges, t):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def curve_explicit(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
-    """``out = A'D(Av)`` for query q, D at the scores last linearised."""
+    """Compute ``out = A'D(Av)`` for query q, with D at the scores last linearised."""
     for i in range(len(v)):
         out[i] = 0.0
     for p in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
@@ -130,7 +132,7 @@ def curve_explicit(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-
 
 @njit(inner=True)
 def gaps_explicit(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-untyped-def]
-    """``gaps[m] += Σ_p weight·max(0, τ_m − t_p)``."""
+    """Add Σ_p weight·max(0, τ_m − t_p) to ``gaps[m]``."""
     for p in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         t = scores[plan.upper[p]] - scores[plan.lower[p]]
         if len(plan.shift) > 0:

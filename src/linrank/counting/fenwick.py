@@ -1,10 +1,11 @@
-"""The binary indexed tree over levels (Fenwick 1994): O(log k) for everything, in k + 1 sums.
+"""The binary indexed tree over levels (Fenwick 1994): O(log k) per operation, in k + 1 sums.
 
-    sums[m] = Σ of what was added under the keys m − b, …, m − 1,  b the lowest bit of m.
+    sums[m] = the sum of all x added under the keys m − b, …, m − 1, with b the lowest set bit of m.
 
-Two sweeps go side by side, each with a tree of its own: upward for the partners above, which are
-keyed by the level from the top, and downward for those below. Two walks that do not wait for each
-other take little longer than one, and nothing is subtracted, so no digits are lost.
+Two sweeps run in the same loop, each with a tree of its own. The upward sweep sums the partners
+above; its keys are levels counted from the top. The downward sweep sums the partners below. The two
+sweeps are independent, so the processor overlaps them, and both take little longer than one.
+Nothing is subtracted, so no digits are lost.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def insert(sums, key, x):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def smaller(sums, key):  # type: ignore[no-untyped-def]
-    """Σ of what was added under lower keys."""
+    """Return the sum of all x that were added under lower keys."""
     m, sum_ = key, 0.0
     while m > 0:
         sum_ += sums[m]

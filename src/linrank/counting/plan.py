@@ -1,4 +1,4 @@
-"""Which pairs there are, laid out before any score is known: it depends on the labels only."""
+"""The plan of all pairs: what the labels decide, before any score is known."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from .._jit import njit
 from .._sort import sort_by_key
 from .._threads import run, split
+from .._typing import Integers, Vector
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -18,51 +19,52 @@ START, LEVELS, UNIT, BASE = range(4)  #: columns of `PairPlan.nodes`
 
 
 class PairPlan(NamedTuple):
-    """What is known about the pairs before any score is: it depends on the labels only.
+    """The pairs of all queries as nodes (`linrank.counting.tables` defines nodes and digits).
 
-    Query q has the nodes ``query_nodes[q]:query_nodes[q + 1]``: none where it has no pairs.
-    Node m owns the positions ``nodes[m, START]:nodes[m + 1, START]`` of a `PairState`; a
-    document of level v has the digit ``v // nodes[m, UNIT] − nodes[m, BASE]`` in it, one of
-    ``nodes[m, LEVELS]``. ``weight`` is empty when all weights are 1, ``offset`` when no
-    document has one (it is taken from the scores before pairs are compared).
+    Query q has the nodes ``query_nodes[q]:query_nodes[q + 1]``: none if it has no pairs. Node m has
+    the positions ``nodes[m, START]:nodes[m + 1, START]`` of the state. In node m, a document of
+    level v has the digit ``v // nodes[m, UNIT] − nodes[m, BASE]``, one of ``nodes[m, LEVELS]``
+    digits. ``level`` is −1 for documents that are left out. ``weight`` is empty if all documents
+    weigh 1. ``offset`` is subtracted from the scores before documents are compared; it is empty if
+    no document has one.
     """
 
-    query_ptr: NDArray[np.int64]
+    query_ptr: Integers
     level: NDArray[np.int32]
-    weight: NDArray[np.float64]
-    query_weight: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    query_nodes: NDArray[np.int64]
-    nodes: NDArray[np.int64]
+    weight: Vector
+    query_weight: Vector
+    offset: Vector
+    query_nodes: Integers
+    nodes: Integers
 
 
 class Wanted(NamedTuple):
-    """Combinations of pair sums.
+    """Combinations of pair sums that a kernel computes, numbered by r.
 
-    ``out[r, i] += factor·Σ_t scale[r, t]·(Σ_above x_j + sign[r]·Σ_below x_j)`` over the
-    hinges t.
+    Sum r adds ``factor·Σ_t scale[r, t]·(Σ_above x_j + sign[r]·Σ_below x_j)`` over the hinges t to
+    ``out[r, i]``.
     """
 
-    scale: NDArray[np.float64]
-    sign: NDArray[np.float64]
+    scale: Vector
+    sign: Vector
 
 
 class Levels(NamedTuple):
-    """The levels of the documents of each query, and how much there is to compare.
+    """The levels of documents, the number of levels of each query, and the mass of its pairs.
 
-    ``level`` is −1 for documents that are left out; ``mass`` has the number of pairs of each
-    query, and the sum of w_i·w_j over them.
+    ``level`` is −1 for documents that are left out. ``mass`` has the number of pairs of each query,
+    and the sum of w_i·w_j over them.
     """
 
     level: NDArray[np.int32]
-    n_levels: NDArray[np.int64]
-    mass: NDArray[np.float64]
+    n_levels: Integers
+    mass: Vector
 
 
-def rank_labels(data: RankingData, query_weight: NDArray[np.float64], n_threads: int) -> Levels:
+def rank_labels(data: RankingData, query_weight: Vector, n_threads: int) -> Levels:
     """Number the distinct labels of each query from 0 upward.
 
-    Documents of weight 0 and queries of weight 0 are left out, as if they were not there.
+    Documents of weight 0 and queries of weight 0 are left out.
     """
     levels = Levels(
         level=np.empty(data.n_docs, np.int32),
@@ -80,19 +82,29 @@ def rank_labels(data: RankingData, query_weight: NDArray[np.float64], n_threads:
 
 def plan_pairs(
     data: RankingData,
-    query_weight: NDArray[np.float64],
+    query_weight: Vector,
     levels: Levels,
     most: int | None,
-    offsets: NDArray[np.float64] | None,
+    offsets: Vector | None,
 ) -> tuple[PairPlan, NDArray[np.uint32]]:
-    """Lay out the pairs of all queries, with at most that many levels in a node.
+    """Lay out the pairs of all queries in nodes of at most `most` levels.
+
+    Parameters
+    ----------
+    data : RankingData
+    query_weight : float64 array
+    levels : Levels
+    most : int or None
+        If None, each query has one node.
+    offsets : float64 array, optional
+        What is subtracted from the score of each document.
 
     Returns
     -------
     plan : PairPlan
     docs : uint32 array
-        Room for the documents of each node. Those of a query's first node stand there in
-        row order, where the first sort by score begins.
+        A place for each document of each node. The documents of the first node of a query are
+        filled in, in row order; kernels fill in the others.
     """
     n_levels = levels.n_levels
     layers, radix = layers_and_radix(n_levels, most)
@@ -119,7 +131,7 @@ def plan_pairs(
 
 @njit(allocates=True)
 def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, mass):  # type: ignore[no-untyped-def]
-    """`rank_labels` for the queries q0, …, q1 − 1."""
+    """Do what `rank_labels` does, for the queries q0, …, q1 − 1."""
     largest = 0
     for q in range(q0, q1):
         largest = max(largest, query_ptr[q + 1] - query_ptr[q])
@@ -152,10 +164,8 @@ def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, ma
         mass[q, 1] = total
 
 
-def layers_and_radix(
-    k: NDArray[np.int64], most: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For k levels: the fewest digits that can number them, and the smallest radix that does.
+def layers_and_radix(k: Integers, most: int | None) -> tuple[Integers, Integers]:
+    """Return the fewest digits that can number k levels, and the smallest radix for them.
 
     Examples
     --------
@@ -175,10 +185,10 @@ def layers_and_radix(
 
 @njit
 def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-untyped-def]
-    """Fill the plan's nodes, and put the documents of each query into its first node.
+    """Fill the nodes of the plan, and put the documents of each query into its first node.
 
-    The node of a document in a further layer follows from its level: the layer's first
-    node plus ``level // span`` (see `sort_query`), so no table of nodes is kept.
+    The node of a document in a further layer is the first node of the layer plus
+    ``level // span``, so no table of nodes is stored.
     """
     node, position = 0, 0
     plan.nodes[0, START] = 0
@@ -216,10 +226,10 @@ def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-
 
 @njit
 def running_sums(values, starts, sums):  # type: ignore[no-untyped-def]
-    """Fill ``sums[k]`` with Σ values[a], …, values[k], a the last of the increasing starts ≤ k.
+    """Fill ``sums[k]`` with values[a] + … + values[k], where a is the last start ≤ k.
 
-    A sum over the first places of a segment is then read, not subtracted from another one, so
-    what lies before the segment takes no digits from it.
+    The starts increase. A sum over the first places of a segment is then one entry, instead of a
+    difference of two sums, so values before the segment cause no rounding error in it.
     """
     segment, total = 0, 0.0
     for k in range(len(values)):
@@ -231,10 +241,11 @@ def running_sums(values, starts, sums):  # type: ignore[no-untyped-def]
 
 @njit(fast=True, inner=True)
 def centre_of(x, activity):  # type: ignore[no-untyped-def]
-    """The mean of x over documents, each weighted by the weight of its active pairs.
+    """Return the mean of x over documents, each weighted by the weight of its active pairs.
 
-    Only differences of scores matter, so any number may be taken from all of them. Sums cancel
-    least around the heaviest active pairs. A document without active pairs has no influence.
+    Only differences of scores matter, so any number may be subtracted from all of them. With this
+    mean, the sums over the heaviest active pairs lose the fewest digits. A document without active
+    pairs has no influence.
     """
     total, mass = 0.0, 0.0
     for i in range(len(x)):

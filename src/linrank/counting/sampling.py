@@ -1,30 +1,29 @@
-"""Preference pairs drawn at random, each with probability ∝ its weight.
+"""Random draws of preference pairs, with probabilities proportional to their weights.
 
-The pairs are a union of blocks: every upper document of a block makes a pair with every lower
-one. A level of a query and the levels below it are such a block, and so is a pair that is listed
-by itself. A draw picks a block by the weight of its pairs, then a document on either side by
-its own weight: three binary searches in running sums, O(log l) for l documents. Without weights
-every pair has the same chance: a query comes up by the number of its pairs, then any of them.
+The pairs are a union of blocks: every upper document of a block forms a pair with every lower
+document of the block. A level of a query and the levels below it are such a block, and so is a pair
+that is listed by itself. A draw chooses a block by the weight of its pairs, then a document on each
+side by its weight. This takes three binary searches in running sums, O(log l) for l documents.
+Without weights, all pairs have the same probability.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from .._typing import Vector
+from .._typing import Integers, Vector
+from .base import Plan
 from .explicit import ExplicitPlan
 from .plan import PairPlan, running_sums
 from .two_level import MERGED, TwoLevelPlan
 
-Integers = NDArray[np.int64]
-
 
 class Pairs(NamedTuple):
-    """Drawn pairs: rows of X, and what is taken from s_i − s_j before the loss sees it."""
+    """Drawn pairs: rows of X, and what is subtracted from s_i − s_j before the loss is computed."""
 
     upper: Integers
     lower: Integers
@@ -32,20 +31,20 @@ class Pairs(NamedTuple):
 
 
 class PairSampler:
-    """Draws pairs and queries with probability ∝ the weight of their pairs.
+    """Draw pairs and queries with probabilities proportional to the weight of their pairs.
 
     Parameters
     ----------
     plan : PairPlan, TwoLevelPlan or ExplicitPlan
     docs : uint32 array
-        The documents of a `TwoLevelPlan`, by group.
+        The documents of a `TwoLevelPlan`, by group; other plans ignore them.
 
     Attributes
     ----------
     mass : float
         The weight of all pairs.
     rows : int64 array
-        The documents that are in some pair, increasing.
+        The rows of the documents that are in some pair, in increasing order.
     queries, query_mass : arrays
         The queries that have pairs, and the weight of the pairs of each.
 
@@ -64,11 +63,8 @@ class PairSampler:
     [3.0, 1.0]
     """
 
-    def __init__(self, plan: Any, docs: NDArray[np.uint32]) -> None:
-        blocks: type[_Levels | _Groups | _Listed] = {
-            PairPlan: _Levels, TwoLevelPlan: _Groups, ExplicitPlan: _Listed
-        }[type(plan)]  # fmt: skip
-        self._blocks = blocks(plan, docs)
+    def __init__(self, plan: Plan, docs: NDArray[np.uint32]) -> None:
+        self._blocks = _blocks_of(plan, docs)
         mass, query = self._blocks.mass, self._blocks.query
         self._offset = plan.offset
         self._ends = np.cumsum(mass)
@@ -80,7 +76,7 @@ class PairSampler:
         self._query_ends = np.cumsum(self.query_mass)
 
     def draw_pairs(self, rng: np.random.Generator, n: int) -> Pairs:
-        """That many pairs, with replacement."""
+        """Draw n pairs with replacement."""
         block = _pick_of_all(self._ends, rng.random(n))
         upper, lower, shift = self._blocks.draw(block, rng)
         if len(self._offset):
@@ -88,13 +84,23 @@ class PairSampler:
         return Pairs(upper, lower, shift)
 
     def draw_queries(self, rng: np.random.Generator, n: int) -> tuple[Integers, Vector]:
-        """That many queries, with replacement, and the weight of the pairs of each."""
+        """Draw n queries with replacement; return them, and the weight of the pairs of each."""
         k = _pick_of_all(self._query_ends, rng.random(n))
         return self.queries[k], self.query_mass[k]
 
 
+def _blocks_of(plan: Plan, docs: NDArray[np.uint32]) -> _Blocks | _Listed:
+    """Return the blocks of the pairs of a plan."""
+    if isinstance(plan, ExplicitPlan):
+        return _Listed(plan)
+    if isinstance(plan, TwoLevelPlan):
+        return _Groups(plan, docs)
+    assert isinstance(plan, PairPlan)
+    return _Levels(plan)
+
+
 def _running(weight: Vector | None, first: Integers) -> Vector | None:
-    """Running sums that begin anew at every first place of a block."""
+    """Compute running sums that restart at the first place of every block."""
     if weight is None:
         return None
     ends = np.empty(len(weight))
@@ -103,12 +109,12 @@ def _running(weight: Vector | None, first: Integers) -> Vector | None:
 
 
 def _between(ends: Vector | None, first: Integers, last: Integers) -> Vector:
-    """The weight of the places first, …, last − 1, given running sums; None: each weighs 1."""
+    """Return the weight of the places first, …, last − 1; without `ends`, each place weighs 1."""
     return (last - first).astype(np.float64) if ends is None else ends[last - 1]
 
 
 def _pick(ends: Vector | None, first: Integers, last: Integers, chance: Vector) -> Integers:
-    """One of the places first, …, last − 1, with probability ∝ its weight."""
+    """Choose one of the places first, …, last − 1, by weight, given a random number in [0, 1)."""
     goal = chance * _between(ends, first, last)
     if ends is None:
         return np.minimum(first + goal.astype(np.int64), last - 1)
@@ -118,13 +124,13 @@ def _pick(ends: Vector | None, first: Integers, last: Integers, chance: Vector) 
 
 
 def _pick_of_all(ends: Vector, chance: Vector) -> Integers:
-    """One of all places, given the running sums of their weights."""
+    """Choose one of all places, given the running sums of their weights."""
     return np.minimum(np.searchsorted(ends, chance * ends[-1], side="right"), len(ends) - 1)
 
 
 @njit
 def _search(ends, first, last, goal, found):  # type: ignore[no-untyped-def]
-    """The first place k of first, …, last − 1 with ends[k] > goal, or the last of them."""
+    """Find the first place k of first, …, last − 1 with ends[k] > goal, or the last of them."""
     for n in range(len(goal)):
         a, b = first[n], last[n] - 1
         while a < b:
@@ -137,7 +143,12 @@ def _search(ends, first, last, goal, found):  # type: ignore[no-untyped-def]
 
 
 class _Blocks:
-    """Blocks between groups of documents: `sides` are the first and last places of both."""
+    """Blocks of pairs between two ranges of documents.
+
+    ``row`` has the row of the document at each place. ``sides`` has the first place of the upper
+    documents of each block, the place after their last, and the same for the lower documents.
+    ``upper`` and ``lower`` are the weights of the places, ``query`` is the query of each block.
+    """
 
     def __init__(
         self,
@@ -154,9 +165,11 @@ class _Blocks:
         self.shift = np.zeros(len(query))
 
     def used(self) -> Integers:
+        """Return the rows of the documents in some pair, in increasing order."""
         return np.sort(self.row)
 
     def draw(self, block: Integers, rng: np.random.Generator) -> tuple[Integers, Integers, Vector]:
+        """Draw a pair of each given block: upper rows, lower rows and shifts."""
         a, b, c, d = self.sides[:, block]
         i = _pick(self.upper, a, b, rng.random(len(block)))
         j = _pick(self.lower, c, d, rng.random(len(block)))
@@ -166,7 +179,7 @@ class _Blocks:
 class _Levels(_Blocks):
     """Each level of a query against all levels below it."""
 
-    def __init__(self, plan: PairPlan, docs: NDArray[np.uint32]) -> None:
+    def __init__(self, plan: PairPlan) -> None:
         query = np.repeat(np.arange(len(plan.query_ptr) - 1), np.diff(plan.query_ptr))
         top = np.maximum.reduceat(plan.level, plan.query_ptr[:-1])
         row = np.flatnonzero((plan.level >= 0) & (top[query] > 0))
@@ -176,7 +189,7 @@ class _Levels(_Blocks):
         starts = np.flatnonzero(new_query | new_level)
         first = np.searchsorted(query, query[starts])
         last = np.append(starts, len(row))[1:]
-        above = starts > first  # the lowest level of a query has nothing below it
+        above = starts > first  # the lowest level of a query is the upper side of no block
         sides = np.array([starts, last, first, starts])[:, above]
         weight = plan.weight[row] if len(plan.weight) else None
         super().__init__(row, weight, weight, sides, query[starts[above]])
@@ -184,7 +197,7 @@ class _Levels(_Blocks):
 
 
 class _Groups(_Blocks):
-    """The two-level problems of a plan."""
+    """The two-level problems of a plan, each of which is a block."""
 
     def __init__(self, plan: TwoLevelPlan, docs: NDArray[np.uint32]) -> None:
         owner = np.repeat(plan.query_ptr[:-1], np.diff(plan.query_groups))
@@ -201,9 +214,9 @@ class _Groups(_Blocks):
 
 
 class _Listed:
-    """Pairs that are listed: each is a block."""
+    """Listed pairs, each of which is a block."""
 
-    def __init__(self, plan: ExplicitPlan, docs: NDArray[np.uint32]) -> None:
+    def __init__(self, plan: ExplicitPlan) -> None:
         self.plan = plan
         self.query = np.repeat(np.arange(len(plan.query_ptr) - 1), np.diff(plan.query_nodes))
         self.mass = plan.query_weight[self.query]
@@ -211,6 +224,7 @@ class _Listed:
             self.mass = self.mass * plan.weight
 
     def used(self) -> Integers:
+        """Return the rows of the documents in some pair, in increasing order."""
         some = np.flatnonzero(self.mass > 0)
         used = np.zeros(self.plan.query_ptr[-1], bool)
         for side in (self.plan.upper, self.plan.lower):
@@ -218,6 +232,7 @@ class _Listed:
         return np.flatnonzero(used)
 
     def draw(self, pair: Integers, rng: np.random.Generator) -> tuple[Integers, Integers, Vector]:
+        """Return the upper rows, lower rows and shifts of the given pairs."""
         first = self.plan.query_ptr[self.query[pair]]
         shift = self.plan.shift[pair] if len(self.plan.shift) else np.zeros(len(pair))
         return first + self.plan.upper[pair], first + self.plan.lower[pair], shift

@@ -1,12 +1,14 @@
-"""Order-statistic trees: binary search trees that know the sum of every subtree.
+"""Order-statistic trees: binary search trees that store the sum of every subtree.
 
     total(y) = total(left child of y) + total(right child of y) + value(y)
 
-with value(y) the sum of x_j over the documents inserted under the key y (Lee & Lin 2014,
-eqs. 25 and 28). Here is what all such trees share: the walk down to a key, rotations, and the
-sums over the keys on one side of another. How a tree stays balanced is told by `red_black`,
-`avl` and `aa`. The kernels take the arrays of a `Tree` one by one: they run once per document,
-and numba counts references to what is taken out of a tuple.
+Here value(y) is the sum of x_j over the documents inserted under the key y (Lee & Lin 2014, eqs. 25
+and 28). This module has the operations that all such trees share: the search for a key, rotations,
+and the sums over all keys on one side of a key. The modules `red_black`, `avl` and `aa` keep trees
+balanced.
+
+The kernels take the arrays of a `Tree` one by one. They run once per document, and numba would
+count references to arrays that are taken out of a tuple.
 """
 
 from __future__ import annotations
@@ -20,19 +22,20 @@ from .._jit import njit
 
 LEFT, RIGHT, KEY, BALANCE = range(4)  #: columns of `Tree.nodes`
 VALUE, TOTAL = range(2)  #: columns of `Tree.sums`
-NIL, HEAD = range(2)  #: nodes without a key
-MAX_DEPTH = 64  #: these trees are at most 2·log2(n + 1) deep
+NIL, HEAD = range(2)  #: the two nodes without a key
+MAX_DEPTH = 64  #: largest depth of a tree; 2·log2(n + 1) for n = 2^31 keys is 62
 
 
 class Tree(NamedTuple):
-    """A tree in arrays, a row per node.
+    """A tree in arrays, with one row per node.
 
-    nodes : left child, right child, key, and what the tree is balanced by.
-    sums : the value of a node, and the total of the subtree below it.
-    path : the nodes from the head down to the latest key.
+    ``nodes`` has the left child, the right child, the key, and the colour, height or level that
+    balances the tree. ``sums`` has the value of a node and the total of its subtree. ``path`` has
+    the nodes from the head down to the latest key.
 
-    Node NIL stands for no child, and its total is 0. Node HEAD is above the root, which is its
-    right child; its key is below all others. What would be its left child is the latest node.
+    Node NIL stands for a missing child, and its total is 0. Node HEAD is above the root, which is
+    its right child, and its key is below all others. The place of its left child has the number of
+    the latest node.
 
     Examples
     --------
@@ -47,7 +50,7 @@ class Tree(NamedTuple):
 
 
 def make_tree(n: int) -> Tree:
-    """A tree with room for n keys from 0 upward, to be cleared before use."""
+    """Allocate a tree for n keys of at least 0; it must be cleared before use."""
     nodes = np.zeros((n + 2, 4), np.int32)
     nodes[HEAD, KEY] = -1
     return Tree(nodes, sums=np.zeros((n + 2, 2)), path=np.full(MAX_DEPTH + 2, HEAD, np.int32))
@@ -55,16 +58,16 @@ def make_tree(n: int) -> Tree:
 
 @njit(inner=True)
 def clear(nodes):  # type: ignore[no-untyped-def]
-    """Forget all keys."""
+    """Remove all keys."""
     nodes[HEAD, LEFT] = HEAD
     nodes[HEAD, RIGHT] = NIL
 
 
 @njit(inner=True)
 def add(nodes, sums, path, key, x):  # type: ignore[no-untyped-def]
-    """Add x to the totals on the way down to a key, and to the key's own node if there is one.
+    """Add x to the totals on the path down to a key, and to the node of the key if it exists.
 
-    Returns the depth where a node for the key is missing, or 0.
+    Returns the depth at which the node of the key is missing, or 0 if it exists.
     """
     node, depth = nodes[HEAD, RIGHT], 1
     while node != NIL and nodes[node, KEY] != key:
@@ -81,13 +84,13 @@ def add(nodes, sums, path, key, x):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def add_leaf(nodes, sums, path, depth, key, x):  # type: ignore[no-untyped-def]
-    """End the path in a new node."""
+    """Append a new node for a key to the path."""
     node = nodes[HEAD, LEFT] + 1
     nodes[HEAD, LEFT] = node
     nodes[node, LEFT] = NIL
     nodes[node, RIGHT] = NIL
     nodes[node, KEY] = key
-    nodes[node, BALANCE] = 1  # of a leaf: the colour red, the height 1, the level 1
+    nodes[node, BALANCE] = 1  # colour red, height 1 or level 1
     sums[node, VALUE] = x
     sums[node, TOTAL] = x
     path[depth] = node
@@ -96,14 +99,14 @@ def add_leaf(nodes, sums, path, depth, key, x):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def hang(nodes, path, depth, node):  # type: ignore[no-untyped-def]
-    """Put a node below the one before it on the path."""
+    """Make a node the child of the node before it on the path."""
     parent = path[depth - 1]
     nodes[parent, RIGHT if nodes[node, KEY] > nodes[parent, KEY] else LEFT] = node
 
 
 @njit(inner=True)
 def rotate(nodes, sums, node, side):  # type: ignore[no-untyped-def]
-    """Move a node down to that side, its other child up into its place; return the latter."""
+    """Move a node down to the given side and its other child into its place; return that child."""
     top = nodes[node, 1 - side]
     nodes[node, 1 - side] = nodes[top, side]
     nodes[top, side] = node
@@ -115,7 +118,7 @@ def rotate(nodes, sums, node, side):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def larger(nodes, sums, key):  # type: ignore[no-untyped-def]
-    """Σ of what was added under larger keys: Larger of Lee & Lin (2014), eq. 26."""
+    """Return the sum of all x added under larger keys: Larger of Lee & Lin (2014), eq. 26."""
     node, sum_ = nodes[HEAD, RIGHT], 0.0
     while node != NIL:
         if nodes[node, KEY] > key:
@@ -128,7 +131,7 @@ def larger(nodes, sums, key):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def smaller(nodes, sums, key):  # type: ignore[no-untyped-def]
-    """Σ of what was added under smaller keys."""
+    """Return the sum of all x that were added under smaller keys."""
     node, sum_ = nodes[HEAD, RIGHT], 0.0
     while node != NIL:
         if nodes[node, KEY] < key:

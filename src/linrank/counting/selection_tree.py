@@ -2,9 +2,9 @@
 
     Larger(m) = Larger(parent of m) + (sum of the sibling of m, if m is a left child)
 
-Knuth's implicit tree: 2^⌈log2 k⌉ + c is the leaf of level c, ⌊m/2⌋ the parent of m, and odd
-nodes are right children. Half of the array ``sums`` is leaves; the root, node 1, is nobody's
-sibling, so its sum is not kept. O(log k) for everything.
+The tree is implicit, after Knuth: node 2^⌈log2 k⌉ + c is the leaf of level c, node ⌊m/2⌋ is the
+parent of node m, and odd nodes are right children. The second half of the array ``sums`` has the
+leaves. The root, node 1, has no sibling, so its sum is not needed. Every operation costs O(log k).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .._jit import njit
 
 @njit(inner=True)
 def n_leaves(k):  # type: ignore[no-untyped-def]
-    """2^⌈log2 k⌉, for k ≥ 1."""
+    """Return 2^⌈log2 k⌉, for k ≥ 1."""
     n = 1
     while n < k:
         n *= 2
@@ -32,7 +32,7 @@ def insert(sums, level, x):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def larger(sums, level):  # type: ignore[no-untyped-def]
-    """Σ of what was added under higher levels."""
+    """Return the sum of all x that were added under higher levels."""
     m, sum_ = len(sums) // 2 + level, 0.0
     while m > 1:
         if m % 2 == 0:
@@ -43,7 +43,7 @@ def larger(sums, level):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def smaller(sums, level):  # type: ignore[no-untyped-def]
-    """Σ of what was added under lower levels."""
+    """Return the sum of all x that were added under lower levels."""
     m, sum_ = len(sums) // 2 + level, 0.0
     while m > 1:
         if m % 2 == 1:

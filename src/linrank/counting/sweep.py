@@ -5,11 +5,13 @@ For the documents p = 0, …, n − 1 of one query by increasing score,
     above[p] = Σ x[j]  over j < high[p] with level[j] > level[p],
     below[p] = Σ x[j]  over j ≥ low[p]  with level[j] < level[p].
 
-With high[p] the number of documents with s_j − s_p < τ, and low[p] the first document with
-s_p − s_j < τ, these are the sums over the active partners of p (γ⁺ and γ⁻ of Lee & Lin 2014,
-§2.2; with x = 1 their l⁺ and l⁻), and `sweep` is their algorithm 2. `STRUCTURES` are the ways
-to keep the documents inserted so far: level counters (§2.2), search trees keyed by the label or
-by the score (§2.3), the selection tree (§2.4), and for comparison a binary indexed tree.
+Let high[p] be the number of documents with s_j − s_p < τ, and low[p] the first document with s_p −
+s_j < τ. Then above and below are the sums over the active partners of p: γ⁺ and γ⁻ of Lee & Lin
+2014, §2.2, and with x = 1 their l⁺ and l⁻. `sweep` is their algorithm 2.
+
+A sweep inserts documents into a data structure, one of `STRUCTURES`: level counters (§2.2), search
+trees keyed by the label or by the score (§2.3), the selection tree (§2.4), or a binary indexed
+tree.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from .search_tree import Tree, add, add_leaf, clear, larger, make_tree, smaller
 
 DIRECT, SELECTION_TREE, FENWICK, RED_BLACK, AVL, AA, RED_BLACK_BY_SCORE = range(7)
 
-#: What `sweep` may keep the inserted documents in.
+#: The data structures of `sweep`, by the name of their counting.
 STRUCTURES = {
     "direct": DIRECT,
     "selection-tree": SELECTION_TREE,
@@ -38,7 +40,7 @@ STRUCTURES = {
 
 
 class SweepWork(NamedTuple):
-    """Buffers of `sweep`: sums over levels, a tree, and the documents in order of their levels.
+    """Buffers of `sweep`: sums over levels, a tree, and the documents by level.
 
     Examples
     --------
@@ -54,7 +56,7 @@ class SweepWork(NamedTuple):
 
 
 def make_work(n: int, k: int) -> SweepWork:
-    """Buffers for queries of up to n documents and k levels, whatever the structure."""
+    """Allocate buffers for queries of up to n documents and k levels, for any structure."""
     return SweepWork(
         sums=np.empty(4 * k + 4),  # selection tree: 2·2^⌈log2 k⌉; Fenwick trees: 2k + 2
         tree=make_tree(n),
@@ -165,7 +167,7 @@ def _sweep_tree(structure, level, x, high, low, above, below, tree):  # type: ig
 
 @njit(inner=True)
 def grow(structure, nodes, sums, path, depth, key, x):  # type: ignore[no-untyped-def]
-    """Put a node for a new key where `add` found none, and balance the tree."""
+    """Append a node for a new key where `add` found none, and balance the tree."""
     add_leaf(nodes, sums, path, depth, key, x)
     if structure == AVL:
         avl.rebalance(nodes, sums, path, depth)
@@ -177,9 +179,9 @@ def grow(structure, nodes, sums, path, depth, key, x):  # type: ignore[no-untype
 
 @njit(inner=True)
 def _sweep_by_level(structure, level, k, x, high, low, above, below, work):  # type: ignore[no-untyped-def]
-    """The other way round (Lee & Lin 2014, end of §2.3): insert by level, with scores as keys.
+    """Insert documents by level, with scores as keys (Lee & Lin 2014, end of §2.3).
 
-    The rank of a score is its document's position, so that is the key.
+    The documents are sorted by score, so the position of a document serves as its key.
     """
     docs, start = work.docs[: len(level)], work.start[: k + 2]
     nodes, sums, path = work.tree
@@ -202,12 +204,15 @@ def _sweep_by_level(structure, level, k, x, high, low, above, below, work):  # t
 
 @njit(inner=True)
 def _order_by_level(level, docs, start):  # type: ignore[no-untyped-def]
-    """Counting sort: the documents of level c become ``docs[start[c]:start[c + 1]]``."""
+    """Sort documents by level with a counting sort.
+
+    The documents of level c become ``docs[start[c]:start[c + 1]]``.
+    """
     start[:] = 0
     for p in range(len(level)):
         start[level[p] + 2] += 1
     for c in range(2, len(start)):
         start[c] += start[c - 1]
-    for p in range(len(level)):  # start[c + 1] moves from the first to the end of level c
+    for p in range(len(level)):  # start[c + 1] moves to the end of level c
         docs[start[level[p] + 1]] = p
         start[level[p] + 1] += 1

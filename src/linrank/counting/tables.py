@@ -5,18 +5,21 @@ For a document i and values x of the documents of its query, the losses need
     Σ x_j  over the active pairs (j, i): level j > level i and s_j − s_i < τ      (above)
     Σ x_j  over the active pairs (i, j): level j < level i and s_i − s_j < τ      (below)
 
-(γ⁺ and γ⁻ of Lee & Lin 2014, §2.2; with x = 1 their l⁺ and l⁻.) With the documents
-sorted by score, "s_j − s_i < τ" is a prefix (above) or a suffix (below) of the list, found
-once per score vector. So per level c two sums are kept for every position: of the documents before
-it with a level > c, and of those from it on with a level ≤ c. Each wanted sum is an entry of
-that table: no search, no branch, O(k) additions per document. And no subtraction: a sum over few
-partners is as exact as these are, and one over none is zero, which counts when C is large.
+These are γ⁺ and γ⁻ of Lee & Lin 2014, §2.2, and with x = 1 their l⁺ and l⁻. If the documents are
+sorted by score, the partners with s_j − s_i < τ are a prefix (above) or a suffix (below) of the
+list. Its end is found once per score vector.
 
-When levels are many (k > `RADIX`), levels are written as numbers of a few digits in a
-radix b ≤ `RADIX`. Two levels are ordered by the first digit in which they differ, so every
-pair belongs to exactly one *node*: the documents that share the digits before it. A node
-is a small problem with b levels. A query with k levels has ⌈log_b k⌉ layers of nodes and
-costs O(b log_b k) per document; k ≤ `RADIX` is one node, the query itself.
+For every position and every level c, a table has two sums: over the documents before the position
+with a level > c, and over the documents from the position on with a level ≤ c. Each wanted sum is
+an entry of this table, without a search or a branch. The table costs O(k) additions per document.
+No sums are subtracted: a sum over few partners is as exact as its terms, and a sum over no partners
+is zero. This matters if C is large.
+
+If there are many levels (k > `RADIX`), levels are written as numbers of a few digits in a radix b ≤
+`RADIX`. Two levels are ordered by the first digit in which they differ. Every pair therefore
+belongs to exactly one *node*: the documents that share the digits before it. A node is a small
+problem with b levels. A query with k levels has ⌈log_b k⌉ layers of nodes and costs O(b log_b k)
+per document. If k ≤ `RADIX`, the query has one node.
 """
 
 from __future__ import annotations
@@ -29,45 +32,46 @@ from numpy.typing import NDArray
 from .._jit import njit
 from .._simd import WIDTH, add_product, load, store
 from .._sort import sort_by_key
+from .._typing import Integers, Vector
 from .plan import BASE, LEVELS, START, UNIT, PairPlan
 
-RADIX = 13  #: most levels in one node: three SIMD vectors of sums of each kind
-COLUMNS = RADIX - 1  #: of each kind in the table of such a node
+RADIX = 13  #: levels in one node, at most; 13 levels fill three SIMD vectors of sums of each kind
+COLUMNS = RADIX - 1  #: columns of each kind in the table of a node with `RADIX` levels
 
 
 class TableState(NamedTuple):
-    """The pairs as seen from one score vector.
+    """The active pairs at the scores last linearised.
 
-    docs, digit : the documents of each node by increasing score, and their digits there.
-    above, below : per hinge of the loss and position, where in the node's table the sums
-        over the active partners above and below are (see `_mark_active`).
-    curvature : per document, the sum of the second derivatives of its active pairs.
+    ``docs`` has the documents of each node by increasing score, and ``digit`` their digits there.
+    For each hinge and position, ``above`` and ``below`` are the places of the sums over the active
+    partners in the table of the node (see `_mark_active`). ``curvature`` has, for each document,
+    the sum of the second derivatives of its active pairs.
     """
 
     docs: NDArray[np.uint32]
     digit: NDArray[np.uint8]
     above: NDArray[np.uint32]
     below: NDArray[np.uint32]
-    curvature: NDArray[np.float64]
+    curvature: Vector
 
 
 class TableScratch(NamedTuple):
     """Buffers of one thread, large enough for its largest query.
 
-    Sorting comes before the sums, so ``keys`` and ``table`` share their memory, and so do
-    ``docs`` and the last row of ``sums``.
+    Documents are sorted before sums are computed. ``keys`` and ``table`` therefore share memory,
+    and so do ``docs`` and the last row of ``sums``.
     """
 
-    keys: NDArray[np.float64]
+    keys: Vector
     docs: NDArray[np.uint32]
-    table: NDArray[np.float64]
-    cursor: NDArray[np.int64]
-    values: NDArray[np.float64]
-    sums: NDArray[np.float64]
+    table: Vector
+    cursor: Integers
+    values: Vector
+    sums: Vector
 
 
 def make_state(plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int) -> TableState:
-    """A state for the plan; it says nothing until scores have been seen. It sorts `docs`."""
+    """Allocate a state for the plan. Kernels sort `docs` in place."""
     shape = (n_hinges, len(docs))
     return TableState(
         docs=docs,
@@ -79,7 +83,7 @@ def make_state(plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int) -> Table
 
 
 def make_scratch(plan: PairPlan, n: int) -> TableScratch:
-    """Buffers for queries of up to n documents."""
+    """Allocate the buffers of one thread, for queries of up to n documents."""
     levels = int(plan.nodes[:-1, LEVELS].max(initial=2))
     work = np.empty(max(2 * n, (n + 1) * _row_length(levels)))
     sums = np.empty((3, n))
@@ -94,14 +98,18 @@ def make_scratch(plan: PairPlan, n: int) -> TableScratch:
 
 
 def _row_length(levels: int) -> int:
-    """Entries of a row of a node's table: two per level but one, in whole vectors if not one."""
+    """Return the length of a row of the table of a node.
+
+    There are two sums for each level except one. With more than two levels, the sums of each kind
+    fill whole SIMD vectors.
+    """
     return 2 if levels == 2 else (levels + 2) // 4 * 8
 
 
 row_length = njit(_row_length, inner=True)
 
-#: ``LARGER[digit * COLUMNS + c]``: whether a document of that digit is in the sums of column c of
-#: those before a position. The others are in those from it on.
+#: ``LARGER[digit * COLUMNS + c]`` is 1 if documents of this digit count in column c of the sums
+#: before a position, and 0 otherwise. `OTHERS` is the same for the sums from a position on.
 LARGER = (np.arange(RADIX)[:, None] > np.arange(COLUMNS)).astype(np.float64).ravel()
 OTHERS = 1.0 - LARGER
 
@@ -118,16 +126,16 @@ def find_active(plan, state, q, scores, taus, scratch):  # type: ignore[no-untyp
 
 @njit(inner=True)
 def _sort_nodes(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
-    """Sort the documents of every node of query q by score: once, then handed down."""
+    """Sort the documents of query q by score, and pass the order on to all its nodes."""
     first, last = plan.query_nodes[q], plan.query_nodes[q + 1]
     level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
     a, b = plan.nodes[first, START], plan.nodes[first + 1, START]
     sort_by_key(scores, state.docs[a:b], scratch.keys, scratch.docs)
-    unit = np.uint32(plan.nodes[first, UNIT])  # unsigned and short: a third of the time to divide
+    unit = np.uint32(plan.nodes[first, UNIT])  # divides three times as fast as int64
     for p in range(a, b):
         state.digit[p] = np.uint32(level[state.docs[p]]) // unit
     head = first + 1
-    while head < last:  # the next layer: nodes that share a unit, one per span of levels
+    while head < last:  # the nodes of the next layer share a unit; each has a span of levels
         span, unit = unit, np.uint32(plan.nodes[head, UNIT])
         tail = head
         while tail < last and plan.nodes[tail, UNIT] == unit:
@@ -145,11 +153,11 @@ def _sort_nodes(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def
 
 @njit(inner=True)
 def _mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untyped-def]
-    """Find, for each hinge τ and position, where the sums over the active partners are.
+    """Find the places of the sums over active partners, for each hinge τ and position.
 
-    ``above`` points to the row of the first document with s_j − s_i ≥ τ, to the sum of those before
-    it with a larger digit; ``below`` to the row of the first with s_i − s_j < τ, to the sum of
-    those from it on with a smaller digit.
+    ``above`` is in the row of the first document with s_j − s_i ≥ τ: the sum over the documents
+    before it with a larger digit. ``below`` is in the row of the first document with s_i − s_j < τ:
+    the sum over the documents from it on with a smaller digit.
     """
     for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
         a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
@@ -167,9 +175,10 @@ def _mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untyp
 
 @njit(inner=True)
 def _find_ends(ranked, tau, above, below):  # type: ignore[no-untyped-def]
-    """The first position with s_j − s_i ≥ τ, and the first with s_i − s_j < τ, in one walk.
+    """Find the first position with s_j − s_i ≥ τ, and the first with s_i − s_j < τ, in one loop.
 
-    A pair is found to be active once, so its two ends agree, however the difference is rounded.
+    Each difference is compared once. Both documents of a pair therefore agree on whether the pair
+    is active, however the difference is rounded.
     """
     n, high = len(above), 0
     for p in range(n):
@@ -182,12 +191,12 @@ def _find_ends(ranked, tau, above, below):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _point_to_ends(digits, levels, above, below):  # type: ignore[no-untyped-def]
-    """Turn positions into places in the table."""
+    """Replace positions by places in the table."""
     length, n = row_length(levels), len(digits)
     half = length // 2
     for p in range(n):
         digit = np.uint32(digits[p])
-        # Row 0 has nothing before it, and row n nothing from it on: no partners there.
+        # A document without partners reads a zero: of row 0 (nothing before it) or of row n.
         above[p] = above[p] * length + digit if digit < levels - 1 else 0
         below[p] = below[p] * length + half + digit - 1 if digit > 0 else n * length + half
 
@@ -201,7 +210,7 @@ def add_pair_sums(plan, state, q, x, wanted, factor, scratch, out):  # type: ign
         levels = plan.nodes[node, LEVELS]
         if levels < 2:
             continue
-        # Slices, so that indices count from 0 and need no test for being negative.
+        # Slices count from 0, so numba does not test whether an index is negative.
         docs, digits = state.docs[a:b], state.digit[a:b]
         length = row_length(levels)
         if levels == 2:
@@ -217,13 +226,14 @@ def add_pair_sums(plan, state, q, x, wanted, factor, scratch, out):  # type: ign
 
 @njit(fast=True, inner=True)
 def _fill_table(docs, digits, x, length, table):  # type: ignore[no-untyped-def]
-    """Row p: sums of x over the documents before p, and over those from p on, four at a time.
+    """Fill row p with sums of x over the documents before p, and over those from p on.
 
-    Before p, of the digits > 0, > 1, …; from p on, of the digits ≤ 0, ≤ 1, ….
+    The sums before p are over the digits > 0, > 1, …, and those from p on over the digits ≤ 0, ≤ 1,
+    …. Four columns are summed at a time.
     """
     n, half = len(docs), length // 2
     for c in range(0, half, WIDTH):
-        sums = load(LARGER, 0)  # digit 0 is larger than none: all zeros
+        sums = load(LARGER, 0)  # zeros, because digit 0 counts in no column
         o = c
         store(table, o, sums)
         for p in range(n):
@@ -241,7 +251,7 @@ def _fill_table(docs, digits, x, length, table):  # type: ignore[no-untyped-def]
 
 @njit(fast=True, inner=True)
 def _fill_two_columns(docs, digits, x, table):  # type: ignore[no-untyped-def]
-    """`_fill_table` for two levels: the upper documents before p, the lower ones from p on."""
+    """Fill the table of a node with two levels, which has one column of each kind."""
     n = len(docs)
     upper, lower = 0.0, 0.0
     table[0] = 0.0
@@ -256,6 +266,6 @@ def _fill_two_columns(docs, digits, x, table):  # type: ignore[no-untyped-def]
 
 @njit(fast=True, inner=True)
 def _add_sums(docs, above, below, table, scale, sign, out):  # type: ignore[no-untyped-def]
-    """Look the sums over partners above and below up in the table, and add them to out."""
+    """Read the sums over partners above and below from the table, and add them to out."""
     for p in range(len(docs)):
         out[docs[p]] += scale * (table[above[p]] + sign * table[below[p]])

@@ -1,8 +1,8 @@
-"""Sums over preference pairs by the papers' sweeps with an order-statistic structure.
+"""Sums over preference pairs by sweeps with an order-statistic structure.
 
-Algorithm 2 of Lee & Lin 2014 in the form that the losses use: `find_active` sorts a query by
-score and finds how far each document's active partners reach, `add_pair_sums` sweeps through
-it. What is kept while sweeping is one of `linrank.counting.sweep.STRUCTURES`.
+This is algorithm 2 of Lee & Lin 2014 in the form that the losses need. `find_active` sorts the
+documents of a query by score, and finds where the active partners of each document end.
+`add_pair_sums` sweeps over the sorted documents, with one of `linrank.counting.sweep.STRUCTURES`.
 """
 
 from __future__ import annotations
@@ -14,42 +14,45 @@ from numpy.typing import NDArray
 
 from .._jit import njit
 from .._sort import sort_by_key
+from .._typing import Vector
 from .plan import LEVELS, START, PairPlan
 from .sweep import SweepWork, make_work, sweep
 
 
 class TreeState(NamedTuple):
-    """The documents of each query by increasing score, their levels, and where pairs end.
+    """The active pairs at the scores last linearised.
 
-    high, low : per hinge and position, how many documents have s_j − s_i < τ, and the first
-        with s_i − s_j < τ.
+    ``docs`` has the documents of each query by increasing score, and ``level`` their levels. For
+    each hinge and position, ``high`` is the number of documents with s_j − s_i < τ, and ``low``
+    the first document with s_i − s_j < τ. ``curvature`` has, for each document, the sum of the
+    second derivatives of its active pairs. ``structure`` is a value of `STRUCTURES`.
     """
 
     docs: NDArray[np.uint32]
     level: NDArray[np.int32]
     high: NDArray[np.uint32]
     low: NDArray[np.uint32]
-    curvature: NDArray[np.float64]
+    curvature: Vector
     structure: int
 
 
 class TreeScratch(NamedTuple):
     """Buffers of one thread, large enough for its largest query."""
 
-    keys: NDArray[np.float64]
+    keys: Vector
     docs: NDArray[np.uint32]
-    values: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    ranked: NDArray[np.float64]
-    above: NDArray[np.float64]
-    below: NDArray[np.float64]
+    values: Vector
+    sums: Vector
+    ranked: Vector
+    above: Vector
+    below: Vector
     work: SweepWork
 
 
 def make_state(
     plan: PairPlan, docs: NDArray[np.uint32], n_hinges: int, structure: int
 ) -> TreeState:
-    """A state for the plan; it says nothing until scores have been seen. It sorts `docs`."""
+    """Allocate a state for the plan. Kernels sort `docs` in place."""
     shape = (n_hinges, len(docs))
     return TreeState(
         docs=docs,
@@ -62,7 +65,7 @@ def make_state(
 
 
 def make_scratch(plan: PairPlan, n: int) -> TreeScratch:
-    """Buffers for queries of up to n documents."""
+    """Allocate the buffers of one thread, for queries of up to n documents."""
     return TreeScratch(
         keys=np.empty(2 * n),
         docs=np.empty(2 * n, np.uint32),

@@ -1,14 +1,14 @@
 """Sums over preference pairs through two-level problems.
 
-PRSVM+ (Chapelle & Keerthi 2010, §4.2) writes the pairs of a query as a union of problems with
-two levels each: the documents of level r against those of all lower levels. With the scores
-of both sides sorted, the active partners of a document are a suffix of the lower list or a
-prefix of the upper one, found by two moving pointers: O(l·k) for l documents of k levels.
+PRSVM+ (Chapelle & Keerthi 2010, §4.2) writes the pairs of a query as a union of problems with two
+levels each: the documents of level r are compared with those of all lower levels. If the scores of
+both sides are sorted, the active partners of a document are a suffix of the lower list or a prefix
+of the upper list. Two moving pointers find their ends: O(l·k) for l documents of k levels.
 
-The same machine serves pairs that differ in more than order: one problem for each two levels
-when δ depends on the levels (§6.2), and one for each two neighbouring levels when only those
-are compared (Lee & Lin 2014, §5). A problem has a weight and a margin of its own, and a
-document may weigh more as the upper one of a pair than as the lower one.
+The same kernels handle pairs with different weights and margins. If δ depends on the levels (§6.2),
+there is one problem for every two levels. If only neighbouring levels are compared (Lee & Lin 2014,
+§5), there is one problem for every two neighbouring levels. Each problem has a weight and a margin
+of its own. A document may have different weights as the upper and as the lower one of a pair.
 """
 
 from __future__ import annotations
@@ -20,62 +20,64 @@ from numpy.typing import NDArray
 
 from .._jit import njit
 from .._sort import sort_by_key
+from .._typing import Integers, Vector
 from .plan import centre_of
 
-MERGED = -1  #: as a lower group: all groups of the query below the upper one
+MERGED = -1  #: number of a lower group that stands for all groups below the upper one
 UPPER, LOWER = range(2)  #: columns of `TwoLevelPlan.nodes`
 
 
 class TwoLevelPlan(NamedTuple):
     """The two-level problems of all queries.
 
-    Query q has the groups ``query_groups[q]:query_groups[q + 1]``, one per level; group g owns
-    the positions ``group_ptr[g]:group_ptr[g + 1]`` of the state. Problem m compares the group
-    ``nodes[m, UPPER]`` with the group ``nodes[m, LOWER]`` (or `MERGED`); its loss is multiplied
-    by ``factor[m]`` and its margin is 1 + ``shift[m]``. ``upper`` and ``lower`` weigh documents
-    in the two roles.
+    Query q has the groups ``query_groups[q]:query_groups[q + 1]``, one per level, and the problems
+    ``query_nodes[q]:query_nodes[q + 1]``. Group g has the positions
+    ``group_ptr[g]:group_ptr[g + 1]`` of the state. Problem m compares the group ``nodes[m, UPPER]``
+    with the group ``nodes[m, LOWER]`` (or `MERGED`). Its loss is multiplied by ``factor[m]``, and
+    its margin is 1 + ``shift[m]``. ``upper`` and ``lower`` are the weights of documents in these
+    roles.
     """
 
-    query_ptr: NDArray[np.int64]
-    query_weight: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    query_groups: NDArray[np.int64]
-    group_ptr: NDArray[np.int64]
-    query_nodes: NDArray[np.int64]
-    nodes: NDArray[np.int64]
-    factor: NDArray[np.float64]
-    shift: NDArray[np.float64]
+    query_ptr: Integers
+    query_weight: Vector
+    offset: Vector
+    upper: Vector
+    lower: Vector
+    query_groups: Integers
+    group_ptr: Integers
+    query_nodes: Integers
+    nodes: Integers
+    factor: Vector
+    shift: Vector
 
 
 class TwoLevelState(NamedTuple):
-    """The documents of each group by increasing score, and those scores."""
+    """The documents of each group by increasing score, these scores, and the curvatures."""
 
     docs: NDArray[np.uint32]
-    ranked: NDArray[np.float64]
-    curvature: NDArray[np.float64]
+    ranked: Vector
+    curvature: Vector
 
 
 class TwoLevelScratch(NamedTuple):
     """Buffers of one thread, large enough for its largest query."""
 
-    keys: NDArray[np.float64]
+    keys: Vector
     docs: NDArray[np.uint32]
     merged: NDArray[np.uint32]
-    merged_keys: NDArray[np.float64]
-    values: NDArray[np.float64]
-    upper_sums: NDArray[np.float64]
-    lower_sums: NDArray[np.float64]
+    merged_keys: Vector
+    values: Vector
+    upper_sums: Vector
+    lower_sums: Vector
 
 
 def make_state(plan: TwoLevelPlan, docs: NDArray[np.uint32]) -> TwoLevelState:
-    """A state for the plan; it says nothing until scores have been seen. It sorts `docs`."""
+    """Allocate a state for the plan. Kernels sort `docs` in place."""
     return TwoLevelState(docs, np.empty(len(docs)), np.zeros(len(plan.upper)))
 
 
 def make_scratch(n: int) -> TwoLevelScratch:
-    """Buffers for queries of up to n documents."""
+    """Allocate the buffers of one thread, for queries of up to n documents."""
     return TwoLevelScratch(
         keys=np.empty(2 * n),
         docs=np.empty(2 * n, np.uint32),
@@ -89,7 +91,7 @@ def make_scratch(n: int) -> TwoLevelScratch:
 
 @njit
 def group_by_level(query_ptr, level, query_groups, group_ptr, docs):  # type: ignore[no-untyped-def]
-    """Fill the positions of each group and its documents, in row order."""
+    """Fill the positions of each group, and its documents in row order."""
     for q in range(len(query_ptr) - 1):
         first, last = query_groups[q], query_groups[q + 1]
         if first == last:
@@ -107,20 +109,21 @@ def group_by_level(query_ptr, level, query_groups, group_ptr, docs):  # type: ig
             if rows[i] >= 0:
                 docs[group_ptr[first + rows[i]]] = i
                 group_ptr[first + rows[i]] += 1
-        for g in range(last, first, -1):  # each group's start has moved to its end
+        for g in range(last, first, -1):  # undo: the start of each group has moved to its end
             group_ptr[g] = group_ptr[g - 1]
         group_ptr[first] = start
 
 
 @njit(inner=True)
 def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
-    """The loss of query q and its gradient in the scores.
+    """Compute the loss of query q and its gradient in the scores.
 
-    With p_i = m − s_i and r_j = τ − m + s_j for some centre m, the gap of a pair is p_i + r_j.
-    With W = Σ v_j and S = Σ v_j r_j over the active partners of i, the gradient of i is
-    −u_i ((a + 2c p_i) W + 2cS), and i adds u_i p_i ((a + c p_i) W + cS) to the loss.
-    The lower document j has the same sums with u_i and p_i, and the opposite sign of the gradient.
-    At a solution for a large C, all of p, r and the gaps are small. No digits cancel then.
+    With p_i = m − s_i and r_j = τ − m + s_j for some centre m, the gap of a pair is p_i + r_j. Let
+    u and v be the weights of upper and lower documents, and W = Σ v_j and S = Σ v_j r_j over the
+    active partners of i. The gradient of i is −u_i ((a + 2c p_i) W + 2cS), and i adds
+    u_i p_i ((a + c p_i) W + cS) to the loss. The lower document j has the same sums with u_i and
+    p_i, and the opposite sign of the gradient. At a solution for a large C, all p, r and gaps are
+    small. No digits cancel then.
     """
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     _sort_groups(plan, state, q, scores, scratch)
@@ -163,7 +166,7 @@ def linearize_two_level(plan, state, hinges, q, scores, gradient, scratch):  # t
 
 @njit(inner=True)
 def curve_two_level(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
-    """``out = H v`` for query q, H the Hessian of the loss at the scores last linearised."""
+    """Compute ``out = H v`` for query q, with the Hessian H at the scores last linearised."""
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     upper, lower = plan.upper[first:], plan.lower[first:]
     weighted = scratch.values
@@ -189,7 +192,7 @@ def curve_two_level(plan, state, hinges, q, v, out, scratch):  # type: ignore[no
 
 @njit(inner=True)
 def gaps_two_level(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-untyped-def]
-    """``gaps[m] += Σ_p weight·max(0, τ_m − t_p)`` at the scores last linearised."""
+    """Add Σ_p weight·max(0, τ_m − t_p) to ``gaps[m]``, at the scores last linearised."""
     first, query_weight = plan.query_ptr[q], plan.query_weight[q]
     upper, lower = plan.upper[first:], plan.lower[first:]
     W, V = scratch.upper_sums[0], scratch.lower_sums[0]
@@ -222,6 +225,7 @@ def _sort_groups(plan, state, q, scores, scratch):  # type: ignore[no-untyped-de
 
 @njit(inner=True)
 def _upper_list(plan, state, node):  # type: ignore[no-untyped-def]
+    """Return the upper documents of a problem by score, and their scores."""
     group = plan.nodes[node, UPPER]
     a, b = plan.group_ptr[group], plan.group_ptr[group + 1]
     return state.docs[a:b], state.ranked[a:b]
@@ -229,7 +233,10 @@ def _upper_list(plan, state, node):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _lower_list(plan, state, node, scratch, n_merged):  # type: ignore[no-untyped-def]
-    """The lower documents of a problem by score; `MERGED` takes in one more group each time."""
+    """Return the lower documents of a problem by score, their scores, and the number merged.
+
+    With `MERGED`, each call merges one more group into the list.
+    """
     group = plan.nodes[node, LOWER]
     if group != MERGED:
         a, b = plan.group_ptr[group], plan.group_ptr[group + 1]
@@ -250,10 +257,10 @@ def _lower_list(plan, state, node, scratch, n_merged):  # type: ignore[no-untype
 
 @njit(inner=True)
 def _active_sums(tops, top_keys, lows, low_keys, tau, x_upper, x_lower, upper_sums, lower_sums):  # type: ignore[no-untyped-def]
-    """Per upper document the sum of x over the lower ones with s_i − s_j < τ, and vice versa.
+    """Sum x over the lower documents with s_i − s_j < τ for each upper one, and vice versa.
 
-    The lower list is walked from its end and the upper list from its start. Each running sum
-    therefore holds active partners only, and an inactive document leaves no rounding error in it.
+    The lower list is summed from its end and the upper list from its start. Each running sum
+    therefore contains active partners only, and inactive documents cause no rounding error.
     """
     total, b = 0.0, len(lows)
     for p in range(len(tops) - 1, -1, -1):
