@@ -20,6 +20,7 @@ LONGEST = 40  # words in a sentence
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/**/*.md")])
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|et al|fig|eq|vs|cf|approx)\. ", re.IGNORECASE)
+KEPT = "\0"  # stands for a space that ends no sentence
 
 
 class Paragraph(NamedTuple):
@@ -59,16 +60,16 @@ def split(text: str) -> list[str]:
     >>> split("See fig. 1, e.g. the line of `a.b`. Then go on!")
     ['See fig. 1, e.g. the line of `a.b`.', 'Then go on!']
     """
-    text = ABBREVIATIONS.sub(lambda found: found[0][:-1] + "\N{NO-BREAK SPACE}", text)
+    text = ABBREVIATIONS.sub(lambda found: found[0][:-1] + KEPT, text)
     parts = re.split(r"(?<=[.!?])[*_)\"']*\s(?=\W*[A-Z0-9`_])", text)
-    return [part.replace("\N{NO-BREAK SPACE}", " ") for part in parts]
+    return [part.replace(KEPT, " ") for part in parts]
 
 
 def count_words(sentence: str) -> int:
     """Count the words of a sentence; a piece of code is one word.
 
     >>> count_words("Use `linrank train data.txt` or [the class](docs/x.md#y) - both work.")
-    8
+    7
     """
     sentence = re.sub(r"`+[^`]+`+", "code", sentence)
     sentence = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence)
@@ -120,8 +121,8 @@ def of_docstrings(text: str) -> Iterator[Paragraph]:
 
 
 def kind_of(line: str) -> int | None:
-    """Return the indentation of a line of text, and None for blank lines, rules and examples."""
-    if not line.strip() or re.match(r"\s*(>>>|\.\.\.|-{3,}|={3,})", line):
+    """Return the indentation of a line of text, and None for examples, tables and blank lines."""
+    if not line.strip() or re.search(r"^\s*(>>>|\.\.\.|-{3,}|={3,})|\S {2,}\S", line):
         return None
     return len(line) - len(line.lstrip()) - 2 * bool(re.match(r"\s*- ", line))
 
