@@ -13,7 +13,10 @@ NUMERICAL := $(patsubst %,tests/test_%.py,combinations coordinate_descent counti
 # What numpy dispatches to on this processor, beyond what it was built for.
 FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 
-.PHONY: demo test test-compiled test-interpreted test-quick test-cuda lint help clean
+# The part of the lines that the uncompiled run has executed, in one line.
+COVERAGE = echo "coverage of the uncompiled run: $$($(BIN)/coverage report --format=total) %"
+
+.PHONY: demo test test-compiled test-interpreted test-quick test-cuda lint coverage hooks help clean
 .PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
@@ -27,7 +30,8 @@ test-compiled: .venv/test.stamp
 	$(PYTEST)
 
 test-interpreted: .venv/test.stamp
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m interpreted tests
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m interpreted --cov --cov-report= tests
+	@$(COVERAGE)
 
 test-quick: .venv/test.stamp  ## what to run while you work: about a minute, once the kernels are compiled
 	LINRANK_DATA= $(PYTEST) -m "not slow" --ignore-glob="tests/test_dask*" tests
@@ -54,6 +58,13 @@ lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+coverage:  ## the lines that the last uncompiled run has not executed, by file
+	$(BIN)/coverage report --show-missing --skip-covered
+
+hooks: .venv/test.stamp  ## lint and format before each commit, with the tools of .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile pre-commit
+	$(BIN)/pre-commit install
 
 bench: .venv/bench.stamp  ## the figures of the README, side by side in one run; QUICK=1 tries it on small data
 	$(BIN)/python -m benchmarks.suite $(if $(QUICK),--quick)
@@ -82,7 +93,7 @@ fuzz: .venv/test.stamp  ## random trials within MINUTES=60; SEED=, ONLY= (a camp
 		$(if $(ONLY),--only $(ONLY)) $(if $(CASE),--case $(CASE))
 
 clean:  ## forget what was built, and every compiled kernel
-	rm -rf .venv .venv-cuda demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-cuda demo build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made.stamp:

@@ -1,4 +1,4 @@
-"""The Python examples of the documents run."""
+"""The examples of the documents run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import sklearn
 
+from commandline import run
 from linrank import LinearModel
 from linrank.cli.demo import RECIPE
 from linrank.data.generate import make_letor_folder
@@ -15,13 +16,14 @@ from linrank.data.generate import make_letor_folder
 ROOT = Path(__file__).parents[1]
 
 
-def examples(path):
-    return re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+def examples(path, language="python"):
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.DOTALL)
 
 
+PAGES = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")} - {ROOT / "README.md"}
 EXAMPLES = [
     pytest.param(code, id=f"{path.stem} {number}")
-    for path in sorted(ROOT.glob("docs/**/*.md"))
+    for path in sorted(PAGES)
     for number, code in enumerate(examples(path), 1)
 ]
 
@@ -47,3 +49,26 @@ def test_the_examples_of_the_readme_run_on_the_files_of_the_demo(here):
             exec(compile(code, "README.md", "exec"), names)
     assert LinearModel.load("model.json").n_features == RECIPE["n_features"]
     assert names["ranker"].score(names["test"].X, names["test"].y, qid=names["test"].qid) > 0.7
+
+
+def test_the_commands_of_the_readme_print_what_it_shows(here, monkeypatch):
+    make_letor_folder("demo", **RECIPE)
+    monkeypatch.chdir("demo")
+    shown = [text for text in examples(ROOT / "README.md", "console") if "$ linrank" in text]
+    assert len(shown) == 1
+    for command in re.findall(r"^\$ linrank (.*(?:\n(?!\$).*)*)", shown[0], re.MULTILINE):
+        line, _, output = command.partition("\n")
+        printed = run(*line.split()).output
+        assert words(output) == words(printed)
+        assert decimals(output) == pytest.approx(decimals(printed), abs=5e-3)
+
+
+def words(output):
+    """What is printed but for decimals and the line of the solver, which depend on rounding."""
+    lines = (line for line in output.splitlines() if not line.startswith("solver "))
+    return re.sub(r"\d+\.\d+", "", " ".join(lines)).split()
+
+
+def decimals(output):
+    lines = (line for line in output.splitlines() if not line.startswith("solver "))
+    return [float(number) for line in lines for number in re.findall(r"\d+\.\d+", line)]

@@ -1,0 +1,94 @@
+"""Rules that docs/architecture.md and CONTRIBUTING.md state hold for the sources."""
+
+from __future__ import annotations
+
+import pytest
+
+import prose
+import sources
+
+# Private names of other libraries that have no public counterpart, with the file that uses them.
+FOREIGN = {
+    ("_jit.py", "kernel._cache"),  # numba offers no way to give a kernel another cache
+    ("_kernel_cache.py", "CompileResult._rebuild"),  # what numba's own cache calls
+    ("_kernel_cache.py", "data._reduce"),
+    ("cli/_interrupt.py", "os._exit"),  # documented by Python
+    ("dask/sources.py", "X._meta"),  # what Dask documents for the type of a block
+}
+LONG_SENTENCES_IN_SOURCES = 19  # this number may only fall; `python tests/prose.py` lists them
+
+ROOMS = sources.read_rooms()
+TOOLS = ROOMS[0]
+
+
+def test_every_module_has_a_room():
+    tops = {file.split("/")[0].removesuffix(".py") for file in sources.modules()}
+    homeless = [top for top in tops - {"__init__"} if sources.room_of(top, ROOMS) is None]
+    assert not homeless, "docs/architecture.md has no line for them in its table of rooms"
+
+
+def test_every_room_may_import_rooms_above_it_only():
+    above: set[str] = set()
+    for room in ROOMS:
+        assert room.may_import <= above, f"{room.files} would import rooms below it"
+        above |= {sources.name_of(file) for file in room.files}
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.files[0])
+def test_rooms_import_what_the_table_allows(room):
+    wrong = []
+    for file in sources.modules():
+        top = file.split("/")[0].removesuffix(".py")
+        if top == "__init__" or sources.room_of(top, ROOMS) != room:
+            continue
+        for entry in sources.imports(file):
+            name = (*entry.module, entry.name)[0]
+            home = sources.room_of(name, ROOMS)
+            if home not in (room, TOOLS) and name not in room.may_import:
+                wrong.append(f"{file}:{entry.line}: imports {'.'.join(entry.module)}")
+    assert not wrong, "\n".join(["not allowed by the table in docs/architecture.md:", *wrong])
+
+
+def test_private_names_are_not_imported():
+    wrong = [
+        f"{entry.file}:{entry.line}: {'.'.join(entry.module)} import {entry.name}"
+        for file in sources.modules()
+        for entry in sources.imports(file)
+        if sources.is_private(entry.name) and not is_module(entry)
+    ]
+    assert not wrong, "\n".join(["private names of other modules:", *wrong])
+
+
+def is_module(entry: sources.Import) -> bool:
+    return (sources.PACKAGE.joinpath(*entry.module) / f"{entry.name}.py").exists()
+
+
+def test_private_attributes_are_not_used_from_outside():
+    wrong = [
+        f"{file}:{line}: {text}"
+        for file in sources.modules()
+        for line, text in sources.private_accesses(file)
+        if (file, text) not in FOREIGN
+    ]
+    assert not wrong, "\n".join(["private attributes of other modules' objects:", *wrong])
+
+
+@pytest.mark.parametrize("page", prose.PAGES, ids=lambda page: page.name)
+def test_pages_have_no_long_sentences(page):
+    found = prose.long_sentences([page])
+    assert not found, "\n".join(map(str, found))
+
+
+def test_sources_have_few_long_sentences():
+    found = prose.long_sentences(prose.SOURCES)
+    assert len(found) <= LONG_SENTENCES_IN_SOURCES, "\n".join(map(str, found))
+
+
+def test_long_sentences_are_found():
+    words = "word " * prose.LONGEST
+    page = f"Short. The {words}ends. Short.\n\n- A {words}item.\n\n```\n{words} code\n```\n"
+    assert [p.line for p in prose.of_page(page)] == [1, 3]
+    code = f'"""A {words}docstring."""\n# A {words}\n# comment. Short.\nx = 1  # short\n'
+    found = [*prose.of_docstrings(code), *prose.of_comments(code)]
+    assert [p.line for p in found] == [1, 2, 4]
+    assert [prose.count_words(s) for s in prose.split(found[1].text)] == [prose.LONGEST + 2, 1]
