@@ -40,9 +40,10 @@ from linrank.counting.preferences import Preferences
 from linrank.dask import DaskData, DaskEngine, DaskRankSVM, DaskTrainer, evaluate
 from linrank.dask.clusters import local_cluster
 from linrank.dask.queries import find_moves
-from linrank.dask.resident import _inbox
-from linrank.dask.rows import count, survey
-from linrank.dask.sources import _check_columns, array_parts, find_parts
+from linrank.dask.rows import count_queries, summarize
+from linrank.dask.session import open_sessions
+from linrank.dask.sources import array_parts, find_parts
+from linrank.data.columns import feature_columns
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import LOSSES, get_loss
 from linrank.penalties import PENALTIES, make_penalty
@@ -202,7 +203,7 @@ def test_workers_forget_engines_that_are_gone(on_cluster):
     held = on_cluster(ranking())
     engine = DaskEngine(held, get_loss("hinge"))
     other = engine.with_loss(smoothed_hinge(0.5))
-    number = other._view
+    number = other.engine_id
     del other
     gc.collect()
     engine.value_grad(np.zeros(6))  # with it goes the word of who is alive
@@ -366,21 +367,21 @@ def test_the_bits_of_a_result_are_the_same_when_it_is_repeated(client):
 
 
 def test_nothing_is_left_on_the_workers(client):
-    open_before = set(_inbox)  # other data may still be held
+    open_before = open_sessions()  # other data may still be held
     DaskRankSVM(client=client).fit(*as_arrays(ranking()))
     data = ranking()
     equal = data.replace(y=np.ones(data.n_docs))
     with pytest.raises(DataError, match="no pair"):
         DaskRankSVM(client=client).fit(*as_arrays(equal))
     deadline = time.monotonic() + 10
-    while set(_inbox) - open_before and time.monotonic() < deadline:
+    while open_sessions() - open_before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert set(_inbox) <= open_before
+    assert open_sessions() <= open_before
 
 
 def test_a_result_may_take_longer_than_one_look_for_it(client, monkeypatch):
     """As on a busy machine: what one look begins, the next one must not cancel."""
-    monkeypatch.setattr("linrank.dask.data.POLL", 1e-4)
+    monkeypatch.setattr("linrank.dask.loading.POLL_SECONDS", 1e-4)
     data = ranking()
     with DaskData(client, array_parts(*as_arrays(data))) as held:
         assert held.n_docs == data.n_docs
@@ -583,8 +584,8 @@ SOURCES = {
 @pytest.mark.parametrize("source", SOURCES)
 def test_queries_are_counted_without_their_rows(source, tmp_path):
     for part in find_parts(*SOURCES[source](ranking(), tmp_path)):
-        rows, found = dask.compute(part.rows, part.census, scheduler="synchronous")
-        expected = survey(rows).census
+        rows, found = dask.compute(part.rows, part.queries, scheduler="synchronous")
+        expected = summarize(rows).queries
         counts = dict(zip(found.ids.tolist(), found.counts.tolist(), strict=True))
         assert counts == dict(zip(expected.ids.tolist(), expected.counts.tolist(), strict=True))
         pointers = rows.X.indptr.nbytes if sparse.issparse(rows.X) else 0
@@ -601,7 +602,7 @@ def test_sources_that_are_refused(client, tmp_path):
     for source, sentence in (
         ((tmp_path / "nowhere",), "no such file"),
         ((tmp_path / "empty",), "no files"),
-        ((tmp_path / "mixed",), "Parquet files among others"),
+        ((tmp_path / "mixed",), r"different formats \(letor, parquet\)"),
         ((data.X, data.y), "ndarray; expected a Dask"),
         ((X,), "y is None"),
         ((X, y[:-1]), "y has .* entries"),
@@ -631,7 +632,7 @@ def test_arguments_that_are_refused(client, tmp_path):
     data = ranking()
     X, y, qid = as_arrays(data)
     save_store(data, tmp_path / "store")
-    with pytest.raises(DataError, match="y cannot be given beside a folder"):
+    with pytest.raises(DataError, match="y cannot be given together with a path"):
         DaskRankSVM(client=client).fit(tmp_path / "store", y)
     for settings, sentence in (
         ({"timeout": 0}, "timeout is 0"),
@@ -654,15 +655,15 @@ def test_tables_that_are_refused(client, tmp_path):
         fit(client, tmp_path)
     twice = frame.rename(columns={"f1": "f0"})
     with pytest.raises(DataError, match="several columns 'f0'"):
-        _check_columns("a", twice, {"y": "label", "qid": "qid"})
+        feature_columns("a", twice, {"y": "label", "qid": "qid"})
 
 
 @pytest.mark.parametrize(
     ("first", "second", "kinds"),
     [
-        (["007", "7"], ["a", "b"], "whole numbers in one and text"),
+        (["007", "7"], ["a", "b"], "whole numbers in one part and text"),
         (np.array([2**62 + 1]), np.array([2**62 + 1], np.uint64), "whole .* and unsigned"),
-        (np.array([2**62 + 1]), np.array([0.5]), "whole numbers in one and floats"),
+        (np.array([2**62 + 1]), np.array([0.5]), "whole numbers in one part and floats"),
     ],
 )
 def test_ids_of_two_kinds_are_refused(client, tmp_path, first, second, kinds):
@@ -700,7 +701,7 @@ def test_rows_in_any_order(client, text):
     # Who has most of a query keeps it: all other rows move.
     with DaskData(client, array_parts(*as_arrays(data))) as held:
         group = np.concatenate([np.full(sum(borders(data)[p.part] for p in g.pieces), k)
-                                for k, g in enumerate(held._groups)])  # fmt: skip
+                                for k, g in enumerate(held.groups)])  # fmt: skip
     table = pd.crosstab(rows.qid, group)
     moved = int(table.to_numpy().sum() - table.max(axis=1).sum())
     torn = int((table > 0).sum(axis=1).gt(1).sum())
@@ -747,7 +748,7 @@ def test_moves_are_those_of_a_slow_count(text):
         for _ in range(rng.integers(1, 5)):
             sizes = [0 if rng.random() < 0.2 else rng.integers(1, 30) for _ in range(2)]
             draws = [rng.integers(0, rng.integers(1, 40), n) for n in sizes]
-            groups.append([count(ids.astype(str) if text and len(ids) else ids, len(ids), 0)
+            groups.append([count_queries(ids.astype(str) if text and len(ids) else ids, len(ids), 0)
                            for ids in draws])  # fmt: skip
         if any(part.n_docs for group in groups for part in group):
             moves, n_rows, n_queries = find_moves(groups)
@@ -806,9 +807,13 @@ def test_a_query_is_named_also_where_its_part_cannot_be_loaded(monkeypatch, tmp_
 
 def test_workers_whose_memory_is_full_are_not_waited_for(monkeypatch):
     """Dask pauses them; this process has more than the limit from the beginning."""
-    for name, value in (("crew.PAUSES", 2), ("crew.PATIENCE", 0.5), ("data.PATIENCE", 0.5)):
+    for name, value in (
+        ("pool.MAX_PAUSED_POLLS", 2),
+        ("pool.REPLACEMENT_SECONDS", 0.5),
+        ("loading.REPLACEMENT_SECONDS", 0.5),
+    ):
         monkeypatch.setattr(f"linrank.dask.{name}", value)
-    monkeypatch.setattr("linrank.dask.data.POLL", 0.1)
+    monkeypatch.setattr("linrank.dask.loading.POLL_SECONDS", 0.1)
     with small_workers(10_000_000, pause=0.8) as client:
         while client.sync(client.scheduler.ncores_running):
             time.sleep(0.01)
@@ -862,7 +867,7 @@ def test_command_line_with_processes_of_its_own(letor, tmp_path):
 
 
 def test_command_line_refusals(letor, monkeypatch):
-    monkeypatch.setattr("linrank.dask.clusters.CONNECT", 1.0)
+    monkeypatch.setattr("linrank.dask.clusters.CONNECT_SECONDS", 1.0)
     run("train", letor, "--folds", "3", "--dask", "local", code=2)
     result = run("train", letor / "train.txt", "--dask", "tcp://127.0.0.1:1", code=2)
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in result.stderr

@@ -70,7 +70,13 @@ def own_children():
 def patience():
     """Wait for processes that start as long as it takes."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("crew.CONNECT", "crew.PATIENCE", "crew.READY", "clusters.READY"):
+        for name in (
+            "pool.CONNECT_SECONDS",
+            "pool.REPLACEMENT_SECONDS",
+            "pool.START_SECONDS",
+            "clusters.START_SECONDS",
+            "loading.REPLACEMENT_SECONDS",
+        ):
             patch.setattr(f"linrank.dask.{name}", LONG)
         yield
 
@@ -183,7 +189,7 @@ def test_workers_without_nannies_from_the_command_line(loopback, store, expected
 
 def test_a_worker_that_cannot_be_replaced(loopback, store, monkeypatch):
     """The best weights so far are kept, and a sentence says what happened."""
-    monkeypatch.setattr("linrank.dask.crew.PATIENCE", 1.0)
+    monkeypatch.setattr("linrank.dask.pool.REPLACEMENT_SECONDS", 1.0)
     loopback.start_worker("--no-nanny")
     with Client(loopback.address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=PATIENCE)
@@ -205,7 +211,7 @@ def test_a_worker_that_cannot_be_replaced(loopback, store, monkeypatch):
 
 def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, monkeypatch):
     """None: nothing to log. One of two: the same model. All: the best so far, and a sentence."""
-    monkeypatch.setattr("linrank.dask.crew.PATIENCE", 1.0)
+    monkeypatch.setattr("linrank.dask.pool.REPLACEMENT_SECONDS", 1.0)
     model = tmp_path / "model.json"
     command = ("train", store, "--C", "1e-3", "--tol", "1e-9", "--solver", "tron", "--out", model,
                "--dask", loopback.address)  # fmt: skip
@@ -286,7 +292,7 @@ def test_a_worker_that_comes_back_at_its_old_address_is_a_new_one(loopback, stor
             wait_for(lambda: sorted(client.nthreads()) == addresses[1:])
             wait_for(lambda: sorted(client.nthreads()) == addresses)
             np.testing.assert_array_equal(engine.hessp(v), product)
-            assert sorted(group.link.address for group in held._groups) == addresses
+            assert sorted(group.worker.address for group in held.groups) == addresses
             assert engine.value_grad(w)[0] == loss
 
 
@@ -296,7 +302,7 @@ def test_workers_that_are_frozen_count_as_lost(nannies, store, expected):
         engine = DaskEngine(held, get_loss("squared_hinge"))
         loss, _ = engine.value_grad(expected.coef_)
         # The other one, which has to load the data of both, needs no longer than that.
-        held._crew.timeout = max(3.0, 2.0 * (time.monotonic() - started))
+        held.pool.timeout = max(3.0, 2.0 * (time.monotonic() - started))
         frozen = pids(nannies)[0]
         os.kill(frozen, signal.SIGSTOP)
         try:

@@ -21,7 +21,7 @@ from commandline import error_of, run_json, write_text
 from linrank import DataError, RankSVM, make_ranking
 from linrank.dask import DaskData, DaskEngine, DaskRankSVM, evaluate
 from linrank.dask.clusters import local_cluster
-from linrank.dask.resident import OPERATION, install
+from linrank.dask.session import HANDLER, OPERATIONS, install
 from linrank.dask.sources import array_parts
 from linrank.dask.wire import Wire, decode, encode
 from linrank.losses import get_loss
@@ -131,7 +131,7 @@ def link_to_worker(client):
 
     async def open_wire():
         comm = await connect(address, **client.security.get_connection_args("client"))
-        await comm.write({"op": OPERATION, "token": "test", "reply": False})
+        await comm.write({"op": HANDLER, "token": "test", "reply": False})
         wire = Wire(comm)
         await wire.read()
         return wire
@@ -147,10 +147,10 @@ def test_a_pickle_instead_of_a_message_is_refused(client, tmp_path, how):
 
     async def send(wire):
         if how == "bytes":
-            body = pickle.dumps({"do": harm})
+            body = pickle.dumps({"operation": harm})
             await wire.comm.stream.write(len(body).to_bytes(8, "little") + body)
         else:
-            await wire.comm.write({"do": ToPickle(harm)})
+            await wire.comm.write({"operation": ToPickle(harm)})
         return await wire.read()
 
     with link_to_worker(client) as wire, pytest.raises(OSError, match="closed"):
@@ -221,7 +221,7 @@ def test_an_answer_that_is_no_message_ends_the_connection():
 
 
 def test_memory_is_allocated_as_a_message_arrives(monkeypatch):
-    monkeypatch.setattr("linrank.dask.wire.PIECE", 1000)
+    monkeypatch.setattr("linrank.dask.wire.PIECE_BYTES", 1000)
     body = encode({"w": np.arange(1000.0)})
     comm = FakeComm(len(body).to_bytes(8, "little") + body)
     wire = Wire(comm)
@@ -232,17 +232,32 @@ def test_memory_is_allocated_as_a_message_arrives(monkeypatch):
         asyncio.run(wire.read())
 
 
-@pytest.mark.parametrize("do", ["settle", "make", "change_loss", "hessian", "evaluate", "hessp"])
-def test_a_pickle_within_a_message_is_not_loaded(client, tmp_path, do):
-    harm = Harm(tmp_path / "harm")
+def request(operation, body=None):
+    return {"operation": operation, "engine": 1, "live": [1], "groups": [0], "body": body}
 
+
+@pytest.mark.parametrize("operation", ["settle", "__init__", "answer", "_share", ""])
+def test_unknown_operations_are_errors(client, operation):
     async def send(wire):
-        message = {"do": do, "view": 1, "alive": [1], "groups": [0], "body": pickle.dumps(harm)}
-        await wire.write(message)
+        await wire.write(request(operation))
         return await wire.read()
 
     with link_to_worker(client) as wire:
-        assert "fault" in client.sync(send, wire)
+        kind, sentence = client.sync(send, wire)["error"]
+    assert kind == "DataError"
+    assert sentence.startswith(f"unknown operation {operation!r}; known are discard_rows, ")
+
+
+@pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - {"discard_rows"}))
+def test_a_pickle_within_a_message_is_not_loaded(client, tmp_path, operation):
+    harm = Harm(tmp_path / "harm")
+
+    async def send(wire):
+        await wire.write(request(operation, pickle.dumps(harm)))
+        return await wire.read()
+
+    with link_to_worker(client) as wire:
+        assert "traceback" in client.sync(send, wire)
     assert not harm.path.exists()
     pickle.loads(pickle.dumps(harm))
     assert harm.path.exists()  # it does harm where it is loaded
@@ -354,7 +369,7 @@ def test_a_client_with_its_own_credentials(credentials, address):
 
 
 def test_addresses_that_are_refused(credentials, address, letor, monkeypatch):
-    monkeypatch.setattr("linrank.dask.clusters.CONNECT", 2.0)
+    monkeypatch.setattr("linrank.dask.clusters.CONNECT_SECONDS", 2.0)
     command = ("train", letor / "train.txt", "--dask")
     assert "needs TLS credentials: name their files" in error_of(*command, address)
     with environment(credentials, cert="nowhere.pem"):

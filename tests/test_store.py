@@ -215,7 +215,7 @@ def test_load_takes_either(tmp_path):
     assert parts(load(tmp_path / "a", n_features=5, index_base=1, dtype=None)) == parts(data)
     with pytest.raises(FileFormatError, match="the store has 5 features, but 4 are expected"):
         load(tmp_path / "a", n_features=4)
-    with pytest.raises(FileFormatError, match="counts features from 1, but from 0 is expected"):
+    with pytest.raises(FileFormatError, match="numbered from 1, but numbers from 0 are expected"):
         load(tmp_path / "a", index_base=0)
     with pytest.raises(FileFormatError, match="no such file"):
         load(tmp_path / "b")
