@@ -400,7 +400,7 @@ COMPRESS = {
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Read compressed files a few bytes at a time."""
-    monkeypatch.setattr(_compression, "_PIECE", 20)
+    monkeypatch.setattr(_compression, "_PIECE_BYTES", 20)
     monkeypatch.setattr(_source, "CHUNK_BYTES", 100)
 
 
@@ -438,7 +438,7 @@ def test_errors_in_compressed_text_name_the_line(kind, small_pieces):
     good = [f"1 qid:{k} 1:{rng.normal()}\n" for k in range(99)]
     for bad, message in [
         (b"1 qid:7 1:2 2:4 1:5\n", "feature 1 is given twice"),
-        (b"1 qid:\xff 1:2\n", r"the query id b'\\xff' is not UTF-8"),
+        (b"1 qid:\xff 1:2\n", r"the query id b'\\xff' is not valid UTF-8"),
     ]:
         text = "".join(good).encode() + bad + "".join(good).encode()
         for chunk_bytes in (1, 1 << 20):
@@ -470,10 +470,10 @@ def test_compressed_files(kind, tmp_path):
     path.write_bytes(content + COMPRESS[kind](LINES))  # one behind the other
     assert_same_data(read_letor(path), read(LINES * 101))
     path.write_bytes(content[:-10])
-    with pytest.raises(FileFormatError, match=r"train\.txt: .*(cut off|damaged)"):
+    with pytest.raises(FileFormatError, match=r"train\.txt: .*(truncated|damaged)"):
         read_letor(path)
     path.write_bytes(content[:40] + bytes([content[40] ^ 0xFF]) + content[41:])
-    with pytest.raises(FileFormatError, match=r"train\.txt: .*(cut off|damaged)"):
+    with pytest.raises(FileFormatError, match=r"train\.txt: .*(truncated|damaged)"):
         read_letor(path)
     path.write_bytes(COMPRESS[kind](b""))
     with pytest.raises(FileFormatError, match=r"train\.txt: the file is empty"):
@@ -547,7 +547,7 @@ def test_windows_are_bounded(tmp_path):
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}]
     for content in (path.read_bytes(), lzma.compress(LINES, filters=filters)):
         path.write_bytes(content)
-        message = "train: decompressing takes more than 134,217,728 bytes of memory"
+        message = "train: decompression needs more than 134,217,728 bytes of memory"
         with pytest.raises(FileFormatError, match=message):
             read_letor(path)
     path.write_bytes(lzma.compress(LINES, preset=9))
@@ -558,7 +558,7 @@ def test_missing_zstandard_names_the_fix(tmp_path, monkeypatch):
     path = tmp_path / "train.zst"
     path.write_bytes(COMPRESS["zst"](LINES))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(DataError, match=r"pip install linrank\[zstd\]"):
+    with pytest.raises(DataError, match=r"pip install 'linrank\[zstd\]'"):
         read_letor(path)
 
 
@@ -581,7 +581,7 @@ GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # the bad line is the fourth
         ("2 qid:1 99999999999:5", "feature index 99999999999 was found; expected at most"),
         ("2 qid:1 1:2 1:3", "feature 1 is given twice"),
         ("2 qid:1 1:2 2:3 1:3", "feature 1 is given twice"),
-        ("2 qid:1 2:2 1:3", "feature 1 stands behind feature 2; expected ascending order"),
+        ("2 qid:1 2:2 1:3", "feature 1 follows feature 2; expected ascending order"),
         ("2 qid:1 1:x", "feature 1 has the value 'x'; expected a number"),
         ("2 qid:1 1:", "feature 1 has the value ''; expected a number"),
         ("2 qid:1 1: 5", "feature 1 has the value ''; expected a number"),
@@ -598,7 +598,7 @@ GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # the bad line is the fourth
         ("high qid:1 1:1", "the label 'high' is not a number"),
         ("qid:1 1:1", "the line begins with 'qid:1'; expected a label first"),
         ("1:1 2:2", "the line begins with '1:1'; expected a label first"),
-        ("2 1:1", "there is no qid; expected 'qid:ID' behind the label, as on other lines"),
+        ("2 1:1", "there is no qid; expected 'qid:ID' after the label, as on other lines"),
         ("2", "there is no qid"),
         ("2 qid: 1:1", "'qid:' names no query"),
         ("2 qid:1 1:1 qid:1", "found 'qid:1' among the features"),
@@ -619,7 +619,9 @@ def test_first_of_several_bad_lines_is_named():
 
 
 def test_query_id_must_be_text():
-    with pytest.raises(FileFormatError, match=r"^file\.txt:2: the query id b'\\xff' is not UTF-8"):
+    with pytest.raises(
+        FileFormatError, match=r"^file\.txt:2: the query id b'\\xff' is not valid UTF-8"
+    ):
         read(b"1 qid:a 1:1\n1 qid:\xff 1:1\n")
 
 
@@ -644,7 +646,7 @@ def test_value_too_large_for_single():
     ("content", "message"),
     [
         (b"", "the file is empty; expected lines such as"),
-        (b"\n \n# only a comment\n", "there is no document; expected lines such as"),
+        (b"\n \n# only a comment\n", "the file has no documents; expected lines such as"),
         (b"1\n2 # x\n", "no document has a feature; expected lines such as"),
     ],
 )
@@ -658,10 +660,12 @@ def test_files_without_data(content, message, tmp_path):
 def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(FileFormatError, match=r"none\.txt: no such file"):
         read_letor(tmp_path / "none.txt")
-    with pytest.raises(FileFormatError, match="is a folder; expected a LETOR text file"):
+    with pytest.raises(
+        FileFormatError, match="expected a LETOR text file, but the path is a folder"
+    ):
         read_letor(tmp_path)
     (tmp_path / "meta.json").touch()
-    with pytest.raises(FileFormatError, match="is a store, to be opened with open_store"):
+    with pytest.raises(FileFormatError, match="is a store; open it with open_store"):
         read_letor(tmp_path)
 
     def refuse(*arguments, **options):
@@ -739,8 +743,8 @@ def test_lists_of_ids_take_what_they_need(limited_memory):
     ("line", "message"),
     [
         ("1 qid:1 {long}:1", "feature index 9{60}… was found"),
-        ("1 qid:1 2:1 {zeros}1:1", "feature 1 stands behind feature 2"),
-        ("1 qid:1 {zeros}2:1 1:1", "feature 1 stands behind feature 2"),
+        ("1 qid:1 2:1 {zeros}1:1", "feature 1 follows feature 2"),
+        ("1 qid:1 {zeros}2:1 1:1", "feature 1 follows feature 2"),
         ("1 qid:1 -{long}:1", "feature index -9{59}… is negative"),
         ("1 qid:1 1:{long}", "feature 1 is 9{60}…; expected a number that fits float64"),
         ("{long} qid:1 1:1", "the label is 9{60}…; expected a number that fits float64"),
@@ -945,11 +949,11 @@ def test_many_rows_are_written_in_order(monkeypatch):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"qid": ["a b", "c"]}, "query id 'a b' does not fit into a LETOR line"),
-        ({"qid": ["a#", "c"]}, "query id 'a#' does not fit into a LETOR line"),
-        ({"qid": ["", "c"]}, "query id '' does not fit into a LETOR line"),
-        ({"qid": ["7", "07"]}, "query_ids cannot be told apart"),
-        ({"comments": ["two\nlines", ""]}, "a comment has a line end in it"),
+        ({"qid": ["a b", "c"]}, "query id 'a b' cannot be written to a LETOR file"),
+        ({"qid": ["a#", "c"]}, "query id 'a#' cannot be written to a LETOR file"),
+        ({"qid": ["", "c"]}, "query id '' cannot be written to a LETOR file"),
+        ({"qid": ["7", "07"]}, "some query ids would be read as the same id"),
+        ({"comments": ["two\nlines", ""]}, "a comment contains a line end"),
     ],
 )
 def test_data_that_cannot_be_written(data, message, tmp_path):

@@ -108,7 +108,7 @@ def test_ids_of_other_kinds_are_saved_as_strings(tmp_path):
     ids = np.array([("a", 1), "b", 3], dtype=object)
     save_store(RankingData(np.eye(3), [1, 0, 0], qid=ids), tmp_path / "store")
     assert open_store(tmp_path / "store").query_ids.tolist() == ["('a', 1)", "b", "3"]
-    with pytest.raises(DataError, match="as strings some of them are the same"):
+    with pytest.raises(DataError, match="some of them are the same as strings"):
         save_store(
             RankingData(np.eye(2), [1, 0], qid=np.array([1, "1"], dtype=object)), tmp_path / "two"
         )
@@ -159,7 +159,7 @@ def letor_text(torn, n_docs, n_features=30):
 def small_pieces(monkeypatch):
     """Convert text as if 10 kB were much."""
     monkeypatch.setattr(store, "read_source", partial(store.read_source, chunk_bytes=10_000))
-    monkeypatch.setattr(_compression, "_PIECE", 2000)
+    monkeypatch.setattr(_compression, "_PIECE_BYTES", 2000)
     move_rows = partial(_letor_reader.move_rows, part_bytes=10_000)
     monkeypatch.setattr(_letor_reader, "move_rows", move_rows)
 
@@ -265,7 +265,7 @@ def test_foreign_folders_are_left_alone(tmp_path):
         ("folder", "holds 'meta.json', which is not part"),
         ("file", "is a file"),
     ]:
-        with pytest.raises(DataError, match=f"{name}: .*{message}.*; it is left as it is"):
+        with pytest.raises(DataError, match=f"{name}: .*{message}.*not replaced"):
             save_store(data, tmp_path / name)
     assert (tmp_path / "file").read_text() == "precious"
     assert os.listdir(tmp_path / "folder") == ["meta.json"]
@@ -578,7 +578,7 @@ def test_mapped_files_that_change_are_refused(change, name, tmp_path):
             stream.seek(-8, 2)
             stream.write(bytes(8))
         os.utime(file, ns=(1, 1))  # whatever the clock says
-    message = r"\.npy: the file was changed after it was opened; open the store again"
+    message = r"\.npy: the file was changed after it was opened. Open the store again"
     for use in (
         lambda: RankSVM().fit(opened.X, opened.y, qid=opened.qid),
         lambda: make_problem(opened),
@@ -626,7 +626,7 @@ def test_mapped_comments_that_change_are_refused(name, tmp_path):
         [sys.executable, "-c", CUT_COMMENTS, file, tmp_path],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True,
     )  # fmt: skip
-    message = f"{file}: the file was changed after it was opened; open the store again\n"
+    message = f"{file}: the file was changed after it was opened. Open the store again\n"
     assert (done.stdout, done.returncode) == (6 * message, 0), done.stderr
     assert os.listdir(tmp_path) == ["store"]
 
@@ -699,14 +699,14 @@ def test_every_short_file_is_noticed(n_bytes, sound):
         ("sound", "y", np.zeros(4, np.float32), "y.npy holds float32"),
         ("sound", "query_ids", np.array(["a", None]), "query_ids.npy holds objects"),
         ("sound", "query_ptr", np.array([0, 2, 5]), "query_ptr.npy does not fit"),
-        ("sound", "query_ptr", np.array([0, 4, 4]), "query_ptr.npy does not fit"),
+        ("sound", "query_ptr", np.array([0, 4, 4]), "query_ptr.npy does not ascend"),
         ("sound", "comments_ptr", np.array([0, 1, 2, 3, 4]), "comments_ptr.npy does not fit"),
         ("sound", "y", np.array([1.0, 0, np.nan, 0]), r"y\[2\] is nan; labels must be finite"),
-        ("sound", "order", np.array([0, 0, 1, 2]), "order.npy is not an order of rows"),
+        ("sound", "order", np.array([0, 0, 1, 2]), "order.npy is not a permutation of the rows"),
         ("sparse", "X_indptr", np.array([0, 1, 2, 3, 9], np.int32), "X_indptr.npy does not fit"),
         ("sparse", "X_indptr", np.array([0, 3, 2, 3, 4], np.int32), "X_indptr.npy does not fit"),
-        ("sparse", "X_indices", np.array([0, 1, 2, 4], np.int32), "names features that are not"),
-        ("sparse", "X_indices", np.array([0, -1, 2, 3], np.int32), "names features that are not"),
+        ("sparse", "X_indices", np.array([0, 1, 2, 4], np.int32), "holds indices outside"),
+        ("sparse", "X_indices", np.array([0, -1, 2, 3], np.int32), "holds indices outside"),
     ],
 )
 def test_arrays_that_do_not_fit(kind, name, array, message, sound):
@@ -834,7 +834,7 @@ def test_checks_look_at_every_block(tmp_path, monkeypatch):
     for at in range(len(sound)):
         for value in (-1, 30):
             np.save(file, np.where(np.arange(len(sound)) == at, np.int32(value), sound))
-            with pytest.raises(FileFormatError, match="names features that are not there"):
+            with pytest.raises(FileFormatError, match="holds indices outside of the features"):
                 open_store(tmp_path / "store")
 
 
@@ -892,5 +892,5 @@ def test_what_is_not_a_store(tmp_path):
     (tmp_path / "meta.json").write_text("[]")
     with pytest.raises(FileFormatError, match="not a linrank store"):
         open_store(tmp_path)
-    with pytest.raises(FileFormatError, match="is a store, to be opened with open_store"):
+    with pytest.raises(FileFormatError, match="is a store; open it with open_store"):
         read_letor(tmp_path)

@@ -26,7 +26,7 @@ linrank convert vali.txt vali.store --n-features 136
 
 linrank convert train.store train.txt
 """
-TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")  #: ends of texts' names
+TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")  #: suffixes of text files
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +39,7 @@ def convert(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="LETOR text, plain or compressed, or a store.",
+            help="A LETOR text file, plain or compressed, a Parquet file, or a store.",
             show_default=False,
         ),
     ],
@@ -47,8 +47,8 @@ def convert(
         Path,
         typer.Argument(
             metavar="DEST",
-            help=f"A text where the name ends in {', '.join(TEXT)}; otherwise a store, which is "
-            "a folder.",
+            help=f"A LETOR text file if the name ends in {', '.join(TEXT)}; otherwise a store, "
+            "which is a folder.",
             show_default=False,
         ),
     ],
@@ -58,7 +58,7 @@ def convert(
             "--n-features",
             metavar="NUMBER",
             min=1,
-            help="How many features there are, if not as many as the text's largest index says.",
+            help="The number of features, if it is larger than the largest index in the text.",
             rich_help_panel=options.INPUT,
             show_default=False,
         ),
@@ -68,7 +68,7 @@ def convert(
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Turn LETOR text into a store that opens at once, or back."""
+    """Convert data between LETOR text and a store, which opens without reading it."""
     to_text = dest.suffix.lower() in TEXT
     check_output(dest, is_folder=not to_text)
     started = time.perf_counter()
@@ -87,10 +87,11 @@ def convert(
 
 
 def _convert(source: Path, dest: Path, to_text: bool, **how: Any) -> RankingData:
+    from ..data.formats import find_format
     from ..data.letor import write_letor
     from ..data.store import convert, save_store
 
-    if not to_text and not source.is_dir():
+    if not to_text and find_format(source).name == "letor":
         with reading(source) as report:
             return convert(source, dest, progress=report, **how)
     data = read_data(source, **how)

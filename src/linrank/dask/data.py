@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from distributed import Client
-from numpy.typing import NDArray
 
+from .._typing import Array
 from ..errors import REFUSALS, DataError, QueriesMovedWarning, WorkersLost
 from .loading import Group, GroupLoader, Piece, make_groups
 from .pool import WorkerPool
@@ -218,7 +218,7 @@ class DaskData:
             QueriesMovedWarning,
             stacklevel=5,
         )
-        leaving: dict[int, list[NDArray[Any]]] = defaultdict(list)
+        leaving: dict[int, list[Array]] = defaultdict(list)
         arriving: dict[int, list[Piece]] = defaultdict(list)
         for part, g, ids in moves:
             leaving[part].append(ids)

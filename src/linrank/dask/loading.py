@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from distributed import Client, Future
 from distributed.scheduler import KilledWorker
-from numpy.typing import NDArray
 
+from .._typing import Array
 from ..errors import WorkersLost
 from .pool import POLL_SECONDS, REPLACEMENT_SECONDS, WorkerConnection, WorkerPool
 from .rows import PartSummary, QueryCounts
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
     """Rows of a part: all rows, those of the queries `ids` (``keep``), or all but those."""
 
     part: int
-    ids: NDArray[Any] | None = None
+    ids: Array | None = None
     keep: bool = False
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._typing import Integers
+from .._typing import Array, Integers
 from ..errors import DataError
 from .rows import QueryCounts
 
@@ -18,7 +17,7 @@ class Move(NamedTuple):
 
     part: int
     group: int
-    ids: NDArray[Any]
+    ids: Array
 
 
 class Moves(NamedTuple):
@@ -51,7 +50,7 @@ def find_moves(groups: Sequence[Sequence[QueryCounts]]) -> Moves:
 
 def _list_queries(
     parts: Sequence[QueryCounts],
-) -> tuple[NDArray[Any], Integers, Integers, Integers]:
+) -> tuple[Array, Integers, Integers, Integers]:
     """List the queries of all parts.
 
     Returns

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._typing import Integers, Mask, Vector
+from .._typing import Array, Integers, Mask, Vector
 from ..data.checks import (
     Matrix,
     check_finite,
@@ -45,7 +45,7 @@ class Rows:
 
     X: Matrix
     y: Vector
-    qid: NDArray[Any] | None
+    qid: Array | None
     per_row: dict[str, Vector] = field(default_factory=dict)
     feature_names: list[str] | None = None
     index_base: int = 1
@@ -75,7 +75,7 @@ class Rows:
 class QueryCounts(NamedTuple):
     """The distinct queries of a part, their numbers of documents, and the size of the features."""
 
-    ids: NDArray[Any]
+    ids: Array
     counts: Integers
     n_bytes: float
 
@@ -146,7 +146,7 @@ def _check_numbers(name: str, values: ArrayLike, n: int) -> Any:
     return check_weight(values, n, name)
 
 
-def check_ids(qid: Any, n: int) -> NDArray[Any] | None:
+def check_ids(qid: Any, n: int) -> Array | None:
     """Return query ids as numbers or strings, which can be compared with those of other parts."""
     if qid is None:
         return None
@@ -155,7 +155,7 @@ def check_ids(qid: Any, n: int) -> NDArray[Any] | None:
     return qid.astype(str) if qid.dtype.kind in "OS" else qid
 
 
-def count_queries(qid: NDArray[Any] | None, n_docs: int, n_bytes: float) -> QueryCounts:
+def count_queries(qid: Array | None, n_docs: int, n_bytes: float) -> QueryCounts:
     """Count the documents of each query; without ids, all documents belong to one query."""
     ids = np.zeros(n_docs, np.int64) if qid is None else qid
     return QueryCounts(*np.unique(ids, return_counts=True), n_bytes)

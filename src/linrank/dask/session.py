@@ -25,9 +25,8 @@ from typing import Any, TypedDict
 import numpy as np
 from distributed import Status, Worker
 from distributed.comm import Comm
-from numpy.typing import NDArray
 
-from .._typing import Integers, Vector
+from .._typing import Array, Integers, Vector
 from .._version import __version__
 from ..counting.plan import rank_labels
 from ..counting.preferences import Delta
@@ -108,7 +107,7 @@ def deliver_function(token: str, engine_id: int, function: Delta) -> None:
         _delivered[token].functions[engine_id] = function
 
 
-def select_queries(rows: Rows, ids: NDArray[Any], keep: bool) -> Rows:
+def select_queries(rows: Rows, ids: Array, keep: bool) -> Rows:
     """Return the rows of the queries in `ids` if `keep` is true, otherwise all other rows."""
     qid = np.zeros(len(rows.y), np.int64) if rows.qid is None else rows.qid
     return rows.take(np.isin(qid, ids.astype(qid.dtype, copy=False)) == keep)

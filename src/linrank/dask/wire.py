@@ -15,10 +15,10 @@ from typing import Any
 import msgpack
 import numpy as np
 from distributed.comm import Comm
-from numpy.typing import NDArray
 from tornado.iostream import IOStream
 
 from .._memory import memory_limit
+from .._typing import Array
 from ..errors import DataError
 
 Message = dict[str, Any]
@@ -134,7 +134,7 @@ def _encode_other(value: object) -> object:
     return msgpack.ExtType(ARRAY, msgpack.packb((value.dtype.str, value.shape, value.tobytes())))
 
 
-def _decode_array(code: int, content: bytes) -> NDArray[Any]:
+def _decode_array(code: int, content: bytes) -> Array:
     """Return a writable copy: kernels would be compiled again for read-only arrays."""
     if code != ARRAY:
         raise ValueError(f"unknown extension type {code}")

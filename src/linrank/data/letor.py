@@ -7,12 +7,12 @@ from collections import Counter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from .._checks import whole_number
 from .._files import atomic_write
 from .._threads import resolve_threads
-from .._typing import Integers
+from .._typing import Array, Integers
 from ..errors import DataError
 from ._compression import compressed
 from ._letor_reader import Progress, ReadOptions, parse_query_ids, read_source
@@ -29,7 +29,7 @@ def read_letor(
     *,
     n_features: int | None = None,
     index_base: Literal["auto", 0, 1] = "auto",
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     form: Literal["auto", "dense", "csr"] = "auto",
     n_threads: int | None = None,
     progress: Progress | None = None,
@@ -143,7 +143,7 @@ def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None
 class LetorCounts(NamedTuple):
     """What a LETOR text file holds, without the values of the features."""
 
-    query_ids: NDArray[Any]
+    query_ids: Array
     n_docs: Integers  #: of each query
     n_entries: int  #: feature values in all lines
 
@@ -176,8 +176,8 @@ def count_letor(path: StrPath) -> LetorCounts:
 
 def check_options(
     n_features: int | None = None,
-    index_base: Any = "auto",
-    dtype: Any = np.float64,
+    index_base: Literal["auto", 0, 1] = "auto",
+    dtype: DTypeLike = np.float64,
     form: str = "auto",
     n_threads: int | None = None,
 ) -> ReadOptions:
@@ -198,7 +198,7 @@ def check_options(
     )
 
 
-def check_dtype(dtype: Any) -> np.dtype[Any]:
+def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """Return a dtype that the kernels support, or raise a `DataError`."""
     for known in (np.dtype(np.float64), np.dtype(np.float32)):
         if dtype in (known, known.type, known.name):

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from .._typing import Array
 from ..errors import DataError, FileFormatError
 from .columns import LABEL, QID, feature_columns, feature_dtype, row_bytes
 from .letor import check_dtype
@@ -29,16 +30,16 @@ SLICE_ROWS = 8192  #: rows read at a time; more rows take more memory beside X
 class Table(NamedTuple):
     """The columns of a Parquet file."""
 
-    X: NDArray[Any]
-    y: NDArray[Any]
-    qid: NDArray[Any] | None
+    X: Array
+    y: Array
+    qid: Array | None
     feature_names: list[str]
 
 
 class IdColumn(NamedTuple):
     """The query ids of a Parquet file, or its labels if it has no query ids."""
 
-    values: NDArray[Any]
+    values: Array
     has_qid: bool
     row_bytes: int  #: memory that the features of one row take
 
@@ -179,7 +180,7 @@ def _opened(name: str) -> Iterator[ParquetFile]:
         raise FileFormatError(f"{name}: cannot be read as Parquet: {error}") from None
 
 
-def _read_column(file: ParquetFile, column: str) -> NDArray[Any]:
+def _read_column(file: ParquetFile, column: str) -> Array:
     return file.read([column], use_threads=False).to_pandas()[column].to_numpy()
 
 

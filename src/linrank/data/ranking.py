@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._rows import multiply
+from .._typing import Array, Integers, Vector
 from ..errors import DataError
 from ._csr import assemble_csr
 from .checks import (
@@ -28,16 +30,13 @@ from .checks import (
 )
 from .text import TextColumn
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 class GivenPairs(NamedTuple):
     """Explicit preferences: the first row of each pair is preferred to the second."""
 
-    rows: NDArray[np.int64]
-    weight: NDArray[np.float64] | None
-    margin: NDArray[np.float64] | None
+    rows: Integers
+    weight: Vector | None
+    margin: Vector | None
 
 
 class RankingData:
@@ -107,17 +106,17 @@ class RankingData:
     def __init__(
         self,
         X: Any,
-        y: Any,
+        y: ArrayLike,
         qid: Any = None,
         *,
         doc_ids: Sequence[str] | None = None,
         comments: TextColumn | Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         index_base: int = 1,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        propensity: Any = None,
-        margin: Any = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
         n_threads: int | None = None,
     ) -> None:
         X = check_matrix(X)
@@ -147,21 +146,21 @@ class RankingData:
             propensity = None if propensity is None else propensity[order]
             margin = None if margin is None else margin[order]
         self.X: Matrix = X
-        self.y: NDArray[np.float64] = y
-        self.query_ptr: NDArray[np.int64] = query_ptr
-        self.query_ids: NDArray[Any] = query_ids
-        self.order: NDArray[np.int64] | None = order
+        self.y: Vector = y
+        self.query_ptr: Integers = query_ptr
+        self.query_ids: Array = query_ids
+        self.order: Integers | None = order
         self.comments: TextColumn | None = comments
         self.feature_names = check_feature_names(feature_names, X.shape[1])
         self.index_base = index_base
-        self.weight: NDArray[np.float64] | None = weight
-        self.propensity: NDArray[np.float64] | None = propensity
-        self.margin: NDArray[np.float64] | None = margin
+        self.weight: Vector | None = weight
+        self.propensity: Vector | None = propensity
+        self.margin: Vector | None = margin
         self.pairs: GivenPairs | None = None
-        self.query_weight: NDArray[np.float64] | None = None
+        self.query_weight: Vector | None = None
         if row_weight is not None:
             self.query_weight = one_per_query(row_weight, query_ptr, query_ids)
-        self.query_keys: NDArray[np.float64] = query_keys(X, query_ptr, n_threads)
+        self.query_keys: Vector = query_keys(X, query_ptr, n_threads)
         if not np.isfinite(self.query_keys).all():
             check_finite(X, order)
 
@@ -178,9 +177,9 @@ class RankingData:
     def from_pairs(
         cls,
         X: Any,
-        pairs: Any,
-        pair_weight: Any = None,
-        margin: Any = None,
+        pairs: ArrayLike,
+        pair_weight: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
         *,
         feature_names: Sequence[str] | None = None,
         n_threads: int | None = None,
@@ -253,7 +252,7 @@ class RankingData:
         return bool(sparse.issparse(self.X))
 
     @property
-    def qid(self) -> NDArray[Any]:
+    def qid(self) -> Array:
         """The caller's query id of each row."""
         return np.repeat(self.query_ids, np.diff(self.query_ptr))
 
@@ -262,7 +261,7 @@ class RankingData:
         """The document ids in the comments; None without comments."""
         return None if self.comments is None else self.comments.doc_ids()
 
-    def restore(self, values: NDArray[Any]) -> NDArray[Any]:
+    def restore(self, values: Array) -> Array:
         """Return one value per row in the order in which the caller gave the rows."""
         if self.order is None:
             return values
@@ -270,7 +269,7 @@ class RankingData:
         restored[self.order] = values
         return restored
 
-    def take(self, rows: NDArray[np.int64]) -> RankingData:
+    def take(self, rows: Integers) -> RankingData:
         """Return some rows, given in increasing order; queries without rows are dropped."""
         query = np.repeat(np.arange(self.n_queries), np.diff(self.query_ptr))[rows]
         starts = np.flatnonzero(np.diff(query, prepend=-1))
@@ -298,9 +297,7 @@ class RankingData:
         )
 
 
-def query_keys(
-    X: Matrix, query_ptr: NDArray[np.int64], n_threads: int | None = None
-) -> NDArray[np.float64]:
+def query_keys(X: Matrix, query_ptr: Integers, n_threads: int | None = None) -> Vector:
     """Return ``Σ_i |x_i·v|`` over the rows i of each query, for a fixed vector v.
 
     X is read once. A key is not finite if a feature is NaN or infinite, so the keys also serve as
@@ -310,7 +307,7 @@ def query_keys(
         return np.add.reduceat(row_keys(X, n_threads), query_ptr[:-1])
 
 
-def row_keys(X: Matrix, n_threads: int | None = None) -> NDArray[np.float64]:
+def row_keys(X: Matrix, n_threads: int | None = None) -> Vector:
     """Return ``|x_i·v|`` for every row, where v holds pseudo-random numbers from 1 to 2."""
     features = np.arange(X.shape[1]) if not _is_wide(X) else np.unique(X.indices)
     v = 1.0 + (features * 0.6180339887498949) % 1.0
@@ -325,7 +322,7 @@ def _is_wide(X: Matrix) -> bool:
     return bool(sparse.issparse(X)) and X.shape[1] > X.nnz
 
 
-def rank_by_content(keys: NDArray[np.float64]) -> NDArray[np.int64]:
+def rank_by_content(keys: Vector) -> Integers:
     """Number queries in the order of their keys, which does not depend on the order of rows."""
     rank = np.empty(len(keys), np.int64)
     rank[np.argsort(keys, kind="stable")] = np.arange(len(keys))

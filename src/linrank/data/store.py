@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
+from .._typing import Array
 from ..errors import DataError, FileFormatError
 from ._letor_reader import Progress, read_source
 from ._source import open_source
@@ -128,9 +129,9 @@ def convert(
     """
     checked = check_options(**options)
     with open_source(source) as text, new_store(path) as folder:
-        mapped: dict[str, NDArray[Any]] = {}
+        mapped: dict[str, Array] = {}
 
-        def allocate(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        def allocate(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
             mapped[name] = mapped_file(folder / f"{name}.npy", shape, dtype)
             return mapped[name]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._maps import check_maps
+from .._typing import Array, Integers
 
 WASTED_LETTERS = 1 << 20  #: padding that an array of fixed width may always have
 _DOC_ID = re.compile(r"\bdocid\s*=\s*(\S+)")
 
 
-def join_strings(strings: Sequence[str]) -> NDArray[Any]:
+def join_strings(strings: Sequence[str]) -> Array:
     """Return strings as an array of fixed width, or of objects if a few are much longer.
 
     Examples
@@ -43,7 +43,7 @@ class TextColumn:
     ['GX1', '', 'my-doc']
     """
 
-    def __init__(self, buffer: NDArray[np.uint8], ptr: NDArray[np.int64]) -> None:
+    def __init__(self, buffer: NDArray[np.uint8], ptr: Integers) -> None:
         self.buffer = buffer
         self.ptr = ptr
 
@@ -73,7 +73,7 @@ class TextColumn:
         self.check()
         return (self._decode(row) for row in range(len(self)))
 
-    def take(self, rows: NDArray[np.int64]) -> TextColumn:
+    def take(self, rows: Integers) -> TextColumn:
         """Return the strings of the given rows, in their order."""
         self.check()
         lengths = np.diff(self.ptr)[rows]
