@@ -1,4 +1,4 @@
-"""Generated data: what was asked for, the same for the same seed, ranked by its truth."""
+"""Generated data: the requested shape, reproducible by seed, ranked by the true weights."""
 
 from __future__ import annotations
 
