@@ -24,6 +24,8 @@ linrank convert train.txt.gz train.store
 
 linrank convert vali.txt vali.store --n-features 136
 
+linrank convert train.parquet train.store
+
 linrank convert train.store train.txt
 """
 TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")  #: suffixes of text files

@@ -17,17 +17,16 @@ from typing import IO, Any
 from ..errors import DataError, FileFormatError
 
 _PIECE_BYTES = 1 << 16  # read or decompressed at a time
-_WINDOW_BYTES = (
-    1 << 27
-)  # memory limit of decompressors: xz -9 takes 65 MB, zstd --ultra -22 128 MiB
+# Memory limit of decompressors. xz -9 takes 65 MB, zstd --ultra -22 takes 128 MiB.
+_WINDOW_BYTES = 1 << 27
 _BLOCK_RLE = 1  # type of a zstandard block that repeats one byte
 _MAGIC = b"\x28\xb5\x2f\xfd"  # the first bytes of a zstandard frame
 
 Decompressor = Callable[[io.BufferedReader], Iterator[bytes]]
 
 
-class _TooDemanding(Exception):
-    """Decompressing would take more memory than `_WINDOW_BYTES`."""
+class _TooMuchMemory(Exception):
+    """Decompression would take more memory than `_WINDOW_BYTES`."""
 
 
 def _gzip_pieces(file: io.BufferedReader) -> Iterator[bytes]:
@@ -100,7 +99,7 @@ def _frame_pieces(file: io.BufferedReader, zstandard: Any) -> Iterator[bytes]:
     head = _frame_head(file)
     about = zstandard.get_frame_parameters(head)
     if about.window_size > _WINDOW_BYTES:
-        raise _TooDemanding(f"a window of {about.window_size:,} bytes")
+        raise _TooMuchMemory(f"a window of {about.window_size:,} bytes")
     frame, is_last = (
         zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj(),
         False,
@@ -183,18 +182,18 @@ def find_decompressor(start: bytes) -> Decompressor | None:
     return next(found, None)
 
 
-def decompress(path: str, file: io.BufferedReader, how: Decompressor) -> Iterator[bytes]:
+def decompress(path: str, file: io.BufferedReader, decompressor: Decompressor) -> Iterator[bytes]:
     """Yield the content of a compressed file in pieces."""
     try:
-        yield from how(file)
+        yield from decompressor(file)
     except EOFError:
         raise FileFormatError(
             f"{path}: the compressed data ends too early. The file seems to be truncated; copy or "
             "download it again"
         ) from None
-    except (OSError, zlib.error, lzma.LZMAError, _TooDemanding) as error:
-        if isinstance(error, _TooDemanding) or "limit exceeded" in str(error):
-            detail = f" ({error})" if isinstance(error, _TooDemanding) else ""
+    except (OSError, zlib.error, lzma.LZMAError, _TooMuchMemory) as error:
+        if isinstance(error, _TooMuchMemory) or "limit exceeded" in str(error):
+            detail = f" ({error})" if isinstance(error, _TooMuchMemory) else ""
             raise FileFormatError(
                 f"{path}: decompression needs more than {_WINDOW_BYTES:,} bytes of memory{detail}. "
                 "Compress the file with a smaller window, such as that of zstd -19 or xz -9"

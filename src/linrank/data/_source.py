@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,13 @@ _LARGEST_KEPT = 2 * CHUNK_BYTES + 1 + PADDING  # bytes of a buffer that is used 
 _PIECE, _SMALL_PIECE = 1 << 22, 1 << 16  # bytes that are copied or searched at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 EXAMPLE = "expected lines such as '2 qid:10 1:0.5 2:0.25'"
+
+
+class Stream(Protocol):
+    """A source of bytes."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill a buffer from its beginning; return the number of bytes, 0 at the end."""
 
 
 class Chunk(NamedTuple):
@@ -45,7 +52,7 @@ class FileContent:
     truncated.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: io.FileIO) -> None:
         self._file = file
         self._lock = threading.Lock()
         self._stamp = self._look()
@@ -102,17 +109,20 @@ class Source:
     path : str
         The name of the text in errors.
     content : FileContent or MemoryContent
-    how : Decompressor, optional
+    decompressor : Decompressor, optional
         None if the text is not compressed.
     """
 
     def __init__(
-        self, path: str, content: FileContent | MemoryContent, how: Decompressor | None = None
+        self,
+        path: str,
+        content: FileContent | MemoryContent,
+        decompressor: Decompressor | None = None,
     ) -> None:
         self.path = path
         self._content = content
-        self._how = how
-        self._free: list[Any] = []  # buffers of chunks that were released
+        self._decompressor = decompressor
+        self._free: list[NDArray[np.uint8]] = []  # buffers of chunks that were released
 
     def __enter__(self) -> Self:
         return self
@@ -128,35 +138,35 @@ class Source:
     def chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
         """Yield chunks of about `chunk_bytes`, each cut after its last line end."""
         raw = _Raw(self.path, self._content)
-        stream: Any = raw
-        if self._how is not None:
+        stream: Stream = raw
+        if self._decompressor is not None:
             buffered: Any = io.BufferedReader(raw, _SMALL_PIECE)
-            stream = _Pieces(decompress(self.path, buffered, self._how))
+            stream = _Pieces(decompress(self.path, buffered, self._decompressor))
         rest, shift, has_ended = b"", 0, False
         while not has_ended:
             size = max(chunk_bytes, min(2 * len(rest), MAX_LINE + 1))
-            room, filled, last = self._room(size), len(rest), 0
-            room.data[:filled] = rest
+            buffer, filled, last = self._buffer(size), len(rest), 0
+            buffer.data[:filled] = rest
             while not (last or has_ended):
                 wanted = min(max(chunk_bytes - filled, filled, 1), MAX_LINE + 1 - filled)
-                room = _grown(room, filled, wanted)
-                n_new = _fill(stream, room.data[filled : filled + wanted])
+                buffer = _grown(buffer, filled, wanted)
+                n_new = _fill(stream, buffer.data[filled : filled + wanted])
                 has_ended = n_new < wanted
                 filled += n_new
-                last = filled if has_ended else _last_line_end(room, filled - n_new, filled)
+                last = filled if has_ended else _last_line_end(buffer, filled - n_new, filled)
                 if not last and filled > MAX_LINE:
                     raise self._line_too_long(shift, chunk_bytes)
-            rest = room.data[last:filled].tobytes()
+            rest = buffer.data[last:filled].tobytes()
             if has_ended and shift + filled == 0:
                 raise empty_error(self.path)
             done = 1.0 if has_ended else raw.at / len(self._content)
-            yield _finish(room, last, shift, done)
+            yield _finish(buffer, last, shift, done)
             shift += last
 
-    def _room(self, size: int) -> NDArray[np.uint8]:
+    def _buffer(self, size: int) -> NDArray[np.uint8]:
         """Return a buffer for a chunk; buffers are reused, because the heap would fragment."""
-        room = self._free.pop() if self._free else np.empty(0, np.uint8)
-        return room if len(room) >= size + 1 + PADDING else _pages(size)
+        buffer = self._free.pop() if self._free else np.empty(0, np.uint8)
+        return buffer if len(buffer) >= size + 1 + PADDING else _pages(size)
 
     def excerpt(self, at: int) -> Excerpt:
         """Return a part of the text that includes the line of byte `at`."""
@@ -181,8 +191,8 @@ class Source:
 
     def release(self, chunks: list[Chunk]) -> None:
         """Reuse the buffers of chunks for later chunks; those of long lines are freed."""
-        rooms: list[Any] = [chunk.text.base for chunk in chunks]
-        self._free += [room for room in rooms if len(room) <= _LARGEST_KEPT]
+        buffers: list[Any] = [chunk.text.base for chunk in chunks]
+        self._free += [buffer for buffer in buffers if len(buffer) <= _LARGEST_KEPT]
 
 
 class Excerpt:
@@ -242,7 +252,7 @@ class _Pieces:
         return n_bytes
 
 
-def _fill(stream: Any, buffer: memoryview) -> int:
+def _fill(stream: Stream, buffer: memoryview) -> int:
     """Fill a buffer from a stream; return the number of bytes."""
     n_bytes = 0
     while n_bytes < len(buffer) and (n_new := stream.readinto(buffer[n_bytes:])):
@@ -250,11 +260,11 @@ def _fill(stream: Any, buffer: memoryview) -> int:
     return n_bytes
 
 
-def _last_line_end(room: NDArray[np.uint8], first: int, last: int) -> int:
+def _last_line_end(buffer: NDArray[np.uint8], first: int, last: int) -> int:
     """Return the position after the last line end of a range; 0 without one."""
     while first < last:
         start = max(first, last - _SMALL_PIECE)
-        found = room.data[start:last].tobytes().rfind(b"\n")
+        found = buffer.data[start:last].tobytes().rfind(b"\n")
         if found >= 0:
             return start + found + 1
         last = start
@@ -267,22 +277,22 @@ def _pages(size: int) -> NDArray[np.uint8]:
     return np.frombuffer(pages, np.uint8)
 
 
-def _grown(room: NDArray[np.uint8], filled: int, wanted: int) -> NDArray[np.uint8]:
-    """Return a buffer with room for `wanted` more bytes: the same one, or a larger copy."""
-    if filled + wanted + 1 + PADDING <= len(room):
-        return room
+def _grown(buffer: NDArray[np.uint8], filled: int, wanted: int) -> NDArray[np.uint8]:
+    """Return a buffer with space for `wanted` more bytes: the same one, or a larger copy."""
+    if filled + wanted + 1 + PADDING <= len(buffer):
+        return buffer
     larger = _pages(filled + wanted)
-    larger[:filled] = room[:filled]
+    larger[:filled] = buffer[:filled]
     return larger
 
 
-def _finish(room: NDArray[np.uint8], last: int, shift: int, done: float) -> Chunk:
+def _finish(buffer: NDArray[np.uint8], last: int, shift: int, done: float) -> Chunk:
     """Return the lines in a buffer as a chunk that ends with a line end and padding."""
-    ends = last > 0 and room[last - 1] == ord("\n")
-    room[last : last + 1 + PADDING] = ord("\n")
-    text = room.view()
+    ends = last > 0 and buffer[last - 1] == ord("\n")
+    buffer[last : last + 1 + PADDING] = ord("\n")
+    text = buffer.view()
     text.flags.writeable = False
-    is_marked = shift == 0 and room.data[: min(last, 3)].tobytes() == _BYTE_ORDER_MARK
+    is_marked = shift == 0 and buffer.data[: min(last, 3)].tobytes() == _BYTE_ORDER_MARK
     first = len(_BYTE_ORDER_MARK) if is_marked else 0
     return Chunk(text, first, last + (not ends), shift, done)
 
@@ -316,7 +326,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     return Source(name, content, find_decompressor(bytes(start)))
 
 
-def _open(name: str) -> Any:
+def _open(name: str) -> io.FileIO:
     """Open a file; a pipe, which can be read only once, is copied to a temporary file."""
     file = Path(name).open("rb", buffering=0)  # noqa: SIM115  # The `Source` closes it.
     status = os.fstat(file.fileno())
