@@ -375,4 +375,4 @@ def test_addresses_that_are_refused(credentials, address, letor, monkeypatch):
     with environment(credentials, cert="nowhere.pem"):
         assert "cannot be read: [Errno 2]" in error_of(*command, address)
     plain = address.replace("tls", "tcp")
-    assert "(with TLS, its address begins with tls://)" in error_of(*command, plain)
+    assert "If it uses TLS, its address begins with tls://" in error_of(*command, plain)

@@ -131,7 +131,7 @@ def _connect(address: str) -> Client:
         resolve_address(address)  # A client that cannot connect takes long to close.
         return Client(address, security=security, set_as_default=False, timeout=CONNECT_SECONDS)
     except (OSError, TimeoutError, ValueError) as error:
-        hint = "" if address.startswith(TLS) else f", and that it does not use TLS ({TLS}…)"
+        hint = "" if address.startswith(TLS) else f". If it uses TLS, its address begins with {TLS}"
         raise DataError(
             f"no Dask scheduler answers at {address!r}: {error}. Check that it is running{hint}"
         ) from None

@@ -122,35 +122,22 @@ class RankingData:
         X = check_matrix(X)
         y = check_labels(y, X.shape[0])
         query_ptr, query_ids, order = group_by_query(qid, X.shape[0])
-        if doc_ids is not None and comments is not None:
-            raise DataError(
-                "doc_ids and comments cannot both be given. Put the ids into the comments, as in "
-                "'docid = GX01'"
-            )
-        if doc_ids is not None:
-            comments = [f"docid = {check_doc_id(doc, k)}" for k, doc in enumerate(doc_ids)]
-        if comments is not None and not isinstance(comments, TextColumn):
-            comments = TextColumn.from_strings(comments)
-        if comments is not None and len(comments) != X.shape[0]:
-            what = "comments" if doc_ids is None else "doc_ids"
-            raise DataError(f"{what} has {len(comments)} entries but X has {X.shape[0]} rows")
+        column = _comment_column(doc_ids, comments, X.shape[0])
         weight = check_weight(sample_weight, X.shape[0], "sample_weight")
         row_weight = check_weight(query_weight, X.shape[0], "query_weight")
         propensity = check_propensity(propensity, X.shape[0])
         margin = check_rows(margin, X.shape[0], "margin")
         if order is not None:
             X, y = take_rows(X, order), y[order]
-            comments = None if comments is None else comments.take(order)
-            weight = None if weight is None else weight[order]
-            row_weight = None if row_weight is None else row_weight[order]
-            propensity = None if propensity is None else propensity[order]
-            margin = None if margin is None else margin[order]
+            column = None if column is None else column.take(order)
+            weight, row_weight = _reordered(weight, order), _reordered(row_weight, order)
+            propensity, margin = _reordered(propensity, order), _reordered(margin, order)
         self.X: Matrix = X
         self.y: Vector = y
         self.query_ptr: Integers = query_ptr
         self.query_ids: Array = query_ids
         self.order: Integers | None = order
-        self.comments: TextColumn | None = comments
+        self.comments: TextColumn | None = column
         self.feature_names = check_feature_names(feature_names, X.shape[1])
         self.index_base = index_base
         self.weight: Vector | None = weight
@@ -295,6 +282,30 @@ class RankingData:
             f"RankingData({self.n_docs:,} documents, {self.n_queries:,} queries, "
             f"{self.n_features:,} features, {kind} {self.X.dtype})"
         )
+
+
+def _comment_column(
+    doc_ids: Sequence[str] | None, comments: TextColumn | Sequence[str] | None, n_docs: int
+) -> TextColumn | None:
+    """Return the comments, or comments that contain the document ids; None without both."""
+    if doc_ids is not None and comments is not None:
+        raise DataError(
+            "doc_ids and comments cannot both be given. Put the ids into the comments, as in "
+            "'docid = GX01'"
+        )
+    if doc_ids is not None:
+        comments = [f"docid = {check_doc_id(doc, k)}" for k, doc in enumerate(doc_ids)]
+    if comments is None:
+        return None
+    column = comments if isinstance(comments, TextColumn) else TextColumn.from_strings(comments)
+    if len(column) != n_docs:
+        what = "comments" if doc_ids is None else "doc_ids"
+        raise DataError(f"{what} has {len(column)} entries but X has {n_docs} rows")
+    return column
+
+
+def _reordered(values: Vector | None, order: Integers) -> Vector | None:
+    return None if values is None else values[order]
 
 
 def query_keys(X: Matrix, query_ptr: Integers, n_threads: int | None = None) -> Vector:
