@@ -110,7 +110,7 @@ def _bench_workers(section: Section, data: RankingData, parts: list[Part], n: in
             times = interleaved({
                 "product": lambda: engine.hessp(v),
                 "product_threads": lambda: threads.hessp(v),
-                "round": lambda: held.ask("forget"),
+                "round": lambda: held.ask("discard_rows"),
             })  # fmt: skip
             times |= interleaved({
                 "fit": lambda: there.train(held, C),

@@ -590,7 +590,7 @@ def test_too_many_pairs_get_a_sentence(monkeypatch):
         ([[0, 1, 2]], {}, r"pairs has shape \(1, 3\)"),
         (np.empty((0, 2), int), {}, "at least one pair"),
         ([[0.0, 1.0]], {}, "pairs holds float64"),
-        ([[0, 9]], {}, r"pairs\[0\] is \[0, 9\]; expected rows of X: 0 to 2"),
+        ([[0, 9]], {}, r"pairs\[0\] is \[0, 9\]; expected row numbers of X, from 0 to 2"),
         ([[1, 1]], {}, "compares row 1 with itself"),
         ([[0, 1]], {"pair_weight": [-1.0]}, r"pair_weight\[0\] is -1"),
         ([[0, 1]], {"margin": [np.nan]}, r"margin\[0\] is nan"),

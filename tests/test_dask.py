@@ -1,4 +1,4 @@
-"""Training on a Dask cluster gives what training in one process gives."""
+"""Training on a Dask cluster gives the same results as training in one process."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ from linrank.counting.preferences import Preferences
 from linrank.dask import DaskData, DaskEngine, DaskRankSVM, DaskTrainer, evaluate
 from linrank.dask.clusters import local_cluster
 from linrank.dask.queries import find_moves
-from linrank.dask.resident import _inbox
-from linrank.dask.rows import count, survey
-from linrank.dask.sources import _check_columns, array_parts, find_parts
+from linrank.dask.rows import count_queries, summarize
+from linrank.dask.session import open_sessions
+from linrank.dask.sources import array_parts, find_parts
+from linrank.data.columns import feature_columns
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import LOSSES, get_loss
 from linrank.losses.pairwise import HINGE
@@ -51,13 +52,14 @@ from linrank.training import Trainer
 from problems import as_form, make_problem_arrays
 
 N_PARTS = 5
-TIGHT = {"hinge": 1e-8}  #: the tolerance where it is a duality gap; others' last steps, at 1e-9,
-#: are still seen in the objective, where they are not below 1e-10 and weights end 1e-8 apart
+#: Tolerances by loss; the default is 1e-9. For the hinge, the tolerance is a duality gap. The last
+#: steps of other losses still change the objective by about 1e-10, and the weights by about 1e-8.
+TIGHT = {"hinge": 1e-8}
 
 
 @pytest.fixture(scope="module")
 def client():
-    """Three workers within this process: what they compute is the same as in others."""
+    """A client of three workers within this process, which compute the same as worker processes."""
     with (
         local_cluster(3, processes=False) as cluster,
         Client(cluster, set_as_default=False) as client,
@@ -71,13 +73,13 @@ def ranking(form="dense64", seed=0, **options):
 
 
 def borders(data, n_parts=N_PARTS):
-    """Sizes of parts of whole queries."""
+    """Return the sizes of parts that hold whole queries."""
     cuts = np.linspace(0, data.n_queries, min(n_parts, data.n_queries) + 1).astype(int)
     return tuple(int(n) for n in np.diff(data.query_ptr[cuts]))
 
 
 def as_arrays(data, chunks=None):
-    """X, y and qid as Dask Arrays."""
+    """Return X, y and qid as Dask Arrays."""
     chunks = borders(data) if chunks is None else chunks
     if data.is_sparse:
         edges = np.cumsum((0, *chunks))
@@ -93,7 +95,7 @@ def as_arrays(data, chunks=None):
 
 @pytest.fixture
 def on_cluster(client):
-    """A maker of `DaskData`, all of which are closed in the end."""
+    """Return a function that makes `DaskData`; all of them are closed after the test."""
     made = []
 
     def make(data, **more):
@@ -112,7 +114,7 @@ def same(found, expected):
 
 
 def assert_same_engine(engine, expected, seed=0):
-    """Every sum that a solver asks for."""
+    """Compare every sum that a solver requests."""
     rng = np.random.default_rng(seed)
     for w in (np.zeros(engine.n_features), rng.standard_normal(engine.n_features)):
         (loss, gradient), (value, slope) = engine.value_grad(w), expected.value_grad(w)
@@ -159,7 +161,7 @@ def test_normalised_sums(on_cluster, loss, normalize):
 def test_weights_margins_and_propensities(on_cluster):
     rng, plain = np.random.default_rng(3), ranking()
     weight = rng.integers(0, 3, plain.n_docs).astype(float)
-    weight[: borders(plain)[0]] = 0.0  # a part of which nothing counts
+    weight[: borders(plain)[0]] = 0.0  # The first part has no positive weight.
     more = {
         "sample_weight": weight,
         "query_weight": np.repeat(rng.random(plain.n_queries), np.diff(plain.query_ptr)),
@@ -202,10 +204,10 @@ def test_workers_forget_engines_that_are_gone(on_cluster):
     held = on_cluster(ranking())
     engine = DaskEngine(held, get_loss("hinge"))
     other = engine.with_loss(HINGE.smoothed(0.5))
-    number = other._view
+    number = other.engine_id
     del other
     gc.collect()
-    engine.value_grad(np.zeros(6))  # with it goes the word of who is alive
+    engine.value_grad(np.zeros(6))  # Every request lists the live engines.
     with pytest.raises(RuntimeError, match="KeyError"):
         held.ask("hessp", number, np.zeros(6))
 
@@ -220,7 +222,7 @@ def test_binary_domination_where_a_worker_has_nothing_to_compare(on_cluster):
 
 
 def test_samples_are_shared_out(on_cluster):
-    """Each worker takes its part of the rows: the whole where all are asked for."""
+    """Each worker samples its share of the rows; a sample of all rows is exact."""
     data = ranking()
     engine, expected = (
         make(of, get_loss("squared_hinge"))
@@ -256,7 +258,7 @@ def test_fits_with_every_loss_and_solver(on_cluster, loss, solver):
     found = DaskTrainer(**settings).train(on_cluster(data), 0.1)
     expected = Trainer(**settings).train(data, 0.1)
     assert found.result.converged
-    # Solvers with a duality gap end anywhere within it.
+    # Solvers with a duality gap may end at any point within it.
     precision = 1e-8 if tol == 1e-9 else 2 * tol
     assert found.result.objective == pytest.approx(expected.result.objective, rel=precision)
     assert found.model.settings == expected.model.settings
@@ -268,7 +270,7 @@ PROBLEMS = ("five levels", "pairs of documents")
 
 @pytest.fixture(scope="module")
 def problems(client):
-    """Data of several kinds, here and on the cluster."""
+    """Return data of several kinds, in memory and on the cluster."""
     here = [RankingData(*make_problem_arrays(kind, d=6)) for kind in PROBLEMS] + [ranking()]
     held = [DaskData(client, array_parts(*as_arrays(data))) for data in here]
     yield list(zip(here, held, strict=True))
@@ -366,21 +368,21 @@ def test_the_bits_of_a_result_are_the_same_when_it_is_repeated(client):
 
 
 def test_nothing_is_left_on_the_workers(client):
-    open_before = set(_inbox)  # other data may still be held
+    open_before = open_sessions()  # Other tests may have open sessions.
     DaskRankSVM(client=client).fit(*as_arrays(ranking()))
     data = ranking()
     equal = data.replace(y=np.ones(data.n_docs))
     with pytest.raises(DataError, match="no pair"):
         DaskRankSVM(client=client).fit(*as_arrays(equal))
     deadline = time.monotonic() + 10
-    while set(_inbox) - open_before and time.monotonic() < deadline:
+    while open_sessions() - open_before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert set(_inbox) <= open_before
+    assert open_sessions() <= open_before
 
 
 def test_a_result_may_take_longer_than_one_look_for_it(client, monkeypatch):
-    """As on a busy machine: what one look begins, the next one must not cancel."""
-    monkeypatch.setattr("linrank.dask.data.POLL", 1e-4)
+    """On a busy machine, the result arrives after several polls; a poll must not cancel it."""
+    monkeypatch.setattr("linrank.dask.loading.POLL_SECONDS", 1e-4)
     data = ranking()
     with DaskData(client, array_parts(*as_arrays(data))) as held:
         assert held.n_docs == data.n_docs
@@ -396,7 +398,7 @@ def frame_of(data):
 
 
 def frames(data):
-    """A Dask DataFrame of whole queries."""
+    """Return a Dask DataFrame whose partitions hold whole queries."""
     edges = np.cumsum((0, *borders(data)))
     frame = frame_of(data)
     pieces = [dask.delayed(frame.iloc[a:b]) for a, b in itertools.pairwise(edges)]
@@ -469,7 +471,7 @@ def test_frames_are_scored_by_the_columns_that_were_learnt(client):
 
 
 def test_copies_of_a_ranker(client):
-    """A client cannot be copied: a clone shares it, what is pickled has the address."""
+    """A client cannot be copied. A clone shares it, and a pickle holds its address."""
     ranker = DaskRankSVM(C=0.5, client=client, penalty="mcp", shape=3.0)
     twin = clone(ranker)
     assert twin.client is client
@@ -503,11 +505,11 @@ def write_parts(folder, data, write):
 
 
 def test_folders_of_letor_parts(client, tmp_path):
-    """Parts show different features, and count them in different ways."""
+    """Parts have different numbers of features, and different index bases."""
     data = ranking()
     X = data.X.copy()
-    X[: borders(data)[0], -1] = 0.0  # the first part does not show the last feature
-    X[borders(data)[0] :, 0] = 0.0  # only the first one shows number 0
+    X[: borders(data)[0], -1] = 0.0  # The first part does not contain the last feature.
+    X[borders(data)[0] :, 0] = 0.0  # Only the first part contains feature 0.
     data = data.replace(X=X)
 
     def write(folder, k, part):
@@ -583,8 +585,8 @@ SOURCES = {
 @pytest.mark.parametrize("source", SOURCES)
 def test_queries_are_counted_without_their_rows(source, tmp_path):
     for part in find_parts(*SOURCES[source](ranking(), tmp_path)):
-        rows, found = dask.compute(part.rows, part.census, scheduler="synchronous")
-        expected = survey(rows).census
+        rows, found = dask.compute(part.rows, part.queries, scheduler="synchronous")
+        expected = summarize(rows).queries
         counts = dict(zip(found.ids.tolist(), found.counts.tolist(), strict=True))
         assert counts == dict(zip(expected.ids.tolist(), expected.counts.tolist(), strict=True))
         pointers = rows.X.indptr.nbytes if sparse.issparse(rows.X) else 0
@@ -601,7 +603,7 @@ def test_sources_that_are_refused(client, tmp_path):
     for source, sentence in (
         ((tmp_path / "nowhere",), "no such file"),
         ((tmp_path / "empty",), "no files"),
-        ((tmp_path / "mixed",), "Parquet files among others"),
+        ((tmp_path / "mixed",), r"different formats \(letor, parquet\)"),
         ((data.X, data.y), "ndarray; expected a Dask"),
         ((X,), "y is None"),
         ((X, y[:-1]), "y has .* entries"),
@@ -631,7 +633,7 @@ def test_arguments_that_are_refused(client, tmp_path):
     data = ranking()
     X, y, qid = as_arrays(data)
     save_store(data, tmp_path / "store")
-    with pytest.raises(DataError, match="y cannot be given beside a folder"):
+    with pytest.raises(DataError, match="y cannot be given together with a path"):
         DaskRankSVM(client=client).fit(tmp_path / "store", y)
     for settings, sentence in (
         ({"timeout": 0}, "timeout is 0"),
@@ -654,19 +656,19 @@ def test_tables_that_are_refused(client, tmp_path):
         fit(client, tmp_path)
     twice = frame.rename(columns={"f1": "f0"})
     with pytest.raises(DataError, match="several columns 'f0'"):
-        _check_columns("a", twice, {"y": "label", "qid": "qid"})
+        feature_columns("a", twice, {"y": "label", "qid": "qid"})
 
 
 @pytest.mark.parametrize(
     ("first", "second", "kinds"),
     [
-        (["007", "7"], ["a", "b"], "whole numbers in one and text"),
+        (["007", "7"], ["a", "b"], "whole numbers in one part and text"),
         (np.array([2**62 + 1]), np.array([2**62 + 1], np.uint64), "whole .* and unsigned"),
-        (np.array([2**62 + 1]), np.array([0.5]), "whole numbers in one and floats"),
+        (np.array([2**62 + 1]), np.array([0.5]), "whole numbers in one part and floats"),
     ],
 )
 def test_ids_of_two_kinds_are_refused(client, tmp_path, first, second, kinds):
-    """As numbers 007 is 7, and as floats large numbers are rounded: queries would be torn."""
+    """007 and 7 are equal as numbers, and floats round large numbers: queries would be mixed up."""
     for k, ids in enumerate((first, second)):
         if isinstance(ids, list):
             lines = (f"{row % 2} qid:{ids[row // 2]} 1:{row}" for row in range(4))
@@ -697,10 +699,10 @@ def test_rows_in_any_order(client, text):
     with pytest.warns(QueriesMovedWarning) as said:
         ranker = fit(client, X, y, qid)
     np.testing.assert_allclose(ranker.coef_, expect(data), rtol=1e-6)
-    # Who has most of a query keeps it: all other rows move.
+    # The group with most rows of a query keeps it, and all other rows move.
     with DaskData(client, array_parts(*as_arrays(data))) as held:
         group = np.concatenate([np.full(sum(borders(data)[p.part] for p in g.pieces), k)
-                                for k, g in enumerate(held._groups)])  # fmt: skip
+                                for k, g in enumerate(held.groups)])  # fmt: skip
     table = pd.crosstab(rows.qid, group)
     moved = int(table.to_numpy().sum() - table.max(axis=1).sum())
     torn = int((table > 0).sum(axis=1).gt(1).sum())
@@ -711,7 +713,7 @@ def test_rows_in_any_order(client, text):
 def test_only_queries_that_lie_across_workers_move(client):
     data = ranking()
     sizes = list(borders(data))
-    sizes[1] += 1  # one row of the next query
+    sizes[1] += 1  # Part 1 gets one row of the next query.
     sizes[2] -= 1
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -722,9 +724,9 @@ def test_only_queries_that_lie_across_workers_move(client):
 
 
 def slow_moves(groups):
-    """What `find_moves` finds, one query at a time."""
+    """Compute the result of `find_moves` one query at a time."""
     parts = [(g, part) for g, group in enumerate(groups) for part in group]
-    rows = {}  # of each query: how many in which group
+    rows = {}  # Rows of each query in each group.
     for g, part in parts:
         for query, n in zip(part.ids.tolist(), part.counts.tolist(), strict=True):
             own = rows.setdefault(query, [0] * len(groups))
@@ -747,7 +749,7 @@ def test_moves_are_those_of_a_slow_count(text):
         for _ in range(rng.integers(1, 5)):
             sizes = [0 if rng.random() < 0.2 else rng.integers(1, 30) for _ in range(2)]
             draws = [rng.integers(0, rng.integers(1, 40), n) for n in sizes]
-            groups.append([count(ids.astype(str) if text and len(ids) else ids, len(ids), 0)
+            groups.append([count_queries(ids.astype(str) if text and len(ids) else ids, len(ids), 0)
                            for ids in draws])  # fmt: skip
         if any(part.n_docs for group in groups for part in group):
             moves, n_rows, n_queries = find_moves(groups)
@@ -763,7 +765,7 @@ NEVER = {f"distributed.worker.memory.{name}": False
 
 @contextmanager
 def small_workers(memory_limit, **settings):
-    """Two workers within this process, whose memory counts as theirs."""
+    """Start two workers within this process; Dask counts its memory as theirs."""
     with (
         dask.config.set(NEVER | {f"distributed.worker.memory.{k}": v for k, v in settings.items()}),
         local_cluster(2, processes=False, memory_limit=memory_limit) as cluster,
@@ -788,7 +790,7 @@ def test_a_query_that_no_worker_can_hold_is_named():
 
 
 def test_a_query_is_named_also_where_its_part_cannot_be_loaded(monkeypatch, tmp_path):
-    """Its rows are never seen: the ids alone say what is too large."""
+    """The rows are never loaded; the query ids alone show that the query is too large."""
     save_store(one_large_query(), tmp_path / "store")
 
     def run_out(*_, **__):
@@ -805,10 +807,14 @@ def test_a_query_is_named_also_where_its_part_cannot_be_loaded(monkeypatch, tmp_
 
 
 def test_workers_whose_memory_is_full_are_not_waited_for(monkeypatch):
-    """Dask pauses them; this process has more than the limit from the beginning."""
-    for name, value in (("crew.PAUSES", 2), ("crew.PATIENCE", 0.5), ("data.PATIENCE", 0.5)):
+    """Dask pauses the workers, because this process uses more memory than their limit."""
+    for name, value in (
+        ("pool.MAX_PAUSED_POLLS", 2),
+        ("pool.REPLACEMENT_SECONDS", 0.5),
+        ("loading.REPLACEMENT_SECONDS", 0.5),
+    ):
         monkeypatch.setattr(f"linrank.dask.{name}", value)
-    monkeypatch.setattr("linrank.dask.data.POLL", 0.1)
+    monkeypatch.setattr("linrank.dask.loading.POLL_SECONDS", 0.1)
     with small_workers(10_000_000, pause=0.8) as client:
         while client.sync(client.scheduler.ncores_running):
             time.sleep(0.01)
@@ -842,7 +848,7 @@ def test_metrics_of_collections(client):
 
 
 def cut_in_two(text, folder):
-    """A folder with the lines of a text in two parts; returns it."""
+    """Write the lines of a text into two files of a new folder, and return the folder."""
     folder.mkdir()
     lines = text.read_text().splitlines(keepends=True)
     (folder / "1.txt").write_text("".join(lines[: len(lines) // 2]))
@@ -862,7 +868,7 @@ def test_command_line_with_processes_of_its_own(letor, tmp_path):
 
 
 def test_command_line_refusals(letor, monkeypatch):
-    monkeypatch.setattr("linrank.dask.clusters.CONNECT", 1.0)
+    monkeypatch.setattr("linrank.dask.clusters.CONNECT_SECONDS", 1.0)
     run("train", letor, "--folds", "3", "--dask", "local", code=2)
     result = run("train", letor / "train.txt", "--dask", "tcp://127.0.0.1:1", code=2)
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in result.stderr

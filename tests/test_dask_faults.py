@@ -1,4 +1,4 @@
-"""Workers die in the middle of a fit: the answer is the same, and nothing hangs or is left over."""
+"""Workers die during a fit: the result is the same, nothing hangs, and no process remains."""
 
 from __future__ import annotations
 
@@ -33,15 +33,19 @@ from linrank.dask.sources import folder_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 
-SETTINGS = {"C": 1e-3, "tol": 1e-9, "solver": "tron"}  # many small steps: time to die in
+SETTINGS = {
+    "C": 1e-3,
+    "tol": 1e-9,
+    "solver": "tron",
+}  # TRON takes many small steps, so that workers die in between.
 
 
-LONG = 300.0  #: seconds that nothing here takes, however busy the machine is
+LONG = 300.0  #: seconds; longer than any step takes, even on a busy machine
 
 
 @pytest.fixture(autouse=True)
 def no_hang():
-    """End the test with an error, wherever it waits, after a quarter of an hour."""
+    """Fail a test that hangs after a quarter of an hour."""
 
     def give_up(*_):
         raise TimeoutError("the test hangs")
@@ -54,7 +58,7 @@ def no_hang():
 
 
 def own_children():
-    """Processes that this one has started, but for Python's own helpers."""
+    """Return the child processes of this one, without Python's own helpers."""
     found = {}
     for child in psutil.Process().children(recursive=True):
         try:
@@ -68,16 +72,22 @@ def own_children():
 
 @pytest.fixture(scope="module", autouse=True)
 def patience():
-    """Wait for processes that start as long as it takes."""
+    """Let the pool wait for slow processes on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("crew.CONNECT", "crew.PATIENCE", "crew.READY", "clusters.READY"):
+        for name in (
+            "pool.CONNECT_SECONDS",
+            "pool.REPLACEMENT_SECONDS",
+            "pool.START_SECONDS",
+            "clusters.START_SECONDS",
+            "loading.REPLACEMENT_SECONDS",
+        ):
             patch.setattr(f"linrank.dask.{name}", LONG)
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left():
-    """No process outlives the tests."""
+    """Check that no process outlives the tests."""
     before = own_children()
     yield
     deadline = time.monotonic() + PATIENCE
@@ -95,14 +105,14 @@ def loopback(tmp_path):
 
 @pytest.fixture(scope="module")
 def cluster(patience, nothing_is_left):
-    """Two workers that nannies start again."""
+    """Start two workers with nannies, which restart them."""
     with local_cluster(2, memory_limit="1GB") as cluster:
         yield cluster
 
 
 @pytest.fixture
 def nannies(cluster):
-    """A client of it, when both workers are there."""
+    """Return a client of the cluster once both workers are present."""
     with Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=PATIENCE)
         yield client
@@ -122,17 +132,17 @@ def store(data, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(data):
-    """What a fit in one process finds."""
+    """Return the fit in one process."""
     return RankSVM(**SETTINGS).fit(data.X, data.y, data.qid)
 
 
 def pids(client):
-    """The processes of the workers."""
+    """Return the process ids of the workers."""
     return [int(pid) for pid in client.run(os.getpid).values()]
 
 
 class Killer(threading.Thread):
-    """Kills two workers of a client's cluster, at random moments."""
+    """Kills two workers of a client's cluster at random moments."""
 
     def __init__(self, client, rng, longest=1.5):
         super().__init__(daemon=True)
@@ -148,7 +158,7 @@ class Killer(threading.Thread):
 
 
 def fit_under_fire(client, store, expected, rng):
-    """Fit, again and again, until two workers have been killed; returns how many were."""
+    """Fit repeatedly until two workers have been killed; return the number of killed workers."""
     killer = Killer(client, rng)
     killer.start()
     coefs = []
@@ -168,7 +178,7 @@ def test_nannies_bring_workers_back(nannies, store, expected):
 
 
 def test_workers_without_nannies_from_the_command_line(loopback, store, expected):
-    """Those that are left take over what the dead ones held."""
+    """The remaining workers load the parts of the dead ones."""
     rng, n_killed = np.random.default_rng(2), 0
     with Client(loopback.address, set_as_default=False) as client:
         for _ in range(6):
@@ -182,8 +192,8 @@ def test_workers_without_nannies_from_the_command_line(loopback, store, expected
 
 
 def test_a_worker_that_cannot_be_replaced(loopback, store, monkeypatch):
-    """The best weights so far are kept, and a sentence says what happened."""
-    monkeypatch.setattr("linrank.dask.crew.PATIENCE", 1.0)
+    """The best weights so far are kept, and the error says what happened."""
+    monkeypatch.setattr("linrank.dask.pool.REPLACEMENT_SECONDS", 1.0)
     loopback.start_worker("--no-nanny")
     with Client(loopback.address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=PATIENCE)
@@ -204,8 +214,11 @@ def test_a_worker_that_cannot_be_replaced(loopback, store, monkeypatch):
 
 
 def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, monkeypatch):
-    """None: nothing to log. One of two: the same model. All: the best so far, and a sentence."""
-    monkeypatch.setattr("linrank.dask.crew.PATIENCE", 1.0)
+    """After the loss of one of two workers the model is the same.
+
+    Without losses, nothing is logged. After the loss of both, the best weights so far are kept.
+    """
+    monkeypatch.setattr("linrank.dask.pool.REPLACEMENT_SECONDS", 1.0)
     model = tmp_path / "model.json"
     command = ("train", store, "--C", "1e-3", "--tol", "1e-9", "--solver", "tron", "--out", model,
                "--dask", loopback.address)  # fmt: skip
@@ -234,7 +247,7 @@ def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, mo
 
 
 def test_engines_are_brought_back_to_where_they_were(nannies, store, data):
-    """A Hessian product after a death is that of the last w, of every engine on the data."""
+    """After a worker has died, Hessian products of every engine are those at its last w."""
     rng = np.random.default_rng(0)
     w, u, v = rng.standard_normal((3, 20))
     own = Preferences("all", "slack", lambda upper, lower: np.sqrt(upper - lower))
@@ -271,7 +284,7 @@ def free_port():
 
 
 def test_a_worker_that_comes_back_at_its_old_address_is_a_new_one(loopback, store, data):
-    """Nobody looks while it is away: the address alone says nothing."""
+    """No request is made while the worker restarts, and the new process has the same address."""
     w, v = np.random.default_rng(0).standard_normal((2, 20))
     for _ in range(2):
         loopback.start_worker("--worker-port", free_port())
@@ -286,7 +299,7 @@ def test_a_worker_that_comes_back_at_its_old_address_is_a_new_one(loopback, stor
             wait_for(lambda: sorted(client.nthreads()) == addresses[1:])
             wait_for(lambda: sorted(client.nthreads()) == addresses)
             np.testing.assert_array_equal(engine.hessp(v), product)
-            assert sorted(group.link.address for group in held._groups) == addresses
+            assert sorted(group.worker.address for group in held.groups) == addresses
             assert engine.value_grad(w)[0] == loss
 
 
@@ -295,8 +308,8 @@ def test_workers_that_are_frozen_count_as_lost(nannies, store, expected):
     with DaskData(nannies, folder_parts(store)) as held:
         engine = DaskEngine(held, get_loss("squared_hinge"))
         loss, _ = engine.value_grad(expected.coef_)
-        # The other one, which has to load the data of both, needs no longer than that.
-        held._crew.timeout = max(3.0, 2.0 * (time.monotonic() - started))
+        # The other worker has to load the data of both, which takes less than this timeout.
+        held.pool.timeout = max(3.0, 2.0 * (time.monotonic() - started))
         frozen = pids(nannies)[0]
         os.kill(frozen, signal.SIGSTOP)
         try:
@@ -307,7 +320,7 @@ def test_workers_that_are_frozen_count_as_lost(nannies, store, expected):
 
 
 def test_workers_that_die_of_one_query(tmp_path):
-    """Nannies end whoever loads it; the ids alone say which query it is."""
+    """Nannies kill every worker that loads the query; the query ids alone identify it."""
     qid = np.repeat(["small", "large"], [10, 50_000])
     data = RankingData(np.zeros((len(qid), 1_000)), np.arange(len(qid)) % 2, qid)
     save_store(data, tmp_path / "store")

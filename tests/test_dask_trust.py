@@ -1,4 +1,4 @@
-"""Who can make a cluster run code: holders of its credentials, and nobody by linrank's messages."""
+"""Only holders of credentials can run code on a cluster, and linrank's messages run none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from commandline import error_of, run_json, write_text
 from linrank import DataError, RankSVM, make_ranking
 from linrank.dask import DaskData, DaskEngine, DaskRankSVM, evaluate
 from linrank.dask.clusters import local_cluster
-from linrank.dask.resident import OPERATION, install
+from linrank.dask.session import HANDLER, OPERATIONS, install
 from linrank.dask.sources import array_parts
 from linrank.dask.wire import Wire, decode, encode
 from linrank.losses import get_loss
@@ -32,7 +32,7 @@ def collections(data):
 
 
 def listening():
-    """The hosts and ports on which this process and its children listen."""
+    """Return the hosts and ports on which this process and its children listen."""
     this = psutil.Process()
     return {
         tuple(connection.laddr)
@@ -43,14 +43,14 @@ def listening():
 
 
 def without_certificate():
-    """TLS that believes every server, and shows no certificate of its own."""
+    """Return a TLS context that accepts every server and has no certificate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return {"ssl_context": context, "require_encryption": True}
 
 
 async def accepts(address, **credentials):
-    """Whether a server answers a client's first message."""
+    """Return whether a server answers the first message of a client."""
     try:
         comm = await connect(address, timeout=60, **credentials)
     except OSError:
@@ -60,7 +60,7 @@ async def accepts(address, **credentials):
 
 
 def test_strangers_are_refused_by_every_port():
-    """Of the scheduler, the nanny and the worker, while linrank's own connection is open."""
+    """The scheduler, the nanny and the worker have ports, to which linrank is connected."""
     data, before = make_ranking(12, 10, 4, random_state=0), listening()
     strangers = {
         "plain": ("tcp", {}),
@@ -82,7 +82,7 @@ def test_strangers_are_refused_by_every_port():
                 assert not asyncio.run(accepts(f"{scheme}://{place}", **credentials)), who
             own = client.security.get_connection_args("client")
             assert asyncio.run(accepts(f"tls://{place}", **own))
-        assert engine.value_grad(np.zeros(4))[0] > 0  # the fit can go on
+        assert engine.value_grad(np.zeros(4))[0] > 0  # The fit can continue.
         folder = Path(client.run(lambda dask_worker: dask_worker.local_directory).popitem()[1])
         private = next(f for f in folder.parents if f.name.startswith("linrank-"))
         assert private.stat().st_mode & 0o077 == 0
@@ -95,7 +95,7 @@ def test_without_the_package_for_credentials_no_cluster_is_started(monkeypatch):
 
     monkeypatch.setattr(Security, "temporary", temporary)
     with (
-        pytest.raises(DataError, match=r"need the package cryptography: pip install 'linrank"),
+        pytest.raises(DataError, match=r"need the package cryptography: run pip install 'linrank"),
         local_cluster(1),
     ):
         pass
@@ -105,7 +105,7 @@ def test_without_the_package_for_credentials_no_cluster_is_started(monkeypatch):
 
 
 class Harm:
-    """An object that leaves a file behind when it is unpickled."""
+    """An object that writes a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -126,12 +126,12 @@ def client():
 
 @contextmanager
 def link_to_worker(client):
-    """A connection as linrank opens it, and a way to wait for what it does."""
+    """Open a connection to a worker in the same way as linrank does."""
     (address,) = client.nthreads()
 
     async def open_wire():
         comm = await connect(address, **client.security.get_connection_args("client"))
-        await comm.write({"op": OPERATION, "token": "test", "reply": False})
+        await comm.write({"op": HANDLER, "token": "test", "reply": False})
         wire = Wire(comm)
         await wire.read()
         return wire
@@ -147,10 +147,10 @@ def test_a_pickle_instead_of_a_message_is_refused(client, tmp_path, how):
 
     async def send(wire):
         if how == "bytes":
-            body = pickle.dumps({"do": harm})
+            body = pickle.dumps({"operation": harm})
             await wire.comm.stream.write(len(body).to_bytes(8, "little") + body)
         else:
-            await wire.comm.write({"do": ToPickle(harm)})
+            await wire.comm.write({"operation": ToPickle(harm)})
         return await wire.read()
 
     with link_to_worker(client) as wire, pytest.raises(OSError, match="closed"):
@@ -171,12 +171,12 @@ def test_a_length_beyond_all_memory_ends_the_connection(client, length, caplog):
         client.sync(send, wire)
     assert f"{length:,} bytes does not fit into the memory" in caplog.text
     assert "Traceback" not in caplog.text
-    with link_to_worker(client):  # the worker goes on
+    with link_to_worker(client):  # The worker still accepts connections.
         pass
 
 
 class FakeStream:
-    """Bytes that arrive, and then the end of the connection."""
+    """A stream that delivers given bytes, and is then closed."""
 
     def __init__(self, content):
         self.content, self.largest = content, 0
@@ -221,7 +221,7 @@ def test_an_answer_that_is_no_message_ends_the_connection():
 
 
 def test_memory_is_allocated_as_a_message_arrives(monkeypatch):
-    monkeypatch.setattr("linrank.dask.wire.PIECE", 1000)
+    monkeypatch.setattr("linrank.dask.wire.PIECE_BYTES", 1000)
     body = encode({"w": np.arange(1000.0)})
     comm = FakeComm(len(body).to_bytes(8, "little") + body)
     wire = Wire(comm)
@@ -232,20 +232,35 @@ def test_memory_is_allocated_as_a_message_arrives(monkeypatch):
         asyncio.run(wire.read())
 
 
-@pytest.mark.parametrize("do", ["settle", "make", "change_loss", "hessian", "evaluate", "hessp"])
-def test_a_pickle_within_a_message_is_not_loaded(client, tmp_path, do):
-    harm = Harm(tmp_path / "harm")
+def request(operation, body=None):
+    return {"operation": operation, "engine": 1, "live": [1], "groups": [0], "body": body}
 
+
+@pytest.mark.parametrize("operation", ["settle", "__init__", "answer", "_share", ""])
+def test_unknown_operations_are_errors(client, operation):
     async def send(wire):
-        message = {"do": do, "view": 1, "alive": [1], "groups": [0], "body": pickle.dumps(harm)}
-        await wire.write(message)
+        await wire.write(request(operation))
         return await wire.read()
 
     with link_to_worker(client) as wire:
-        assert "fault" in client.sync(send, wire)
+        kind, sentence = client.sync(send, wire)["error"]
+    assert kind == "DataError"
+    assert sentence.startswith(f"unknown operation {operation!r}; known are discard_rows, ")
+
+
+@pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - {"discard_rows"}))
+def test_a_pickle_within_a_message_is_not_loaded(client, tmp_path, operation):
+    harm = Harm(tmp_path / "harm")
+
+    async def send(wire):
+        await wire.write(request(operation, pickle.dumps(harm)))
+        return await wire.read()
+
+    with link_to_worker(client) as wire:
+        assert "traceback" in client.sync(send, wire)
     assert not harm.path.exists()
     pickle.loads(pickle.dumps(harm))
-    assert harm.path.exists()  # it does harm where it is loaded
+    assert harm.path.exists()  # Unpickling does run the code.
 
 
 def test_messages_come_back_as_they_were():
@@ -296,7 +311,7 @@ def test_arrays_that_are_refused(content):
 
 @pytest.fixture(scope="module")
 def credentials(tmp_path_factory):
-    """Files with a certificate, which is its own authority, and its key."""
+    """Write a self-signed certificate and its key to files."""
     folder, made = tmp_path_factory.mktemp("credentials"), Security.temporary()
     (folder / "cert.pem").write_text(made.tls_client_cert)
     (folder / "key.pem").write_text(made.tls_client_key)
@@ -305,7 +320,7 @@ def credentials(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(credentials):
-    """The scheduler of a cluster that someone else has started, with TLS."""
+    """Start a cluster with TLS that linrank does not own, and yield its scheduler."""
     pair = {
         f"tls_{role}_{part}": str(credentials / f"{part}.pem")
         for role in ("client", "scheduler", "worker")
@@ -321,7 +336,7 @@ def address(credentials):
 
 
 def environment(credentials, cert="cert.pem"):
-    """Dask's configuration with the variables that docs/clusters.md names."""
+    """Set the variables of Dask's configuration that docs/clusters.md names."""
     name = "DASK_DISTRIBUTED__COMM__TLS__"
     files = {"CA_FILE": cert, "CLIENT__CERT": "cert.pem", "CLIENT__KEY": "key.pem"}
     given = dask.config.collect_env({name + k: str(credentials / f) for k, f in files.items()})
@@ -340,7 +355,7 @@ def test_an_address_with_tls(credentials, address, tmp_path):
 
 
 def test_a_client_with_its_own_credentials(credentials, address):
-    """Its Security is that of linrank's connections too: Dask's configuration has none."""
+    """linrank's connections use the client's Security, because Dask's configuration has none."""
     data = make_ranking(12, 10, 4, noise=1.0, random_state=0)
     X, y, qid = collections(data)
     with environment(credentials):
@@ -354,10 +369,10 @@ def test_a_client_with_its_own_credentials(credentials, address):
 
 
 def test_addresses_that_are_refused(credentials, address, letor, monkeypatch):
-    monkeypatch.setattr("linrank.dask.clusters.CONNECT", 2.0)
+    monkeypatch.setattr("linrank.dask.clusters.CONNECT_SECONDS", 2.0)
     command = ("train", letor / "train.txt", "--dask")
-    assert "needs TLS credentials: name their files" in error_of(*command, address)
+    assert "needs TLS credentials. Name their files" in error_of(*command, address)
     with environment(credentials, cert="nowhere.pem"):
         assert "cannot be read: [Errno 2]" in error_of(*command, address)
     plain = address.replace("tls", "tcp")
-    assert "(with TLS, its address begins with tls://)" in error_of(*command, plain)
+    assert "If it uses TLS, its address begins with tls://" in error_of(*command, plain)

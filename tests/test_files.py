@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_devices_are_written_to_directly():
 
 @pytest.mark.parametrize("permissions", [0o600, 0o640, 0o644, 0o400])
 def test_a_file_is_never_more_open_than_the_one_it_replaces(permissions, tmp_path):
-    """Also while it is written, and whatever the umask."""
+    """The file is private while it is written too, whatever the umask."""
     path = tmp_path / "a"
     path.write_text("old")
     path.chmod(permissions)
@@ -166,7 +166,7 @@ def test_another_group_gets_what_everybody_gets(tmp_path, monkeypatch):
 
 def test_links_are_followed(tmp_path):
     (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to("folder/new")  # leads to nothing yet
+    (tmp_path / "link").symlink_to("folder/new")  # The target does not exist yet.
     (tmp_path / "chain").symlink_to("link")
     with atomic_write(tmp_path / "chain", "w") as file:
         file.write("text")
@@ -201,20 +201,20 @@ with atomic_write(sys.argv[1], "w") as file:
 def test_what_a_killed_process_leaves_is_removed_later(tmp_path):
     path = tmp_path / "a"
     path.write_text("old")
-    (tmp_path / ".linrank-mine.tmp").touch()  # not one of ours
+    (tmp_path / ".linrank-mine.tmp").touch()  # This name is not one of linrank's.
     subprocess.run([sys.executable, "-c", KILLED, path], check=False)
     assert path.read_text() == "old"
     assert len(os.listdir(tmp_path)) == 3
     with atomic_write(path, "w") as mine:
         mine.write("mine")
-        with atomic_write(tmp_path / "b", "w"):  # what is being written stays
+        with atomic_write(tmp_path / "b", "w"):  # A file that is being written is kept.
             pass
     assert path.read_text() == "mine"
     assert sorted(os.listdir(tmp_path)) == [".linrank-mine.tmp", "a", "b"]
 
 
 def test_only_own_files_and_folders_are_leftovers(tmp_path, monkeypatch):
-    """Opening a pipe must not wait for someone who writes into it."""
+    """Opening a pipe must not wait for a writer."""
     pipe, file = (tmp_path / f".linrank-{digit * 16}.tmp" for digit in "01")
     os.mkfifo(pipe)
     file.touch()

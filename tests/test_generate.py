@@ -1,4 +1,4 @@
-"""Generated data: what was asked for, the same for the same seed, ranked by its truth."""
+"""Generated data: the requested shape, reproducible by seed, ranked by the true weights."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_hardly_any_entries():
         ({"query_effect": -1}, "query_effect is -1; expected at least 0"),
         ({"n_informative": 21}, "n_informative is 21; expected 1 to 20"),
         ({"correlation": 1}, "correlation is 1; expected"),
-        ({"correlation": 0.5, "density": 0.5}, "expected density=1"),
+        ({"correlation": 0.5, "density": 0.5}, "need density=1"),
         ({"dtype": int}, "dtype is .*; expected np.float64 or np.float32"),
     ],
 )

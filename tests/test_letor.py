@@ -1,4 +1,4 @@
-"""Reading and writing LETOR text, against a slow twin and Python's own numbers."""
+"""LETOR text, compared with a simple slow parser and with Python's own numbers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def assert_same_data(a, b):
 
 
 def from_twin(text):
-    """What the slow twin reads, as dense `RankingData`."""
+    """Return the result of the slow parser as dense `RankingData`."""
     rows = reference.read_letor_slow(text)
     indices = {index for _, _, entries, _ in rows for index in entries}
     base = 0 if 0 in indices else 1
@@ -102,12 +102,12 @@ def from_twin(text):
 def assert_same_as_twin(data, text):
     twin = from_twin(text)
     if data.is_sparse:
-        data.X, twin.X = dense(data.X) + 0.0, twin.X + 0.0  # CSR need not keep the sign of a 0
+        data.X, twin.X = dense(data.X) + 0.0, twin.X + 0.0  # CSR does not keep the sign of 0.
     assert_same_data(data, twin)
 
 
 def outcome(reader, *arguments, **options):
-    """What is read, or None where it is refused."""
+    """Return the data, or None if reading raises an error."""
     try:
         return reader(*arguments, **options)
     except ValueError as error:
@@ -176,7 +176,7 @@ def test_reads_what_the_twin_reads(text, form, chunk_bytes):
 
 @st.composite
 def damaged_texts(draw):
-    """LETOR bytes where some have been replaced, removed or added."""
+    """LETOR bytes of which some were replaced, removed or added."""
     text = bytearray(draw(letor_texts()))
     for _ in range(draw(st.integers(1, 3))):
         first = draw(st.integers(0, len(text)))
@@ -195,7 +195,7 @@ def damaged_texts(draw):
 def test_damaged_text_is_read_as_by_the_twin_or_refused(text, chunk_bytes):
     twin = outcome(reference.read_letor_slow, text)
     if twin and max(index for _, _, entries, _ in twin for index in entries) > 10**6:
-        return  # too large for the twin's dense matrix
+        return  # The dense matrix of the slow parser would be too large.
     data = outcome(read, text, chunk_bytes=chunk_bytes)
     assert (data is None) == (twin is None)
     if data is not None:
@@ -275,7 +275,9 @@ def test_number_of_features_can_be_larger():
 
 def test_form_is_chosen_by_memory():
     rows = [f"0 {' '.join(f'{f}:{int(f <= n)}' for f in range(1, 13))}\n" for n in (4, 4, 4)]
-    assert not read("".join(rows).encode()).is_sparse  # a third is not 0: as large as half
+    assert not read(
+        "".join(rows).encode()
+    ).is_sparse  # A third of the values takes half of the memory as CSR.
     assert read("".join(rows).encode(), dtype=np.float32).X.dtype == np.float32
     rows[0] = rows[0].replace("1:1", "1:0", 1)
     sparser = read("".join(rows).encode())
@@ -283,7 +285,9 @@ def test_form_is_chosen_by_memory():
     assert sparser.X.nnz == 11
     assert sparser.X.indices.dtype == np.int32
     assert sparser.X.indptr.dtype == np.int32
-    assert not read("".join(rows).encode(), dtype=np.float32).is_sparse  # there it is a quarter
+    assert not read(
+        "".join(rows).encode(), dtype=np.float32
+    ).is_sparse  # With float32, the limit is a quarter.
     assert not read("".join(rows).encode(), form="dense").is_sparse
 
 
@@ -371,7 +375,7 @@ def test_numbers_are_those_of_python(texts):
 def test_double_is_the_nearest_or_not_certain(mantissa, exponent):
     value, certain = _number.to_double(mantissa, exponent)
     assert not certain or value == float(f"{mantissa}e{exponent}")
-    # Within the table of powers, only numbers next to the middle of two doubles are left.
+    # Within the table of powers, only numbers close to the middle of two doubles are undecided.
     assert certain or not -270 <= exponent <= 290 or len(str(mantissa)) > 15
 
 
@@ -400,13 +404,13 @@ COMPRESS = {
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Read compressed files a few bytes at a time."""
-    monkeypatch.setattr(_compression, "_PIECE", 20)
+    monkeypatch.setattr(_compression, "_PIECE_BYTES", 20)
     monkeypatch.setattr(_source, "CHUNK_BYTES", 100)
 
 
 def compressed_source(kind, text):
     parts = [text[k : k + 700] for k in range(0, len(text), 700)]
-    content = b"".join(COMPRESS[kind](part) for part in parts)  # one behind the other
+    content = b"".join(COMPRESS[kind](part) for part in parts)  # concatenated streams
     return Source("file.txt", MemoryContent(content), find_decompressor(content[:8]))
 
 
@@ -438,7 +442,7 @@ def test_errors_in_compressed_text_name_the_line(kind, small_pieces):
     good = [f"1 qid:{k} 1:{rng.normal()}\n" for k in range(99)]
     for bad, message in [
         (b"1 qid:7 1:2 2:4 1:5\n", "feature 1 is given twice"),
-        (b"1 qid:\xff 1:2\n", r"the query id b'\\xff' is not UTF-8"),
+        (b"1 qid:\xff 1:2\n", r"the query id b'\\xff' is not valid UTF-8"),
     ]:
         text = "".join(good).encode() + bad + "".join(good).encode()
         for chunk_bytes in (1, 1 << 20):
@@ -448,7 +452,7 @@ def test_errors_in_compressed_text_name_the_line(kind, small_pieces):
 
 @pytest.mark.parametrize("n_lines", [10, 300])
 def test_compressed_file_that_changes_while_it_is_read(n_lines, small_pieces):
-    """Fewer chunks in the second pass, or more."""
+    """The second pass finds fewer chunks, or more."""
     rng = np.random.default_rng(0)
     lines = [f"2 1:{rng.normal()}\n".encode() for _ in range(300)]
     source = compressed_source("gz", b"".join(lines[:100]))
@@ -463,17 +467,17 @@ def test_compressed_file_that_changes_while_it_is_read(n_lines, small_pieces):
 
 @pytest.mark.parametrize("kind", COMPRESS)
 def test_compressed_files(kind, tmp_path):
-    path = tmp_path / "train.txt"  # the name does not matter
+    path = tmp_path / "train.txt"  # The format is found by content, not by name.
     content = COMPRESS[kind](LINES * 100)
     path.write_bytes(content)
     assert_same_data(read_letor(path), read(LINES * 100))
-    path.write_bytes(content + COMPRESS[kind](LINES))  # one behind the other
+    path.write_bytes(content + COMPRESS[kind](LINES))  # concatenated streams
     assert_same_data(read_letor(path), read(LINES * 101))
     path.write_bytes(content[:-10])
-    with pytest.raises(FileFormatError, match=r"train\.txt: .*(cut off|damaged)"):
+    with pytest.raises(FileFormatError, match=r"train\.txt: .*(truncated|damaged)"):
         read_letor(path)
     path.write_bytes(content[:40] + bytes([content[40] ^ 0xFF]) + content[41:])
-    with pytest.raises(FileFormatError, match=r"train\.txt: .*(cut off|damaged)"):
+    with pytest.raises(FileFormatError, match=r"train\.txt: .*(truncated|damaged)"):
         read_letor(path)
     path.write_bytes(COMPRESS[kind](b""))
     with pytest.raises(FileFormatError, match=r"train\.txt: the file is empty"):
@@ -482,7 +486,7 @@ def test_compressed_files(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", COMPRESS)
 def test_a_damaged_later_stream_is_refused(kind, tmp_path):
-    """What is in front of it is not taken for all there is."""
+    """The data before the damage is not returned as if it were complete."""
     path, first, later = tmp_path / "train", COMPRESS[kind](LINES), COMPRESS[kind](LINES * 9)
     for size in (1, 3, 5, 12, len(later) // 2, len(later) - 1):
         path.write_bytes(first + later[:size])
@@ -493,7 +497,7 @@ def test_a_damaged_later_stream_is_refused(kind, tmp_path):
         content[at] ^= 0xFF
         path.write_bytes(first + content)
         with suppress(FileFormatError):
-            # A byte that does not matter, such as gzip's note of the system.
+            # Some bytes have no effect, such as the operating system in gzip's header.
             assert read_letor(path).n_docs == 10 * read(LINES).n_docs
     path.write_bytes(first + b"something else")
     with pytest.raises(FileFormatError, match=r"train: the compressed data"):
@@ -547,7 +551,7 @@ def test_windows_are_bounded(tmp_path):
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}]
     for content in (path.read_bytes(), lzma.compress(LINES, filters=filters)):
         path.write_bytes(content)
-        message = "train: decompressing takes more than 134,217,728 bytes of memory"
+        message = "train: decompression needs more than 134,217,728 bytes of memory"
         with pytest.raises(FileFormatError, match=message):
             read_letor(path)
     path.write_bytes(lzma.compress(LINES, preset=9))
@@ -558,13 +562,13 @@ def test_missing_zstandard_names_the_fix(tmp_path, monkeypatch):
     path = tmp_path / "train.zst"
     path.write_bytes(COMPRESS["zst"](LINES))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(DataError, match=r"pip install linrank\[zstd\]"):
+    with pytest.raises(DataError, match=r"pip install 'linrank\[zstd\]'"):
         read_letor(path)
 
 
-# Sentences for bad files
+# Errors for malformed files
 
-GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # the bad line is the fourth
+GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # The malformed line is the fourth.
 
 
 @pytest.mark.parametrize(
@@ -581,7 +585,7 @@ GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # the bad line is the fourth
         ("2 qid:1 99999999999:5", "feature index 99999999999 was found; expected at most"),
         ("2 qid:1 1:2 1:3", "feature 1 is given twice"),
         ("2 qid:1 1:2 2:3 1:3", "feature 1 is given twice"),
-        ("2 qid:1 2:2 1:3", "feature 1 stands behind feature 2; expected ascending order"),
+        ("2 qid:1 2:2 1:3", "feature 1 follows feature 2; expected ascending order"),
         ("2 qid:1 1:x", "feature 1 has the value 'x'; expected a number"),
         ("2 qid:1 1:", "feature 1 has the value ''; expected a number"),
         ("2 qid:1 1: 5", "feature 1 has the value ''; expected a number"),
@@ -598,7 +602,7 @@ GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # the bad line is the fourth
         ("high qid:1 1:1", "the label 'high' is not a number"),
         ("qid:1 1:1", "the line begins with 'qid:1'; expected a label first"),
         ("1:1 2:2", "the line begins with '1:1'; expected a label first"),
-        ("2 1:1", "there is no qid; expected 'qid:ID' behind the label, as on other lines"),
+        ("2 1:1", "there is no qid; expected 'qid:ID' after the label, as on other lines"),
         ("2", "there is no qid"),
         ("2 qid: 1:1", "'qid:' names no query"),
         ("2 qid:1 1:1 qid:1", "found 'qid:1' among the features"),
@@ -619,7 +623,9 @@ def test_first_of_several_bad_lines_is_named():
 
 
 def test_query_id_must_be_text():
-    with pytest.raises(FileFormatError, match=r"^file\.txt:2: the query id b'\\xff' is not UTF-8"):
+    with pytest.raises(
+        FileFormatError, match=r"^file\.txt:2: the query id b'\\xff' is not valid UTF-8"
+    ):
         read(b"1 qid:a 1:1\n1 qid:\xff 1:1\n")
 
 
@@ -644,7 +650,7 @@ def test_value_too_large_for_single():
     ("content", "message"),
     [
         (b"", "the file is empty; expected lines such as"),
-        (b"\n \n# only a comment\n", "there is no document; expected lines such as"),
+        (b"\n \n# only a comment\n", "the file has no documents; expected lines such as"),
         (b"1\n2 # x\n", "no document has a feature; expected lines such as"),
     ],
 )
@@ -658,10 +664,12 @@ def test_files_without_data(content, message, tmp_path):
 def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(FileFormatError, match=r"none\.txt: no such file"):
         read_letor(tmp_path / "none.txt")
-    with pytest.raises(FileFormatError, match="is a folder; expected a LETOR text file"):
+    with pytest.raises(
+        FileFormatError, match="expected a LETOR text file, but the path is a folder"
+    ):
         read_letor(tmp_path)
     (tmp_path / "meta.json").touch()
-    with pytest.raises(FileFormatError, match="is a store, to be opened with open_store"):
+    with pytest.raises(FileFormatError, match="is a store; open it with open_store"):
         read_letor(tmp_path)
 
     def refuse(*arguments, **options):
@@ -703,7 +711,7 @@ def test_matrix_that_does_not_fit_into_memory(monkeypatch):
 
 @pytest.mark.parametrize("form", ["auto", "dense", "csr"])
 def test_memory_is_bounded_by_the_size_of_the_file(form, monkeypatch, limited_memory):
-    """Neither a large index nor a long id takes more than the file does."""
+    """Memory is bounded by the file size, even with a large index or a long id."""
     with pytest.raises(FileFormatError, match=r"^file\.txt:2: feature index 2147483646 was found"):
         read(b"1 qid:1 1:1\n0 qid:1 1:1 2147483646:1\n", form=form)
     if form != "dense":
@@ -718,7 +726,7 @@ def test_memory_is_bounded_by_the_size_of_the_file(form, monkeypatch, limited_me
 
 @pytest.fixture
 def limited_memory():
-    """Let this process take half a gigabyte more than it has."""
+    """Limit the memory of this process to half a gigabyte more than it uses."""
     import resource
 
     with open("/proc/self/statm") as file:
@@ -739,8 +747,8 @@ def test_lists_of_ids_take_what_they_need(limited_memory):
     ("line", "message"),
     [
         ("1 qid:1 {long}:1", "feature index 9{60}… was found"),
-        ("1 qid:1 2:1 {zeros}1:1", "feature 1 stands behind feature 2"),
-        ("1 qid:1 {zeros}2:1 1:1", "feature 1 stands behind feature 2"),
+        ("1 qid:1 2:1 {zeros}1:1", "feature 1 follows feature 2"),
+        ("1 qid:1 {zeros}2:1 1:1", "feature 1 follows feature 2"),
         ("1 qid:1 -{long}:1", "feature index -9{59}… is negative"),
         ("1 qid:1 1:{long}", "feature 1 is 9{60}…; expected a number that fits float64"),
         ("{long} qid:1 1:1", "the label is 9{60}…; expected a number that fits float64"),
@@ -772,7 +780,7 @@ def test_a_line_without_end(compressed, monkeypatch):
 @pytest.mark.parametrize("chunk_bytes", [100, 1000, 1024, 5000])
 @pytest.mark.parametrize("n_before", [0, 3])
 def test_the_longest_line(end, chunk_bytes, n_before, monkeypatch):
-    """The limit holds to the byte, whatever the size of chunks."""
+    """The limit is exact to the byte, whatever the size of chunks."""
     monkeypatch.setattr(_source, "MAX_LINE", 1000)
     for length in (999, 1000, 1001, 1002, 1500, 2100):
         text = n_before * b"1 1:1\n" + (b"1 1:1 #" + b"x" * (length - 7) + end)
@@ -788,7 +796,7 @@ def test_the_longest_line(end, chunk_bytes, n_before, monkeypatch):
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_long_lines_do_not_add_up(n_threads, monkeypatch):
-    """A batch holds so many bytes, not so many chunks, and memory of long lines is given back."""
+    """A batch is limited in bytes, not in chunks, and buffers of long lines are freed."""
     sizes, run = [], _letor_reader.run
 
     def recorded(function, batch, n_threads):
@@ -808,7 +816,7 @@ def test_long_lines_do_not_add_up(n_threads, monkeypatch):
 
 @pytest.mark.parametrize("change", ["cut", "overwrite", "append"])
 def test_text_that_is_written_to_while_it_is_read(change, tmp_path, monkeypatch):
-    """The process lives on, and no mixture of old and new is taken for data."""
+    """The process survives, and no mixture of old and new text is returned."""
     path, line = tmp_path / "train.txt", b"2 qid:1 1:0.5\n"
     path.write_bytes(line * 1000)
     allocate = _letor_reader.allocate_in_memory
@@ -819,7 +827,7 @@ def test_text_that_is_written_to_while_it_is_read(change, tmp_path, monkeypatch)
         else:
             with path.open("r+b" if change == "overwrite" else "ab") as file:
                 file.write(b"1")
-        os.utime(path, ns=(1, 1))  # whatever the clock says
+        os.utime(path, ns=(1, 1))  # Make the time differ, whatever the resolution of the clock.
         return allocate(*arguments)
 
     with (
@@ -848,7 +856,7 @@ def test_file_that_changes_while_it_is_read():
 
 @st.composite
 def ranking_data(draw):
-    """Data with numbers of every size, ids of every kind, rows in any order."""
+    """Data with numbers of all sizes, ids of all kinds, and rows in any order."""
     n_rows, n_features = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     single = draw(st.booleans())
     values = singles if single else doubles
@@ -877,7 +885,7 @@ def test_what_is_written_is_read_back_bit_for_bit(data):
     form = "csr" if data.is_sparse else "dense"
     back = read(written(data), form=form, dtype=data.X.dtype)
     assert back.query_ids.tolist() == data.query_ids.tolist()
-    back.query_ids = data.query_ids  # "<U2" may have become "<U1"
+    back.query_ids = data.query_ids  # The dtype may change from "<U2" to "<U1".
     assert_same_data(data, back)
 
 
@@ -937,7 +945,7 @@ def test_many_rows_are_written_in_order(monkeypatch):
     monkeypatch.setattr(_letor_writer, "_BLOCK_ENTRIES", 40)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 7))
-    X[::9, 2] = 1e-300  # a number that Python must write
+    X[::9, 2] = 1e-300  # Python must format this number.
     data = RankingData(X, rng.integers(0, 5, 200), qid=rng.integers(0, 9, 200))
     assert_same_data(read(written(data)), data)
 
@@ -945,11 +953,11 @@ def test_many_rows_are_written_in_order(monkeypatch):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"qid": ["a b", "c"]}, "query id 'a b' does not fit into a LETOR line"),
-        ({"qid": ["a#", "c"]}, "query id 'a#' does not fit into a LETOR line"),
-        ({"qid": ["", "c"]}, "query id '' does not fit into a LETOR line"),
-        ({"qid": ["7", "07"]}, "query_ids cannot be told apart"),
-        ({"comments": ["two\nlines", ""]}, "a comment has a line end in it"),
+        ({"qid": ["a b", "c"]}, "query id 'a b' cannot be written to a LETOR file"),
+        ({"qid": ["a#", "c"]}, "query id 'a#' cannot be written to a LETOR file"),
+        ({"qid": ["", "c"]}, "query id '' cannot be written to a LETOR file"),
+        ({"qid": ["7", "07"]}, "some query ids would be read as the same id"),
+        ({"comments": ["two\nlines", ""]}, "a comment contains a line end"),
     ],
 )
 def test_data_that_cannot_be_written(data, message, tmp_path):

@@ -1,4 +1,4 @@
-"""`RankingData` and `TextColumn`: any order, any ids, checked once."""
+"""`RankingData` and `TextColumn`: grouping, query ids and checks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_rows_are_grouped_and_can_be_restored(data):
     for q in range(ranking.n_queries):
         mine = ranking.y[ranking.query_ptr[q] : ranking.query_ptr[q + 1]]
         assert len(mine) > 0
-        assert (np.diff(mine) > 0).all()  # stable
+        assert (np.diff(mine) > 0).all()  # The sort is stable.
         assert {qid[int(row)] for row in mine} == {ranking.query_ids[q]}
 
 
@@ -86,7 +86,7 @@ def test_repeated_sparse_entries_are_summed():
     X = sparse.csr_array(([1.0, 2.0, 4.0], [1, 0, 1], [0, 3]), shape=(1, 2))
     data = RankingData(X, [0])
     assert data.X.toarray().tolist() == [[2, 5]]
-    assert X.nnz == 3  # the caller's matrix is as it was
+    assert X.nnz == 3  # The caller's matrix is unchanged.
 
 
 def test_query_keys():

@@ -81,7 +81,7 @@ def test_workers_of_a_cluster_load_little():
     """A fit waits for a worker that starts anew; estimators and tables are not its business."""
     heavy = ("sklearn", "pandas", "pyarrow", "dask.dataframe", "matplotlib")
     code = (
-        "import sys, linrank.dask.resident, linrank.dask.sources, linrank.dask.clusters\n"
+        "import sys, linrank.dask.session, linrank.dask.sources, linrank.dask.clusters\n"
         f"print([m for m in {heavy!r} if m in sys.modules])"
     )
     assert python(code).strip() == "[]"

@@ -1,4 +1,4 @@
-"""Stores: the same data back, and a sentence for whatever is not a sound store."""
+"""Stores: the same data are read back, and a damaged store gives a clear error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from linrank.data import (
 
 
 def parts(data):
-    """Everything that makes up the data, as plain values."""
+    """Return all attributes of the data as plain values."""
     arrays = _store_writer.arrays_of(data)
     return (
         {name: (array.dtype, array.tolist()) for name, array in arrays.items()},
@@ -57,17 +57,17 @@ def parts(data):
 
 
 def files_of(folder):
-    """The files of a store, wherever they are in it."""
+    """Return all files of a store."""
     return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
 def file_of(folder, name):
-    """The file of that name."""
+    """Return the file of a store with the given name."""
     return next(file for file in files_of(folder) if file.name == name)
 
 
 def contents(folder):
-    """What the files of a store hold, but for the name of the folder of its arrays."""
+    """Return the content of the files of a store, without the name of the folder of arrays."""
     return {
         file.name: re.sub(rb"arrays-[0-9a-f]{16}", b"", file.read_bytes())
         for file in files_of(folder)
@@ -108,7 +108,7 @@ def test_ids_of_other_kinds_are_saved_as_strings(tmp_path):
     ids = np.array([("a", 1), "b", 3], dtype=object)
     save_store(RankingData(np.eye(3), [1, 0, 0], qid=ids), tmp_path / "store")
     assert open_store(tmp_path / "store").query_ids.tolist() == ["('a', 1)", "b", "3"]
-    with pytest.raises(DataError, match="as strings some of them are the same"):
+    with pytest.raises(DataError, match="some of them are the same as strings"):
         save_store(
             RankingData(np.eye(2), [1, 0], qid=np.array([1, "1"], dtype=object)), tmp_path / "two"
         )
@@ -144,7 +144,7 @@ PACK = {"plain": bytes, "gz": gzip.compress, "zst": zstandard_frames}
 
 
 def letor_text(torn, n_docs, n_features=30):
-    """Half of the features, with queries in one piece or all over the text."""
+    """Write half of the features, with the rows of a query adjacent or scattered."""
     rng = np.random.default_rng(0)
     lines = []
     for row, values in enumerate(rng.normal(size=(n_docs, n_features))):
@@ -157,9 +157,9 @@ def letor_text(torn, n_docs, n_features=30):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """Convert text as if 10 kB were much."""
+    """Use small buffers, so that 10 kB of text need many of them."""
     monkeypatch.setattr(store, "read_source", partial(store.read_source, chunk_bytes=10_000))
-    monkeypatch.setattr(_compression, "_PIECE", 2000)
+    monkeypatch.setattr(_compression, "_PIECE_BYTES", 2000)
     move_rows = partial(_letor_reader.move_rows, part_bytes=10_000)
     monkeypatch.setattr(_letor_reader, "move_rows", move_rows)
 
@@ -184,7 +184,7 @@ def test_convert_holds_neither_text_nor_features(kind, torn, small_pieces, tmp_p
     text = letor_text(torn, n_docs=10_000)
     (tmp_path / "packed").write_bytes(PACK[kind](text))
     (tmp_path / "few").write_bytes(text[: text.index(b"\n", 10_000) + 1])
-    convert(tmp_path / "few", tmp_path / "store", n_threads=1)  # compiles
+    convert(tmp_path / "few", tmp_path / "store", n_threads=1)  # This compiles the kernels.
     tracemalloc.start()
     data = convert(tmp_path / "packed", tmp_path / "store", n_threads=1)
     peak = tracemalloc.get_traced_memory()[1]
@@ -215,7 +215,7 @@ def test_load_takes_either(tmp_path):
     assert parts(load(tmp_path / "a", n_features=5, index_base=1, dtype=None)) == parts(data)
     with pytest.raises(FileFormatError, match="the store has 5 features, but 4 are expected"):
         load(tmp_path / "a", n_features=4)
-    with pytest.raises(FileFormatError, match="counts features from 1, but from 0 is expected"):
+    with pytest.raises(FileFormatError, match="numbered from 1, but numbers from 0 are expected"):
         load(tmp_path / "a", index_base=0)
     with pytest.raises(FileFormatError, match="no such file"):
         load(tmp_path / "b")
@@ -245,7 +245,7 @@ def test_store_is_replaced_only_on_success(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["store"]
     mapped = open_store(tmp_path / "store")
     save_store(new, tmp_path / "store")
-    assert parts(mapped) == parts(old)  # what is mapped stays
+    assert parts(mapped) == parts(old)  # Mapped data are unchanged.
     assert parts(open_store(tmp_path / "store")) == parts(new)
 
 
@@ -265,7 +265,7 @@ def test_foreign_folders_are_left_alone(tmp_path):
         ("folder", "holds 'meta.json', which is not part"),
         ("file", "is a file"),
     ]:
-        with pytest.raises(DataError, match=f"{name}: .*{message}.*; it is left as it is"):
+        with pytest.raises(DataError, match=f"{name}: .*{message}.*not replaced"):
             save_store(data, tmp_path / name)
     assert (tmp_path / "file").read_text() == "precious"
     assert os.listdir(tmp_path / "folder") == ["meta.json"]
@@ -298,7 +298,7 @@ def test_a_store_with_foreign_files_is_left_alone(where, kind, tmp_path):
 @pytest.mark.parametrize("beside", ["nothing", "version 1", "version 2", "replaced", "leftover"])
 @pytest.mark.parametrize("kind", ["file", "link"])
 def test_arrays_of_others_are_left_alone(beside, kind, tmp_path):
-    """Only meta.json tells whether an array belongs to a store: its name does not."""
+    """Whether an array belongs to a store depends on meta.json, not on its name."""
     data, path = make_ranking(2, 3, 4, random_state=0), tmp_path / "store"
     if beside == "nothing":
         path.mkdir()
@@ -423,7 +423,7 @@ from linrank import make_ranking, open_store, save_store
 from test_store import parts, to_version_1
 
 path, there = Path(sys.argv[1]), None
-os.fsync = lambda descriptor: None  # a step at which to be killed, but not a slow one
+os.fsync = lambda descriptor: None  # Count fsync as a step, but skip the slow call.
 old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
 
 
@@ -473,7 +473,7 @@ for there in ("nothing", "store", "empty", "version 1"):
         status, at = os.waitpid(child, 0)[1], at + 1
         assert status in (0, signal.SIGKILL), status
         outcomes.setdefault(there, []).append(look())
-        save_store(new, path)  # it cleans up
+        save_store(new, path)  # The next writer removes leftovers.
         assert look() == "new"
         assert os.listdir(path.parent) == ["store"], os.listdir(path.parent)
         assert len(os.listdir(path)) == 2, os.listdir(path)
@@ -482,7 +482,7 @@ print(json.dumps(outcomes))
 
 
 def to_version_1(path):
-    """Let a store look as those of version 1 do."""
+    """Change a store into the format of version 1."""
     meta = json.loads((path / "meta.json").read_text())
     for file in (path / meta["folder"]).iterdir():
         shutil.move(file, path)
@@ -492,7 +492,7 @@ def to_version_1(path):
 
 
 def test_killed_at_any_step(tmp_path):
-    """The name leads to the old store or to the new one, and the next writer cleans up."""
+    """The path leads to the old or the new store, and the next writer removes leftovers."""
     (tmp_path / "data").mkdir()
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", KILLS, tmp_path / "data" / "store"],
@@ -510,7 +510,7 @@ def test_killed_at_any_step(tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_store(tmp_path):
-    """Also where an array is so short that the error comes when its file is closed."""
+    """For a short array, the error occurs only when its file is closed."""
     old = make_ranking(2, 3, 4, random_state=0)
     save_store(old, tmp_path / "store")
     program = """
@@ -577,8 +577,8 @@ def test_mapped_files_that_change_are_refused(change, name, tmp_path):
         with file.open("r+b") as stream:
             stream.seek(-8, 2)
             stream.write(bytes(8))
-        os.utime(file, ns=(1, 1))  # whatever the clock says
-    message = r"\.npy: the file was changed after it was opened; open the store again"
+        os.utime(file, ns=(1, 1))  # Make the time differ, whatever the resolution of the clock.
+    message = r"\.npy: the file was changed after it was opened. Open the store again"
     for use in (
         lambda: RankSVM().fit(opened.X, opened.y, qid=opened.qid),
         lambda: make_problem(opened),
@@ -626,7 +626,7 @@ def test_mapped_comments_that_change_are_refused(name, tmp_path):
         [sys.executable, "-c", CUT_COMMENTS, file, tmp_path],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True,
     )  # fmt: skip
-    message = f"{file}: the file was changed after it was opened; open the store again\n"
+    message = f"{file}: the file was changed after it was opened. Open the store again\n"
     assert (done.stdout, done.returncode) == (6 * message, 0), done.stderr
     assert os.listdir(tmp_path) == ["store"]
 
@@ -641,7 +641,7 @@ def test_mapped_files_that_are_replaced_stay(tmp_path):
 
 
 def test_a_store_that_is_replaced_while_it_is_opened(tmp_path, monkeypatch):
-    """The reader has seen the old meta.json when the old arrays are gone."""
+    """The old arrays are removed after a reader has read the old meta.json."""
     old, new = make_ranking(2, 3, 4, random_state=0), make_ranking(3, 3, 4, random_state=1)
     save_store(old, tmp_path / "store")
     read, calls = _store_reader._read, []
@@ -699,14 +699,14 @@ def test_every_short_file_is_noticed(n_bytes, sound):
         ("sound", "y", np.zeros(4, np.float32), "y.npy holds float32"),
         ("sound", "query_ids", np.array(["a", None]), "query_ids.npy holds objects"),
         ("sound", "query_ptr", np.array([0, 2, 5]), "query_ptr.npy does not fit"),
-        ("sound", "query_ptr", np.array([0, 4, 4]), "query_ptr.npy does not fit"),
+        ("sound", "query_ptr", np.array([0, 4, 4]), "query_ptr.npy does not ascend"),
         ("sound", "comments_ptr", np.array([0, 1, 2, 3, 4]), "comments_ptr.npy does not fit"),
         ("sound", "y", np.array([1.0, 0, np.nan, 0]), r"y\[2\] is nan; labels must be finite"),
-        ("sound", "order", np.array([0, 0, 1, 2]), "order.npy is not an order of rows"),
+        ("sound", "order", np.array([0, 0, 1, 2]), "order.npy is not a permutation of the rows"),
         ("sparse", "X_indptr", np.array([0, 1, 2, 3, 9], np.int32), "X_indptr.npy does not fit"),
         ("sparse", "X_indptr", np.array([0, 3, 2, 3, 4], np.int32), "X_indptr.npy does not fit"),
-        ("sparse", "X_indices", np.array([0, 1, 2, 4], np.int32), "names features that are not"),
-        ("sparse", "X_indices", np.array([0, -1, 2, 3], np.int32), "names features that are not"),
+        ("sparse", "X_indices", np.array([0, 1, 2, 4], np.int32), "holds indices outside"),
+        ("sparse", "X_indices", np.array([0, -1, 2, 3], np.int32), "holds indices outside"),
     ],
 )
 def test_arrays_that_do_not_fit(kind, name, array, message, sound):
@@ -738,7 +738,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_every_array_must_be_what_kernels_expect(damage, sound):
-    """Also where meta.json says that it is otherwise: no array of another type gets through."""
+    """An array of another type is an error even if meta.json names that type."""
     for kind in ("sound", "sparse"):
         for name in [file.name for file in files_of(sound / kind) if file.suffix == ".npy"]:
             shutil.rmtree(sound / "copy", ignore_errors=True)
@@ -747,7 +747,7 @@ def test_every_array_must_be_what_kernels_expect(damage, sound):
             array = np.load(file)
             new = DAMAGES[damage](array)
             if new.dtype == array.dtype and new.shape == array.shape:
-                continue  # bytes have no order
+                continue  # Single bytes have no byte order.
             np.save(file, new)
             content = json.loads(meta.read_text())
             content["arrays"][file.stem] = _store_format.describe(new.dtype, new.shape)
@@ -761,7 +761,7 @@ def test_every_array_must_be_what_kernels_expect(damage, sound):
 
 
 def may_be_sound(kind, name, damage):
-    """The id of the one query of `sparse` may be a number, a time or text."""
+    """The id of the only query of `sparse` may be a number, a time or text."""
     kinds = {"float16", "int8", "unsigned", "times", "bytes"}
     return kind == "sparse" and name == "query_ids.npy" and damage in kinds
 
@@ -834,7 +834,7 @@ def test_checks_look_at_every_block(tmp_path, monkeypatch):
     for at in range(len(sound)):
         for value in (-1, 30):
             np.save(file, np.where(np.arange(len(sound)) == at, np.int32(value), sound))
-            with pytest.raises(FileFormatError, match="names features that are not there"):
+            with pytest.raises(FileFormatError, match="holds indices outside of the features"):
                 open_store(tmp_path / "store")
 
 
@@ -892,5 +892,5 @@ def test_what_is_not_a_store(tmp_path):
     (tmp_path / "meta.json").write_text("[]")
     with pytest.raises(FileFormatError, match="not a linrank store"):
         open_store(tmp_path)
-    with pytest.raises(FileFormatError, match="is a store, to be opened with open_store"):
+    with pytest.raises(FileFormatError, match="is a store; open it with open_store"):
         read_letor(tmp_path)

@@ -24,7 +24,7 @@ _HOME = {
     "save_store": "data.store",
     "open_store": "data.store",
     "convert": "data.store",
-    "load": "data.store",
+    "load": "data.formats",
     "make_ranking": "data.generate",
     "C_GRID": "path",
     "make_problem": "problem",
@@ -63,10 +63,11 @@ if TYPE_CHECKING:
 
     from ._version import __version__
     from ._warmup import warmup
+    from .data.formats import load
     from .data.generate import make_ranking
     from .data.letor import read_letor, write_letor
     from .data.ranking import RankingData
-    from .data.store import convert, load, open_store, save_store
+    from .data.store import convert, open_store, save_store
     from .errors import (
         DataError,
         FileFormatError,

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and the removal of what killed writers left."""
+"""Atomic writing of files and folders, and removal of temporary files of killed processes."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from .errors import DataError
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is locked there, and so no leftover is removed
+except ImportError:  # Windows has no flock, so nothing is locked and no leftover is removed.
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r"\.linrank-[0-9a-f]{16}\.tmp")
 _DESCRIPTORS = re.compile(r"/dev/fd|/proc/([0-9]+)(/task/[0-9]+)?/fd")
-_LOCK_SECONDS = 60.0  # a writer gives up if another process holds a lock for longer
-_MAX_LINKS = 40  # symbolic links that are followed, as many as Linux follows
+_LOCK_SECONDS = 60.0  # time that a writer waits for a lock before it raises an error
+_MAX_LINKS = 40  # symbolic links that are followed; Linux follows as many
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
-    """Open a file for writing that takes the place of an old one only when all is written.
+    """Open a file for writing that replaces an old one only after it is complete.
 
-    The file is written under another name in the same folder, brought to disk, and renamed. If
-    anything fails, the old file stays as it is and nothing else is left behind. The new file has
-    the permissions and, where the system allows it, the owner of the old one. While it is
-    written, only its owner can read it.
+    The new file is written under a temporary name in the same folder, synced to disk, and renamed.
+    If anything fails, the old file is kept and the temporary file is removed. The new file gets the
+    permissions and, if the system allows it, the owner of the old one. Until it is complete, only
+    its owner can read it.
 
     Parameters
     ----------
     path : path-like
-        The file. A symbolic link stays, and the file that it leads to is replaced. A device or a
-        pipe is written to directly. What is written to an open file such as ``/dev/stdout`` or
-        ``/dev/fd/3`` follows what has been written there before.
+        The file. A symbolic link is kept, and the file that it leads to is replaced. A device or a
+        pipe is written directly. Text for an open file such as ``/dev/stdout`` or ``/dev/fd/3``
+        is appended to what was written there before.
     mode : {"w", "wb"}
         Text (UTF-8) or bytes.
 
     Raises
     ------
     DataError
-        Where the system does not let the file be written: the folder does not exist, the
-        disk is full, and so on. The message names the file and the reason.
+        If the file cannot be written, for example because the folder does not exist or the disk
+        is full. The message names the file and the reason.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iter
         remove_leftovers(target.parent)
         place, descriptor = _new_file(target.parent, 0o666 if old is None else 0o600)
         try:
-            # The descriptor stays open, and with it the lock, until the file has its name.
+            # The descriptor, and with it the lock, is kept until the file is renamed.
             with open(descriptor, mode, encoding=encoding, closefd=fcntl is None) as file:
                 yield file
                 file.flush()
@@ -96,7 +96,7 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iter
 
 
 def find_descriptor(path: str | os.PathLike[str]) -> str | None:
-    """The ``/dev/fd/N`` or ``/proc/PID/fd/N`` that a path leads to; None for other paths.
+    """Return the ``/dev/fd/N`` or ``/proc/PID/fd/N`` that a path leads to, otherwise None.
 
     Examples
     --------
@@ -111,15 +111,15 @@ def find_descriptor(path: str | os.PathLike[str]) -> str | None:
             if name.isdecimal() and _DESCRIPTORS.fullmatch(folder):
                 return os.path.join(folder, name)
             place = os.path.join(folder, os.readlink(os.path.join(folder, name)))
-        except (OSError, ValueError):  # not a link, or no path at all
+        except (OSError, ValueError):  # The path is not a link, or is invalid.
             return None
     return None
 
 
 def _open_again(place: str) -> int:
-    """Open what a descriptor stands for, to write behind what has been written there.
+    """Open the file of a descriptor for appending to what was written there.
 
-    A descriptor of this process is duplicated, because both then share one position in the file.
+    A descriptor of this process is duplicated, so that both share one position in the file.
     """
     folder, name = os.path.split(place)
     found = _DESCRIPTORS.fullmatch(folder)
@@ -129,7 +129,7 @@ def _open_again(place: str) -> int:
 
 
 def write_error(path: str | os.PathLike[str], error: OSError) -> DataError:
-    """Say that a file or folder cannot be written, and why.
+    """Return the error for a file or folder that cannot be written, with the reason.
 
     Examples
     --------
@@ -144,17 +144,17 @@ def write_error(path: str | os.PathLike[str], error: OSError) -> DataError:
 
 
 def find_status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """The status of what a path leads to; None if there is nothing."""
+    """Return the status of the file or folder at a path; None if there is none."""
     try:
         return os.stat(path)
     except FileNotFoundError:
         return None
-    except ValueError as error:  # the path holds a NUL
+    except ValueError as error:  # The path contains a NUL.
         raise OSError(errno.EINVAL, str(error)) from None
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to disk, where the system can."""
+    """Sync the names in a folder to disk, if the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -164,9 +164,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def bring_to_disk(place: Path, replaced: Path) -> None:
-    """Give a new file or folder the permissions of the one that it replaces, and sync it."""
+    """Give a new file or folder the permissions of the one it replaces, and sync it to disk."""
     if place.is_dir() and fcntl is None:
-        return  # Windows does not open folders
+        return  # Windows cannot open folders.
     descriptor = os.open(place, os.O_RDONLY if place.is_dir() else os.O_RDWR)
     try:
         _take_permissions(descriptor, replaced)
@@ -177,13 +177,13 @@ def bring_to_disk(place: Path, replaced: Path) -> None:
 
 @contextmanager
 def temporary_folder(parent: Path, mode: int = 0o777) -> Iterator[Path]:
-    """A new folder in `parent`, which is removed at the end unless it was renamed."""
+    """Yield a new folder in `parent`, which is removed at the end unless it was renamed."""
     remove_leftovers(parent)
     while True:
         folder = parent / _temporary_name()
         folder.mkdir(mode)
         with locked(folder):
-            if not folder.exists():  # removed before it was locked
+            if not folder.exists():  # Another process removed it before it was locked.
                 continue
             try:
                 yield folder
@@ -194,10 +194,11 @@ def temporary_folder(parent: Path, mode: int = 0o777) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock of a folder.
+    """Hold the lock of a folder, and yield whether it is held.
 
-    False where another process holds it and `wait` is false, or where the file system has no locks.
-    An `OSError` is raised if `wait` is true and another process does not release the lock in time.
+    It is not held if the file system has no locks, or if `wait` is false and another process holds
+    it. If `wait` is true and another process does not release the lock in time, an `OSError` is
+    raised.
     """
     descriptor = None
     with suppress(OSError):
@@ -212,9 +213,9 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 def remove_leftovers(parent: Path) -> None:
     """Remove temporary files and folders of processes that were killed.
 
-    A process holds a lock on what it writes, and the system releases the lock when the process
-    ends. What can be locked therefore belongs to nobody. Things of other users stay, and so does
-    what is neither a file nor a folder.
+    A process locks what it writes, and the system releases the lock when the process ends. A
+    temporary file that can be locked is therefore no longer in use. Files of other users are kept,
+    and so is anything that is neither a file nor a folder.
     """
     if fcntl is None:
         return
@@ -224,7 +225,7 @@ def remove_leftovers(parent: Path) -> None:
         return
     for name in names:
         with suppress(OSError):
-            # Without O_NONBLOCK, opening a pipe waits for someone who writes into it.
+            # Without O_NONBLOCK, opening a pipe would wait for a writer.
             descriptor = os.open(parent / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 if _may_be_left(os.fstat(descriptor)) and _lock(descriptor, wait=False):
@@ -250,7 +251,7 @@ def _temporary_name() -> str:
 
 
 def _lock(descriptor: int, *, wait: bool = True) -> bool:
-    """Lock an open file or folder until it is closed; false where that is not possible."""
+    """Lock an open file or folder until it is closed; return whether that was possible."""
     if fcntl is None:
         return False
     end = time.monotonic() + _LOCK_SECONDS
@@ -271,7 +272,7 @@ def _lock(descriptor: int, *, wait: bool = True) -> bool:
 
 
 def _unlock(descriptor: int) -> None:
-    """Close a locked file, and release its lock also where a forked process has the file."""
+    """Close a locked file, and release its lock even if a forked process has the file open."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -287,7 +288,7 @@ def _new_file(folder: Path, permissions: int) -> tuple[Path, int]:
         _lock(descriptor)
         if place.exists():
             return place, descriptor
-        _unlock(descriptor)  # removed before it was locked
+        _unlock(descriptor)  # Another process removed the file before it was locked.
 
 
 def _take_permissions(descriptor: int, target: Path) -> None:
@@ -296,10 +297,10 @@ def _take_permissions(descriptor: int, target: Path) -> None:
     if old is None or not hasattr(os, "fchown"):
         return
     permissions = stat.S_IMODE(old.st_mode)
-    for owner in (old.st_uid, -1):  # only an administrator can give files away
+    for owner in (old.st_uid, -1):  # Only an administrator can change the owner.
         with suppress(OSError):
             os.fchown(descriptor, owner, old.st_gid)
             break
-    if os.fstat(descriptor).st_gid != old.st_gid:  # another group gets what everybody gets
+    if os.fstat(descriptor).st_gid != old.st_gid:  # A new group gets the permissions of others.
         permissions = permissions & ~0o070 | (permissions & 0o007) << 3
     os.fchmod(descriptor, permissions)

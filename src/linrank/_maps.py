@@ -1,44 +1,47 @@
-"""Files that are mapped into memory, and whether they are still what they were."""
+"""Files mapped into memory, and the check that they have not changed."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from ._typing import Array
 from .errors import DataError
 
 Stamp = tuple[int, int, int, int]
 
 
 class MappedFile(np.memmap):
-    """An array mapped from a file, read-only; it remembers the file's size and time of change."""
+    """A read-only array mapped from a file, with the file's size and modification time."""
 
     stamp: Stamp
 
 
-def map_file(file: Any, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> MappedFile:
-    """Map an array of an open file."""
+def map_file(
+    file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int
+) -> MappedFile:
+    """Map an array of an open file into memory."""
     array = MappedFile(file, dtype=dtype, mode="r", offset=offset, shape=shape)
     array.stamp = _stamp(os.fstat(file.fileno()))
     return array
 
 
 def check_maps(*matrices: Any) -> None:
-    """Refuse matrices and arrays that are mapped from a file which has changed since.
+    """Raise a `DataError` if a matrix or array is mapped from a file that has changed.
 
-    If a mapped file is cut short, the system ends a process that reads behind its new end. A file
-    that was removed or replaced as a whole stays as it was for those who have mapped it.
+    If a mapped file is truncated, the system kills a process that reads beyond its new end. A file
+    that was removed or replaced is not checked, because processes that have mapped it keep the old
+    content.
     """
     for X in matrices:
         for array in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
             _check_map(array)
 
 
-def _check_map(array: NDArray[Any]) -> None:
+def _check_map(array: Array) -> None:
     found = _mapped_file(array)
     if found is None:
         return
@@ -48,11 +51,11 @@ def _check_map(array: NDArray[Any]) -> None:
         return
     if now[:2] == found.stamp[:2] and now != found.stamp:
         raise DataError(
-            f"{found.filename}: the file was changed after it was opened; open the store again"
+            f"{found.filename}: the file was changed after it was opened. Open the store again"
         )
 
 
-def _mapped_file(array: NDArray[Any]) -> MappedFile | None:
+def _mapped_file(array: Array) -> MappedFile | None:
     base: Any = array
     while isinstance(base, np.ndarray):
         if isinstance(base, MappedFile) and hasattr(base, "stamp"):

@@ -1,4 +1,4 @@
-"""How much memory this process may use."""
+"""The memory limit of this process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 
 def memory_limit() -> int:
-    """The memory of this machine in bytes, or what a container or ``ulimit -v`` leaves of it."""
+    """Return the bytes of memory of this machine, or the limit of a container or ``ulimit -v``."""
     limits = [2**63 - 1]
     with suppress(AttributeError, OSError, ValueError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for file in _LIMITS:
-        with suppress(OSError, ValueError):  # "max" is no number
+        with suppress(OSError, ValueError):  # "max" means that there is no limit.
             limits.append(int(Path(file).read_text()))
     with suppress(ImportError, OSError):
         import resource

@@ -1,10 +1,10 @@
-"""Text that others wrote, made fit to be shown."""
+"""Escaping of text from files before it is shown on a terminal."""
 
 from __future__ import annotations
 
 import re
 
-#: Control characters, surrogates, and marks that change the direction or the place of a line.
+#: Control characters, surrogates, and characters that change the direction or position of text.
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -12,10 +12,10 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""A text with its control characters written as escapes, as Python writes them.
+    r"""Return a text with its control characters replaced by Python's escapes.
 
-    Names of features and files may come from others. Control characters in them could erase what
-    a terminal shows, or let it show something else.
+    Names of features and files may come from other people. Control characters in them could erase
+    or forge the output on a terminal.
 
     Examples
     --------

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def read_data(path: Path, **options: Any) -> RankingData:
-    """Read LETOR text or a store and show progress. The options are those of `linrank.load`."""
-    from ..data.store import load
+    """Read data in any known format, with progress; options are those of `linrank.load`."""
+    from ..data.formats import load
 
     with reading(path) as progress:
         return load(path, progress=progress, **options)

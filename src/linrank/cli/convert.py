@@ -24,10 +24,11 @@ linrank convert train.txt.gz train.store
 
 linrank convert vali.txt vali.store --n-features 136
 
+linrank convert train.parquet train.store
+
 linrank convert train.store train.txt
 """
-#: Suffixes of file names that are written as text.
-TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")
+TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")  #: suffixes of text files
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +41,7 @@ def convert(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="LETOR text, plain or compressed, or a store.",
+            help="A LETOR text file, plain or compressed, a Parquet file, or a store.",
             show_default=False,
         ),
     ],
@@ -48,7 +49,7 @@ def convert(
         Path,
         typer.Argument(
             metavar="DEST",
-            help=f"Output: LETOR text if the name ends in {', '.join(TEXT)}; otherwise a store, "
+            help=f"A LETOR text file if the name ends in {', '.join(TEXT)}; otherwise a store, "
             "which is a folder.",
             show_default=False,
         ),
@@ -59,7 +60,7 @@ def convert(
             "--n-features",
             metavar="NUMBER",
             min=1,
-            help="Number of features, if larger than the largest feature number in the text.",
+            help="The number of features, if it is larger than the largest index in the text.",
             rich_help_panel=options.INPUT,
             show_default=False,
         ),
@@ -69,7 +70,7 @@ def convert(
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Convert LETOR text to a store, which opens without parsing, or a store to text."""
+    """Convert data between LETOR text and a store, which opens without reading it."""
     to_text = dest.suffix.lower() in TEXT
     check_output(dest, is_folder=not to_text)
     started = time.perf_counter()
@@ -88,10 +89,11 @@ def convert(
 
 
 def _convert(source: Path, dest: Path, to_text: bool, **how: Any) -> RankingData:
+    from ..data.formats import find_format
     from ..data.letor import write_letor
     from ..data.store import convert, save_store
 
-    if not to_text and not source.is_dir():
+    if not to_text and find_format(source).name == "letor":
         with reading(source) as report:
             return convert(source, dest, progress=report, **how)
     data = read_data(source, **how)

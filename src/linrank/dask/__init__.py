@@ -1,16 +1,27 @@
-"""Training on a Dask cluster: the data stay with the workers, only sums travel.
+"""Training on a Dask cluster: the data stay on the workers, and only sums are sent.
 
-Needs ``pip install linrank[dask]``. Nothing outside of this package imports Dask. Names are loaded
-when they are used: a worker, which starts anew when it is lost, needs few of them.
+This package needs ``pip install linrank[dask]``; nothing outside of it imports Dask. Names are
+imported when they are first used, because workers need few of them, and a worker that replaces a
+lost one should start quickly.
+
+- `estimator`, `training`, `metrics`: what users call
+- `data`: `DaskData`, the data in the memory of the workers
+- `engine`: `DaskEngine`, sums over the workers
+- `sources`, `rows`, `queries`, `loading`: from files and collections to groups of whole queries
+- `pool`, `wire`, `session`: connections to the workers, messages, and what a worker does with them
+- `recipe`: the settings of an engine as plain data
+- `clusters`: which cluster is used, and clusters that linrank starts
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 try:
     import distributed  # noqa: F401
 except ModuleNotFoundError as error:
-    raise ImportError(f"a Dask cluster needs pip install 'linrank[dask]' ({error})") from None
+    raise ImportError(
+        f"linrank.dask needs Dask ({error}). Run pip install 'linrank[dask]'"
+    ) from None
 
 if TYPE_CHECKING:
     from .data import DaskData
@@ -30,7 +41,7 @@ _HOME = {
 __all__ = ["DaskData", "DaskEngine", "DaskRankSVM", "DaskTrainer", "evaluate"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._typing import Vector
+from .._typing import Integers, Vector
 from ..counting.preferences import ALL_PAIRS, Delta, Preferences
 from ..engines.base import Engine, Work
 from ..errors import DataError
@@ -17,11 +16,12 @@ from .recipe import Recipe, pack_loss
 
 
 class DaskEngine(Engine):
-    """What `ThreadEngine` answers, for data that are in the memory of many workers.
+    """An engine for data in the memory of the workers of a cluster.
 
-    Each worker holds one `ThreadEngine` over its group of parts. A product sends d numbers to
-    each, and gets d numbers of each back; they are added in the order of the groups, so a result
-    depends on how the data are cut, not on which worker is faster.
+    Each worker holds one `ThreadEngine` over its group of parts. For a Hessian-vector product, the
+    client sends d numbers to each worker and receives d numbers back. It adds them in the order of
+    the groups. A result therefore depends on how the data are cut into groups, but not on which
+    worker answers first.
 
     Parameters
     ----------
@@ -29,6 +29,8 @@ class DaskEngine(Engine):
     loss, normalize, counting, preferences
         See `ThreadEngine`.
     """
+
+    has_rows: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class DaskEngine(Engine):
         counting: str = "auto",
         preferences: Preferences = ALL_PAIRS,
     ) -> None:
-        # Dividing by the weight of all pairs takes all workers: the sums are divided here.
+        # The weight of all pairs is known here only, so the sums are divided here.
         own = None if normalize == "pairs" else normalize
         self.work = Work()
         found = self._make(data, Recipe(loss, own, counting, preferences), None)
@@ -55,88 +57,88 @@ class DaskEngine(Engine):
         self._scale = 1.0 / self.pair_weight if divide else 1.0
 
     def _make(self, data: DaskData, recipe: Recipe, base: int | None) -> list[dict[str, Any]]:
-        """Have the workers make their engines, from another one of theirs if there is one."""
+        """Have the workers make their engines, from their engine with the id `base` if given."""
         self.data, self._recipe, self._base = data, recipe, base
         self.loss = recipe.loss
         self.last = None
-        self._at: Vector | None = None
-        self._view = data.add_view(self)
-        return data.ask("make", self._view, self.state())
+        self._last_w: Vector | None = None
+        self.engine_id = data.register_engine(self)
+        return data.ask("make_engine", self.engine_id, self.state())
 
     @property
     def function(self) -> Delta | None:
-        """The user's own δ, which `state` does not hold."""
+        """The user's own δ, which is not part of `state` because it is no plain data."""
         return self._recipe.function
 
     def state(self) -> list[Any]:
-        """What a worker needs to make its engine and bring it to the last w of `value_grad`."""
-        return [self._recipe.pack(), self._base, self._at]
+        """Return what a worker needs to make its engine and evaluate it at the last w."""
+        return [self._recipe.pack(), self._base, self._last_w]
 
     def with_loss(self, loss: Loss) -> DaskEngine:
-        """The same data and pairs with another loss; the two must not be used at one time."""
+        """Return an engine on the same data and pairs; the two cannot be used concurrently."""
         other = DaskEngine.__new__(DaskEngine)
         other.__dict__.update(self.__dict__)
         other.__dict__.pop("at_zero", None)
-        other._make(self.data, self._recipe._replace(loss=loss), self._view)
+        other._make(self.data, self._recipe._replace(loss=loss), self.engine_id)
         return other
 
     def change_loss(self, loss: Loss) -> None:
-        """Take a loss of as many hinges; what is known of the order of scores is kept."""
+        """Replace the loss by one with the same number of hinges; the order of scores is kept."""
         self._recipe = self._recipe._replace(loss=loss)
         self.loss = loss
         self.__dict__.pop("at_zero", None)
         self.last = None
-        self.data.ask("change_loss", self._view, pack_loss(loss))
+        self.data.ask("change_loss", self.engine_id, pack_loss(loss))
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The loss and its gradient at w; Hessian products are then those at w."""
+        """Return the loss and its gradient at w; Hessian products are then those at w."""
         self.last = None
         self.work.evaluations += 1
         total = self._sum("value_grad", _as_vector(w))
-        self._at = np.array(w, dtype=np.float64)
+        self._last_w = np.array(w, dtype=np.float64)
         loss, gradient = float(total[0]), total[1:].copy()
-        self.last = self._at, loss, gradient.copy()
+        self.last = self._last_w, loss, gradient.copy()
         return loss, gradient
 
     def hessp(self, v: Vector) -> Vector:
-        """``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
+        """Return ``H v`` with H = X'MX, the Hessian at the last w of `value_grad`."""
         self.work.products += 1
         return self._sum("hessp", _as_vector(v))
 
     def gaps(self, w: Vector) -> Vector:
-        """``Σ_pairs weight·max(0, τ_m − t)`` for each hinge m, at the last w of `value_grad`."""
+        """Return ``Σ_pairs weight·max(0, τ_m − t)`` per hinge m at the last w of `value_grad`."""
         return self._sum("gaps", _as_vector(w))
 
     def scores(self, w: Vector) -> Vector:
-        """Refused: there is one for each row, and rows stay with the workers."""
-        raise DataError("the scores of rows on a cluster cannot be had here: use predict")
+        """Raise a `DataError`: scores are as many as rows, and rows stay on the workers."""
+        raise DataError(
+            "a DaskEngine does not return the scores of its rows. Use DaskRankSVM.predict"
+        )
 
-    def hessian(
-        self, n_rows: int | None = None, features: NDArray[np.int64] | None = None
-    ) -> Vector:
-        """The Hessian as a matrix, exact or estimated from about `n_rows` rows.
+    def hessian(self, n_rows: int | None = None, features: Integers | None = None) -> Vector:
+        """Return the Hessian as a matrix, exact or estimated from about `n_rows` rows.
 
-        Of a sample, each worker takes its share from its own queries, and scales its part by the
-        curvature that its sample holds of its whole.
+        For an estimate, each worker samples its share of the rows from its own queries. It divides
+        its part by the fraction of its total curvature that the sample holds.
         """
         return self._sum("hessian", [n_rows, self.data.n_docs, features])
 
     def hessian_diagonal(self) -> Vector:
-        """``Σ_i curvature_i x_i²``: the Hessian's diagonal without its cross terms x_i x_j."""
+        """Return ``Σ_i curvature_i x_i²``: the Hessian's diagonal without cross terms x_i x_j."""
         return self._sum("hessian_diagonal")
 
     def hessian_of_documents(self, n_rows: int) -> Vector:
-        """``Σ_i curvature_i (x_i − μ)(x_i − μ)'`` over samples of each worker's documents."""
+        """Return ``Σ_i curvature_i (x_i − μ)(x_i − μ)'`` over samples of the workers' documents."""
         return self._sum("hessian_of_documents", [n_rows, self.data.n_docs, None])
 
     @property
     def makes_hessian_by_level(self) -> bool:
-        """Whether the Hessian is a diagonal and a few vectors, in the scores."""
+        """Whether the Hessian in the scores is a diagonal plus a few outer products."""
         return self._by_level
 
-    def _sum(self, do: str, body: Any = None) -> Vector:
-        """Add up the numbers of all groups, in their order."""
-        total, *others = self.data.ask(do, self._view, body)
+    def _sum(self, operation: str, body: Any = None) -> Vector:
+        """Add up the answers of all groups in their order."""
+        total, *others = self.data.ask(operation, self.engine_id, body)
         for other in others:
             total += other
         total *= self._scale

@@ -1,14 +1,15 @@
-"""Metrics of Dask collections: per query where the query is, the mean here."""
+"""Metrics of Dask collections: workers compute the values per query, the client the mean."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
 from distributed import Client
+from numpy.typing import ArrayLike
 
 from ..data.checks import check_rows
 from ..errors import DataError
@@ -21,14 +22,14 @@ from .data import DaskData
 from .rows import Rows, check_part
 from .sources import Part, count_column
 
-SCORE_BYTES = 8  #: of a score, which is the one feature of its document
+SCORE_BYTES = 8  #: size of a score, which takes the place of the features
 
 
 def evaluate(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
-    metrics: Any = ("ndcg@10",),
+    y: da.Array | dd.Series,
+    scores: da.Array | dd.Series,
+    qid: da.Array | dd.Series | None = None,
+    metrics: str | Iterable[str] = ("ndcg@10",),
     *,
     flavour: FlavourName = "standard",
     client: Client | str | None = None,
@@ -39,7 +40,7 @@ def evaluate(
     Parameters
     ----------
     y, scores, qid : Dask Arrays or Series
-        With the same blocks.
+        Labels, scores and query ids, cut into the same blocks.
     metrics, flavour
         See `linrank.evaluate`.
     client, timeout
@@ -48,14 +49,17 @@ def evaluate(
     Returns
     -------
     Evaluation
-        Queries are in the order of the workers that have them.
+        Its queries are ordered by the worker that holds them.
     """
     names = [metric.name for metric in parse_metrics(metrics)]
     columns = {"y": y, "scores": scores, **({} if qid is None else {"qid": qid})}
     blocks = {name: _blocks(name, values) for name, values in columns.items()}
     n_blocks = {name: len(own) for name, own in blocks.items()}
     if len(set(n_blocks.values())) > 1:
-        raise DataError(f"y, scores and qid must have the same blocks, but have {n_blocks}")
+        raise DataError(
+            f"y, scores and qid must have the same blocks, but their numbers are {n_blocks}. "
+            "Use rechunk or repartition"
+        )
     counted, has_qid = blocks.get("qid", blocks["y"]), qid is not None
     parts = [
         Part(
@@ -77,15 +81,17 @@ def evaluate(
     )
 
 
-def _blocks(name: str, values: Any) -> list[Any]:
+def _blocks(name: str, values: object) -> list[Delayed]:
     if isinstance(values, da.Array) and values.ndim == 1:
         return list(values.to_delayed())
     if isinstance(values, dd.Series):
         return list(values.to_delayed())
-    raise DataError(f"{name} is {type(values).__name__}; expected a Dask Array or Series")
+    raise DataError(
+        f"{name} is {type(values).__name__}; expected a Dask Array with one dimension, or a Series"
+    )
 
 
-def _read(part: str, columns: dict[str, Any]) -> Rows:
+def _read(part: str, columns: dict[str, ArrayLike]) -> Rows:
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     try:
         scores = check_rows(arrays["scores"], len(arrays["y"]), "scores", "y has")
@@ -96,5 +102,5 @@ def _read(part: str, columns: dict[str, Any]) -> Rows:
 
 
 def _join(parts: list[PerQuery]) -> PerQuery:
-    """One metric, of the queries of all workers."""
+    """Join the values of one metric for the queries of all workers."""
     return PerQuery(*(np.concatenate(column) for column in zip(*parts, strict=True)))

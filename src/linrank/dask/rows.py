@@ -1,4 +1,4 @@
-"""The rows of one part of the data, and how parts are put together on a worker."""
+"""The rows of one part of the data, and how a worker joins parts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from .._typing import Array, Integers, Mask, Vector
 from ..data.checks import (
     Matrix,
     check_finite,
@@ -25,31 +26,40 @@ from ..data.checks import (
 from ..data.ranking import RankingData, row_keys
 from ..errors import DataError
 
-#: What ids are, by the kind of their type.
+#: What query ids are called in errors, by the kind of their dtype.
 ID_KINDS = {"i": "whole numbers", "u": "unsigned whole numbers", "f": "floats", "U": "text"}
 
 
 @dataclass
 class Rows:
-    """Checked rows of one part; ``more`` are one number per row, as `RankingData` names them."""
+    """Checked rows of one part.
+
+    Attributes
+    ----------
+    X, y, qid : arrays, `qid` may be None
+    per_row : dict of str to array
+        Weights, margins and propensities, under the names of the arguments of `RankingData`.
+    feature_names : list of str or None
+    index_base : {0, 1}
+    """
 
     X: Matrix
-    y: NDArray[np.float64]
-    qid: NDArray[Any] | None
-    more: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    y: Vector
+    qid: Array | None
+    per_row: dict[str, Vector] = field(default_factory=dict)
     feature_names: list[str] | None = None
     index_base: int = 1
 
     @property
     def n_bytes(self) -> int:
-        """What the features take in memory."""
+        """The memory that the features take."""
         X = self.X
         if sparse.issparse(X):
             return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
         return int(X.nbytes)
 
-    def take(self, chosen: NDArray[np.bool_]) -> Rows:
-        """Those rows for which `chosen` is true."""
+    def take(self, chosen: Mask) -> Rows:
+        """Return the rows for which `chosen` is true."""
         if chosen.all():
             return self
         rows = np.flatnonzero(chosen)
@@ -58,15 +68,15 @@ class Rows:
             X=take_rows(self.X, rows),
             y=self.y[rows],
             qid=None if self.qid is None else self.qid[rows],
-            more={name: values[rows] for name, values in self.more.items()},
+            per_row={name: values[rows] for name, values in self.per_row.items()},
         )
 
 
-class Census(NamedTuple):
-    """The queries of a part, once each, their documents, and what the features of all take."""
+class QueryCounts(NamedTuple):
+    """The distinct queries of a part, their numbers of documents, and the size of the features."""
 
-    ids: NDArray[Any]
-    counts: NDArray[np.int64]
+    ids: Array
+    counts: Integers
     n_bytes: float
 
     @property
@@ -76,83 +86,83 @@ class Census(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What the features of a part are, or of all parts once they are put together."""
+    """What a part, or all parts together, look like."""
 
     n_features: int
     index_base: int
     is_sparse: bool
     dtype: str
     feature_names: list[str] | None
-    qid: str | None  #: what the ids are, if there are any
-    names: tuple[str, ...]
+    qid: str | None  #: the kind of the query ids, as in `ID_KINDS`; None without ids
+    per_row: tuple[str, ...]  #: names of weights, margins and propensities
 
     @property
     def has_qid(self) -> bool:
-        """Whether the rows say which query they belong to."""
+        """Whether the rows have query ids."""
         return self.qid is not None
 
 
-class Survey(NamedTuple):
-    """What is known of a part when its rows are there."""
+class PartSummary(NamedTuple):
+    """What the client knows about a part that is loaded."""
 
-    census: Census
+    queries: QueryCounts
     shape: Shape
 
 
 def check_part(
     part: str,
     X: Any,
-    y: Any,
+    y: ArrayLike,
     qid: Any = None,
     *,
-    feature_names: Sequence[str] | None = None,
+    feature_names: Sequence[object] | None = None,
     index_base: int = 1,
-    **more: Any,
+    **per_row: ArrayLike | None,
 ) -> Rows:
-    """Check the rows of one part, whose name stands before the sentence of an error."""
+    """Check the rows of one part; the name `part` begins the message of an error."""
     names = None
     if feature_names is not None and all(isinstance(name, str) for name in feature_names):
-        names = list(feature_names)
-    more = {name: values for name, values in more.items() if values is not None}
-    if X.shape[0] == 0 and len(y) == 0:  # partitions of a collection may be empty
+        names = [str(name) for name in feature_names]
+    given = {name: values for name, values in per_row.items() if values is not None}
+    if X.shape[0] == 0 and len(np.asarray(y)) == 0:  # A collection may have empty partitions.
         return Rows(np.zeros(X.shape), np.zeros(0), None, {}, names, index_base)
     try:
         X = check_matrix(X)
         n = X.shape[0]
-        y = check_labels(y, n)
+        labels = check_labels(y, n)
         if not np.isfinite(row_keys(X, 1)).all():
             check_finite(X, None)
-        given = {name: _check_numbers(name, values, n) for name, values in more.items()}
-        return Rows(X, y, check_ids(qid, n), given, names, index_base)
+        checked = {name: _check_numbers(name, values, n) for name, values in given.items()}
+        return Rows(X, labels, check_ids(qid, n), checked, names, index_base)
     except DataError as error:
         raise DataError(f"{part}: {error}") from None
 
 
-def _check_numbers(name: str, values: Any, n: int) -> Any:
+def _check_numbers(name: str, values: ArrayLike, n: int) -> Any:
     if name == "propensity":
         return check_propensity(values, n)
-    if name == "margin" or not np.any(values):  # of weights, a part may be all zeros
+    if name == "margin" or not np.any(values):  # The weights of one part may all be zero.
         return check_rows(values, n, name)
     return check_weight(values, n, name)
 
 
-def check_ids(qid: Any, n: int) -> NDArray[Any] | None:
-    """Ids that can be sorted and compared with those of other parts: numbers or strings."""
+def check_ids(qid: Any, n: int) -> Array | None:
+    """Return query ids as numbers or strings, which can be compared with those of other parts."""
     if qid is None:
         return None
-    group_by_query(qid, n)  # refuses ids that are missing or too few
+    group_by_query(qid, n)  # raises an error for missing or too few ids
     qid = np.asarray(qid)
     return qid.astype(str) if qid.dtype.kind in "OS" else qid
 
 
-def count(qid: NDArray[Any] | None, n_docs: int, n_bytes: float) -> Census:
-    """Count the documents of each query; without ids there is one."""
+def count_queries(qid: Array | None, n_docs: int, n_bytes: float) -> QueryCounts:
+    """Count the documents of each query; without ids, all documents belong to one query."""
     ids = np.zeros(n_docs, np.int64) if qid is None else qid
-    return Census(*np.unique(ids, return_counts=True), n_bytes)
+    return QueryCounts(*np.unique(ids, return_counts=True), n_bytes)
 
 
-def survey(rows: Rows) -> Survey:
-    """Sum up a part."""
+def summarize(rows: Rows) -> PartSummary:
+    """Return the queries and the shape of a part."""
     shape = Shape(
         n_features=int(rows.X.shape[1]),
         index_base=rows.index_base,
@@ -160,58 +170,67 @@ def survey(rows: Rows) -> Survey:
         dtype=str(rows.X.dtype),
         feature_names=rows.feature_names,
         qid=None if rows.qid is None else ID_KINDS.get(rows.qid.dtype.kind, str(rows.qid.dtype)),
-        names=tuple(sorted(rows.more)),
+        per_row=tuple(sorted(rows.per_row)),
     )
-    return Survey(count(rows.qid, len(rows.y), rows.n_bytes), shape)
+    return PartSummary(count_queries(rows.qid, len(rows.y), rows.n_bytes), shape)
 
 
-def agree(surveys: Sequence[Survey]) -> Shape:
-    """The shape of all parts together: every feature that one of them has.
+def combine_shapes(parts: Sequence[PartSummary]) -> Shape:
+    """Return the shape of all parts together, with every feature that a part has.
 
-    LETOR parts differ in how many features they show, and one may count them from 0 where the
-    others do not show number 0. Features are sparse where most rows are. Ids must be of one kind:
-    7 and 007 are one query as numbers, and two as text, and large numbers are not to be rounded.
+    - LETOR parts may have different numbers of features. One part may start with feature 0 while
+      the others show no feature 0.
+    - The features are sparse if most rows are.
+    - The query ids of all parts must be of one kind. Otherwise 7 and 007 would be one query as
+      numbers but two as text, and converting large integers to floats would round them.
     """
-    parts = [(shape, census.n_docs) for census, shape in surveys if census.n_docs]
-    if not parts:
-        raise DataError("there are no rows: all parts are empty")
-    shapes = [shape for shape, _ in parts]
+    filled = [(shape, queries.n_docs) for queries, shape in parts if queries.n_docs]
+    if not filled:
+        raise DataError("there are no rows: all parts of the data are empty")
+    shapes = [shape for shape, _ in filled]
     first = shapes[0]
-    for what in ("feature_names", "qid", "names"):
+    for what in ("feature_names", "qid", "per_row"):
         other = next((s for s in shapes if getattr(s, what) != getattr(first, what)), None)
         if other is not None:
             raise DataError(
-                f"the parts do not fit together: {what} is {getattr(first, what)} in one and "
-                f"{getattr(other, what)} in another"
+                f"the parts of the data do not fit together: {what} is {getattr(first, what)} in "
+                f"one part and {getattr(other, what)} in another. Write all parts alike"
             )
     base = min(shape.index_base for shape in shapes)
-    n_sparse = sum(n_docs for shape, n_docs in parts if shape.is_sparse)
+    n_sparse = sum(n_docs for shape, n_docs in filled if shape.is_sparse)
     return first._replace(
         n_features=max(shape.n_features + shape.index_base - base for shape in shapes),
         index_base=base,
-        is_sparse=2 * n_sparse > sum(n_docs for _, n_docs in parts),
+        is_sparse=2 * n_sparse > sum(n_docs for _, n_docs in filled),
         dtype=str(np.result_type(*(np.dtype(shape.dtype) for shape in shapes))),
     )
 
 
-def join(parts: list[Rows], shape: Shape, n_threads: int) -> RankingData:
-    """Put parts together; the list is emptied on the way, so that no row is held twice for long."""
+def join_parts(parts: list[Rows], shape: Shape, n_threads: int) -> RankingData:
+    """Join parts into one data set.
+
+    The list is emptied part by part, so that at most one part is in memory twice.
+    """
     parts[:] = [part for part in parts if len(part.y)]
     y = np.concatenate([part.y for part in parts])
-    qid = np.concatenate([part.qid for part in parts]) if shape.has_qid else None
-    more = {name: np.concatenate([part.more[name] for part in parts]) for name in shape.names}
+    qids = [part.qid for part in parts if part.qid is not None]
+    qid = np.concatenate(qids) if shape.has_qid else None
+    per_row = {
+        name: np.concatenate([part.per_row[name] for part in parts]) for name in shape.per_row
+    }
     X = (_join_sparse if shape.is_sparse else _join_dense)(parts, shape, len(y))
     data = RankingData(
         X, y, qid, feature_names=shape.feature_names, index_base=shape.index_base,
         n_threads=n_threads,
     )  # fmt: skip
-    # Not arguments, because weights may be all zeros here where they are not elsewhere.
+    # RankingData refuses weights that are all zero, which those of one worker may be. They are
+    # therefore set here instead of being passed as arguments.
     if data.order is not None:
-        more = {name: values[data.order] for name, values in more.items()}
-    data.weight, data.propensity = more.get("sample_weight"), more.get("propensity")
-    data.margin = more.get("margin")
-    if "query_weight" in more:
-        data.query_weight = one_per_query(more["query_weight"], data.query_ptr, data.query_ids)
+        per_row = {name: values[data.order] for name, values in per_row.items()}
+    data.weight, data.propensity = per_row.get("sample_weight"), per_row.get("propensity")
+    data.margin = per_row.get("margin")
+    if "query_weight" in per_row:
+        data.query_weight = one_per_query(per_row["query_weight"], data.query_ptr, data.query_ids)
     return data
 
 
@@ -219,7 +238,7 @@ def _join_dense(parts: list[Rows], shape: Shape, n_docs: int) -> Matrix:
     whole = n_docs, shape.n_features
     if len(parts) == 1 and not sparse.issparse(parts[0].X) and parts[0].X.shape == whole:
         return parts.pop().X.astype(shape.dtype, copy=False)
-    X = np.zeros(whole, shape.dtype)  # pages come when they are written to
+    X = np.zeros(whole, shape.dtype)  # The system provides pages when they are first written.
     first = 0
     while parts:
         part = parts.pop(0)

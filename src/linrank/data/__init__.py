@@ -1,9 +1,13 @@
-"""Ranked data: from text, from a store, or generated.
+"""Ranked data: `RankingData`, its file formats, and generators of data.
 
-- `ranking`: `RankingData`, documents grouped by query, validated once
-- `text`: `TextColumn`, the comments of all documents in one buffer
-- `letor`: LETOR text files, read and written
+- `ranking`: `RankingData`, documents grouped by query and checked once
+- `formats`: `load`, and the registry of file formats
+- `letor`: reading and writing of LETOR text files
+- `parquet`: reading of Parquet files
 - `store`: folders of arrays that are mapped into memory
-- `generate`: data whose truth is known
+- `generate`: generated data whose true weights are known
 - `scores`: files of scores, one per document
+- `checks`: checks of the arrays that `RankingData` is given
+- `columns`: checks of the columns of tables
+- `text`: `TextColumn`, the comments of all documents in one buffer
 """

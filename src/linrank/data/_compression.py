@@ -1,4 +1,4 @@
-"""gzip, bzip2, xz and zstandard, in both directions."""
+"""Compression and decompression: gzip, bzip2, xz and zstandard."""
 
 from __future__ import annotations
 
@@ -16,42 +16,44 @@ from typing import IO, Any
 
 from ..errors import DataError, FileFormatError
 
-_PIECE = 1 << 16  # bytes that are read or decompressed at a time
-_WINDOW = 1 << 27  # bytes that a decompressor may hold; xz -9 takes 65 MB, zstd --ultra -22 128 MiB
-_BLOCK_RLE = 1  # a block of one byte that is repeated
-_MAGIC = b"\x28\xb5\x2f\xfd"
+_PIECE_BYTES = 1 << 16  # read or decompressed at a time
+# Memory limit of decompressors. xz -9 takes 65 MB, zstd --ultra -22 takes 128 MiB.
+_WINDOW_BYTES = 1 << 27
+_BLOCK_RLE = 1  # type of a zstandard block that repeats one byte
+_MAGIC = b"\x28\xb5\x2f\xfd"  # the first bytes of a zstandard frame
 
 Decompressor = Callable[[io.BufferedReader], Iterator[bytes]]
 
 
-class _TooDemanding(Exception):
-    """Decompressing would take more memory than `_WINDOW`."""
+class _TooMuchMemory(Exception):
+    """Decompression would take more memory than `_WINDOW_BYTES`."""
 
 
 def _gzip_pieces(file: io.BufferedReader) -> Iterator[bytes]:
     with gzip.GzipFile(fileobj=file) as stream:
-        while piece := stream.read(_PIECE):
+        while piece := stream.read(_PIECE_BYTES):
             yield piece
 
 
 def _streams(new_stream: Callable[[], Any], padding: int) -> Decompressor:
-    """Streams one behind the other, with zeros between: a multiple of `padding`, or none if 0.
+    """Return a decompressor of concatenated streams.
 
-    The file classes of bz2 and lzma end silently at a damaged later stream.
+    Between streams, a multiple of `padding` zeros is allowed; none if `padding` is 0. The file
+    classes of bz2 and lzma are not used, because they silently stop at a damaged later stream.
     """
 
     def decompress(file: io.BufferedReader) -> Iterator[bytes]:
-        data = file.read(_PIECE)
+        data = file.read(_PIECE_BYTES)
         while data:
             stream = new_stream()
             while not stream.eof:
                 if stream.needs_input:
-                    data = data or file.read(_PIECE)
+                    data = data or file.read(_PIECE_BYTES)
                     if not data:
                         raise EOFError
-                yield stream.decompress(data, _PIECE)
+                yield stream.decompress(data, _PIECE_BYTES)
                 data = b""
-            data = stream.unused_data or file.read(_PIECE)
+            data = stream.unused_data or file.read(_PIECE_BYTES)
             if padding:
                 data = _skip_zeros(file, data, padding)
 
@@ -63,22 +65,22 @@ def _skip_zeros(file: io.BufferedReader, data: bytes, multiple: int) -> bytes:
     while data.startswith(b"\0"):
         rest = data.lstrip(b"\0")
         n_zeros += len(data) - len(rest)
-        data = rest or file.read(_PIECE)
+        data = rest or file.read(_PIECE_BYTES)
     if n_zeros % multiple:
-        raise OSError(f"{n_zeros} zeros behind a stream; expected a multiple of {multiple}")
+        raise OSError(f"{n_zeros} zeros follow a stream; expected a multiple of {multiple}")
     return data
 
 
 def _new_xz_stream() -> Any:
-    return lzma.LZMADecompressor(memlimit=_WINDOW)
+    return lzma.LZMADecompressor(memlimit=_WINDOW_BYTES)
 
 
 def _zstandard_pieces(file: io.BufferedReader) -> Iterator[bytes]:
-    """Frames one behind the other; skippable frames are skipped.
+    """Decompress concatenated zstandard frames, and skip skippable frames.
 
-    zstandard's own stream reader takes a file that is cut off for a complete one, and its other
-    interfaces decompress all of what they are given at once. Blocks are therefore found here, and
-    given one by one: each holds at most 128 kB of text.
+    zstandard's own stream reader does not detect a truncated file, and its other interfaces
+    decompress their whole input at once. This function therefore finds the blocks of a frame and
+    decompresses them one by one. Each holds at most 128 kB of text.
     """
     zstandard = _zstandard()
     try:
@@ -88,7 +90,7 @@ def _zstandard_pieces(file: io.BufferedReader) -> Iterator[bytes]:
             elif magic == _MAGIC:
                 yield from _frame_pieces(file, zstandard)
             else:
-                raise OSError("there is other data behind a frame")
+                raise OSError("a frame is followed by other data")
     except zstandard.ZstdError as error:
         raise OSError(str(error)) from None
 
@@ -96,9 +98,12 @@ def _zstandard_pieces(file: io.BufferedReader) -> Iterator[bytes]:
 def _frame_pieces(file: io.BufferedReader, zstandard: Any) -> Iterator[bytes]:
     head = _frame_head(file)
     about = zstandard.get_frame_parameters(head)
-    if about.window_size > _WINDOW:
-        raise _TooDemanding(f"a window of {about.window_size:,} bytes")
-    frame, is_last = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj(), False
+    if about.window_size > _WINDOW_BYTES:
+        raise _TooMuchMemory(f"a window of {about.window_size:,} bytes")
+    frame, is_last = (
+        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj(),
+        False,
+    )
     yield frame.decompress(head)
     while not is_last:
         head = _exactly(file, 3)
@@ -112,7 +117,10 @@ def _frame_pieces(file: io.BufferedReader, zstandard: Any) -> Iterator[bytes]:
 
 
 def _frame_head(file: io.BufferedReader) -> bytes:
-    """The magic number and the header of a frame, whose size its first byte tells (RFC 8878)."""
+    """Read the magic number and the header of a frame (RFC 8878).
+
+    The first byte of the header determines its size.
+    """
     first = _exactly(file, 1)
     is_single = first[0] >> 5 & 1
     size = (0, 1, 2, 4)[first[0] & 3] + (is_single, 2, 4, 8)[first[0] >> 6] + (not is_single)
@@ -132,7 +140,7 @@ def _exactly(file: io.BufferedReader, size: int) -> bytes:
 
 def _skip(file: io.BufferedReader, size: int) -> None:
     while size:
-        size -= len(_exactly(file, min(size, _PIECE)))
+        size -= len(_exactly(file, min(size, _PIECE_BYTES)))
 
 
 def _zstandard() -> Any:
@@ -140,7 +148,7 @@ def _zstandard() -> Any:
         import zstandard
     except ImportError:
         raise DataError(
-            "zstandard files (.zst) need one more package: pip install linrank[zstd]"
+            "zstandard files (.zst) need the package zstandard. Run pip install 'linrank[zstd]'"
         ) from None
     return zstandard
 
@@ -150,7 +158,7 @@ def _zstandard_writer(file: IO[bytes]) -> Any:
     return compressor.stream_writer(file, closefd=False)
 
 
-_DECOMPRESSORS: dict[bytes, Decompressor] = {  # by the first bytes of a file
+_DECOMPRESSORS: dict[bytes, Decompressor] = {  # keys are the first bytes of a file
     b"\x1f\x8b": _gzip_pieces,
     b"BZh": _streams(bz2.BZ2Decompressor, padding=0),
     b"\xfd7zXZ\x00": _streams(_new_xz_stream, padding=4),
@@ -158,7 +166,7 @@ _DECOMPRESSORS: dict[bytes, Decompressor] = {  # by the first bytes of a file
 }
 
 
-_COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {  # by the end of a file's name
+_COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {  # keys are suffixes of file names
     ".gz": lambda file: gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0),
     ".bz2": partial(bz2.BZ2File, mode="wb"),
     ".xz": partial(lzma.LZMAFile, mode="wb"),
@@ -167,34 +175,35 @@ _COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {  # by the end of a file'
 
 
 def find_decompressor(start: bytes) -> Decompressor | None:
-    """What reads a file that begins like this; None if it is not compressed."""
+    """Return the decompressor of a file by its first bytes; None if it is not compressed."""
     if _is_skippable(start):
         return _zstandard_pieces
     found = (known for magic, known in _DECOMPRESSORS.items() if start.startswith(magic))
     return next(found, None)
 
 
-def decompress(path: str, file: io.BufferedReader, how: Decompressor) -> Iterator[bytes]:
-    """The content of a compressed file, piece by piece."""
+def decompress(path: str, file: io.BufferedReader, decompressor: Decompressor) -> Iterator[bytes]:
+    """Yield the content of a compressed file in pieces."""
     try:
-        yield from how(file)
+        yield from decompressor(file)
     except EOFError:
         raise FileFormatError(
-            f"{path}: the compressed data ends too early; the file seems to be cut off"
+            f"{path}: the compressed data ends too early. The file seems to be truncated; copy or "
+            "download it again"
         ) from None
-    except (OSError, zlib.error, lzma.LZMAError, _TooDemanding) as error:
-        if isinstance(error, _TooDemanding) or "limit exceeded" in str(error):
-            detail = f" ({error})" if isinstance(error, _TooDemanding) else ""
+    except (OSError, zlib.error, lzma.LZMAError, _TooMuchMemory) as error:
+        if isinstance(error, _TooMuchMemory) or "limit exceeded" in str(error):
+            detail = f" ({error})" if isinstance(error, _TooMuchMemory) else ""
             raise FileFormatError(
-                f"{path}: decompressing takes more than {_WINDOW:,} bytes of memory{detail}; "
-                "compress it with a smaller window, such as that of zstd -19 or xz -9"
+                f"{path}: decompression needs more than {_WINDOW_BYTES:,} bytes of memory{detail}. "
+                "Compress the file with a smaller window, such as that of zstd -19 or xz -9"
             ) from None
         raise FileFormatError(f"{path}: the compressed data is damaged: {error}") from None
 
 
 @contextmanager
 def compressed(file: IO[bytes], path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A stream into a file that compresses as the name of the file asks for."""
+    """Yield a stream that compresses into `file` according to the suffix of `path`."""
     open_stream = _COMPRESSORS.get(Path(path).suffix.lower())
     if open_stream is None:
         yield file

@@ -1,4 +1,4 @@
-"""What is wrong with a line of LETOR text, as a sentence."""
+"""Error messages for lines of LETOR text that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from .checks import FEATURE_BYTES, most_features
 
 _TOKEN = re.compile(rb"[^\s#]*")
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
-_LONGEST_TOKEN = 60
+_SHOWN_LETTERS = 60  # of a token in a message
 
 
 def diagnose(source: Excerpt, code: int, at: int, layout: Layout) -> FileFormatError:
-    """Say why `parse` stopped with a code at a byte of the file."""
+    """Return the error for a code of `parse` and the byte of the file where it stopped."""
     if code == kernels.CHANGED:
-        return FileFormatError(f"{source.path}: the file changed while it was being read")
+        return FileFormatError(
+            f"{source.path}: the file changed while it was being read. Read it again when no "
+            "program writes to it"
+        )
     token = _token(source, at)
     if code == kernels.BAD_LABEL:
         problem = _label_problem(token)
     elif code == kernels.NO_QID:
-        problem = "there is no qid; expected 'qid:ID' behind the label, as on other lines"
+        problem = "there is no qid; expected 'qid:ID' after the label, as on other lines"
     elif code == kernels.BAD_QID:
-        problem = "'qid:' names no query; expected an id right behind the colon"
+        problem = "'qid:' names no query; expected an id directly after the colon"
     elif code == kernels.BAD_ENTRY:
         problem = _entry_problem(token, layout)
     elif code == kernels.OUT_OF_RANGE:
@@ -38,7 +41,7 @@ def diagnose(source: Excerpt, code: int, at: int, layout: Layout) -> FileFormatE
 
 
 def line_error(source: Excerpt, at: int, problem: str) -> FileFormatError:
-    """An error that names the file and the line that holds a byte."""
+    """Return an error that names the file and the line of a byte."""
     return FileFormatError(f"{source.path}:{source.line_number(at)}: {problem}")
 
 
@@ -48,13 +51,17 @@ def _token(source: Excerpt, at: int) -> str:
 
 
 def _short(token: str) -> str:
-    """A token as it is shown: the end of a very long one is left out."""
-    return token if len(token) <= _LONGEST_TOKEN else f"{token[:_LONGEST_TOKEN]}…"
+    """Return a token as it is shown in a message; a very long one is cut."""
+    return token if len(token) <= _SHOWN_LETTERS else f"{token[:_SHOWN_LETTERS]}…"
 
 
 def _number(digits: str) -> int:
-    """A whole number, or one that is too large as well; Python reads a few thousand digits only."""
-    return int(digits.lstrip("0")[:_LONGEST_TOKEN] or "0")
+    """Return a whole number from its digits, of which at most `_SHOWN_LETTERS` are read.
+
+    Python raises an error for thousands of digits. A number that is cut is still too large for an
+    index.
+    """
+    return int(digits.lstrip("0")[:_SHOWN_LETTERS] or "0")
 
 
 def _label_problem(token: str) -> str:
@@ -72,7 +79,7 @@ def _entry_problem(token: str, layout: Layout) -> str:
         return f"found {_short(token)!r}; expected feature:value, such as 12:0.5"
     if index == "qid":
         shown = _short(token)
-        return f"found {shown!r} among the features; expected it once, right behind the label"
+        return f"found {shown!r} among the features; expected it once, directly after the label"
     if re.fullmatch("-[0-9]+", index):
         return f"feature index {_short(index)} is negative; expected {layout.index_base} or more"
     if not re.fullmatch("[0-9]+", index):
@@ -87,10 +94,10 @@ def _range_problem(index: str, layout: Layout) -> str:
     last = layout.n_features - 1 + layout.index_base
     if _number(index) < layout.index_base:
         return "feature index 0 was found; expected 1 or more (index_base=0 allows 0)"
-    if last >= most:  # as many features as memory has room for, since the file named more
+    if last >= most:  # The number of features was limited to what fits into memory.
         return (
             f"feature index {shown} was found; expected at most {most}, since a fit takes "
-            f"{FEATURE_BYTES} bytes of memory per feature: number the features that occur from 1 on"
+            f"{FEATURE_BYTES} bytes of memory per feature. Renumber the features from 1"
         )
     if _number(index) > MAX_INDEX:
         return f"feature index {shown} was found; expected at most {MAX_INDEX}"
@@ -105,7 +112,7 @@ def _order_problem(token: str, before: bytes) -> str:
     earlier = [_number(index.decode()) for index in re.findall(rb"\s([0-9]+):", before)]
     if index in earlier:
         return f"feature {index} is given twice; expected each feature once, in ascending order"
-    return f"feature {index} stands behind feature {earlier[-1]}; expected ascending order"
+    return f"feature {index} follows feature {earlier[-1]}; expected ascending order"
 
 
 def _size_problem(token: str, layout: Layout) -> str:

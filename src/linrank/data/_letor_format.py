@@ -1,46 +1,47 @@
-"""Arrays to LETOR text: the kernels of the writer."""
+"""Kernels that format arrays as LETOR text."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._typing import Array, Integers, Vector
 from ._number import count_digits, write_digits, write_number, write_rounded
 
-ENTRY_BYTES = 44  #: at most: a space, an index, a colon and a number
-ROW_BYTES = 48  #: at most, beside entries, qid and comment
+ENTRY_BYTES = 44  #: largest size of an entry: a space, an index, a colon and a number
+ROW_BYTES = 48  #: largest size of a row without its entries, qid and comment
 
 _SPACE, _COLON, _HASH, _NEWLINE = 32, 58, 35, 10
 
 
 class Style(NamedTuple):
-    """How rows are written."""
+    """The format of the written rows."""
 
     is_dense: bool
     is_single: bool
     has_comments: bool
     n_features: int
     index_base: int
-    decimals: int  #: −1: as many as are needed
+    decimals: int  #: −1 for as many as are needed to read back the same number
 
 
 class Rows(NamedTuple):
-    """What is written."""
+    """The arrays that are written."""
 
-    y: NDArray[np.float64]
-    indptr: NDArray[np.int64]
+    y: Vector
+    indptr: Integers
     indices: NDArray[np.int32]
-    data: NDArray[Any]  #: the entries of a CSR matrix, or all of a dense one, row by row
+    data: Array  #: the entries of a CSR matrix, or all of a dense one, row by row
     qids: NDArray[np.uint8]
-    qids_ptr: NDArray[np.int64]
+    qids_ptr: Integers
     comments: NDArray[np.uint8]
-    comments_ptr: NDArray[np.int64]
+    comments_ptr: Integers
 
     def read_only(self) -> Rows:
-        """Views that cannot be written to: one type for the kernel, mapped or not."""
+        """Return read-only views, so that the kernel sees one type for mapped and other arrays."""
         views = [array.view(np.ndarray) for array in self]
         for view in views:
             view.flags.writeable = False
@@ -84,9 +85,9 @@ def _format_entries(rows, row, style, out, at):  # type: ignore[no-untyped-def]
 
 @njit
 def format_rows(rows, which, queries, style, out):  # type: ignore[no-untyped-def]
-    """Write rows into `out`; returns how many of them, and how many bytes.
+    """Write the rows `which` into `out`; return the number of written rows and of bytes.
 
-    It stops before a row with a number that Python must write.
+    The kernel stops before a row with a number that Python must format.
     """
     end = 0
     for k in range(len(which)):

@@ -1,21 +1,24 @@
-"""LETOR text to arrays: the kernels of the reader.
+"""Kernels that parse LETOR text into arrays.
 
-Two passes over chunks of whole lines. `scan` counts what each chunk holds, so that all
-arrays can be allocated; `parse` fills them. What a chunk has counted, or where it stands
-while it fills, is a *cursor*: an int64 array that is indexed by the names below.
+The text is read in two passes over chunks of whole lines. `scan` counts the rows, entries and
+comment bytes of each chunk, so that all arrays can be allocated. `parse` fills the arrays.
 
-The text is padded behind its last line end, so that no loop has to look for the end of
-the text: each stops at a line end.
+A *cursor* is an int64 array indexed by the names below. It holds the counts of a chunk, or the
+position of `parse` in the text and in the arrays.
+
+The text is padded after its last line end. Loops therefore stop at a line end, and never check for
+the end of the text.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._typing import Array, Integers, Vector
 from ._number import (
     MALFORMED,
     MAX_INTEGER,
@@ -30,15 +33,15 @@ from ._number import (
 CURSOR_SIZE = 5
 AT, ROW, ENTRY, COMMENT, QUERY = range(CURSOR_SIZE)  #: byte, row, entry of X, comment byte, query
 
-#: What `scan` finds beside the counts: the largest and smallest index, the rows with a qid.
+#: Other results of `scan`: the largest and smallest index, and the number of rows with a qid.
 N_FACTS = 3
 LARGEST, SMALLEST, WITH_QID = range(N_FACTS)
 
-#: Why `parse` returns.
+#: Reasons for which `parse` returns.
 DONE, FULL, CHANGED = range(3)
 BAD_LABEL, NO_QID, BAD_QID, BAD_ENTRY, OUT_OF_RANGE, UNSORTED, TOO_LARGE = range(3, 10)
 
-MAX_INDEX = MAX_INTEGER - 1  #: one less than an int32 can hold, so that the count fits as well
+MAX_INDEX = MAX_INTEGER - 1  #: largest index for which the number of features fits an int32
 
 _NEWLINE, _SPACE, _HASH, _MINUS, _COLON = 10, 32, 35, 45, 58
 _QID = np.uint64(int.from_bytes(b"qid:", "little"))
@@ -46,29 +49,29 @@ _FOUR_BYTES = np.uint64(0xFFFFFFFF)
 
 
 class Layout(NamedTuple):
-    """What `parse` must know about the file and the arrays."""
+    """Properties of the file and of the arrays that `parse` fills."""
 
     has_qid: bool
     has_comments: bool
     is_dense: bool
     n_features: int
     index_base: int
-    largest_value: float  #: beyond it, a value would become infinite in X
+    largest_value: float  #: larger values would become infinite in the dtype of X
 
 
 class Target(NamedTuple):
     """The arrays that `parse` fills."""
 
-    y: NDArray[np.float64]
-    indptr: NDArray[np.int64]
+    y: Vector
+    indptr: Integers
     indices: NDArray[np.int32]
-    data: NDArray[Any]  #: the entries of a CSR matrix, or all of a dense one, row by row
+    data: Array  #: the entries of a CSR matrix, or all of a dense one, row by row
     comments: NDArray[np.uint8]
-    comments_ptr: NDArray[np.int64]
-    #: First row, first byte and length of each run of equal qids. The runs of a chunk begin
-    #: at the number of its first row, as there are never more runs than rows.
-    queries: NDArray[np.int64]
-    undecided: NDArray[np.int64]  #: place, first and last byte of numbers left to Python
+    comments_ptr: Integers
+    #: First row, first byte and length of each run of equal qids. A chunk has at most as many runs
+    #: as rows.
+    queries: Integers
+    undecided: Integers  #: place, first and last byte of numbers that Python must parse
 
 
 @njit
@@ -89,7 +92,10 @@ def _skip_token(text, at):  # type: ignore[no-untyped-def]
 
 @njit
 def _comment(text, at):  # type: ignore[no-untyped-def]
-    """From `at`, a ``#`` or a line end: the stripped comment's ends, and the next line."""
+    """Return the first and last byte of the stripped comment, and the start of the next line.
+
+    At `at` is a ``#`` or a line end.
+    """
     end = at
     while text[np.uint64(end)] != _NEWLINE:
         end += 1
@@ -103,10 +109,10 @@ def _comment(text, at):  # type: ignore[no-untyped-def]
 
 @njit
 def _scan_entry(text, at):  # type: ignore[no-untyped-def]
-    """The index of an entry (−1 if malformed), whether its value may be non-zero, its end."""
+    """Return the index of an entry (−1 if malformed), if its value may be non-zero, its end."""
     index, end = read_integer(text, at)
     if end == at or text[np.uint64(end)] != _COLON:
-        return np.int64(-1), False, max(_skip_token(text, end), at + 1)  # at may be a NUL
+        return np.int64(-1), False, max(_skip_token(text, end), at + 1)  # A NUL is no token.
     at = end + 1
     is_usual, digits = six_decimals(text, at)
     if is_usual:
@@ -118,7 +124,9 @@ def _scan_entry(text, at):  # type: ignore[no-untyped-def]
     nonzero = False
     while True:
         byte = text[np.uint64(at)]
-        if byte <= _SPACE or byte == _HASH or byte | 32 == 101:  # "e": digits of an exponent
+        if (
+            byte <= _SPACE or byte == _HASH or byte | 32 == 101
+        ):  # After "e" come the digits of an exponent.
             return index, nonzero, _skip_token(text, at)
         nonzero |= 49 <= byte <= 57
         at += 1
@@ -155,8 +163,8 @@ def scan(text, first, last, counts, facts):  # type: ignore[no-untyped-def]
 
 @njit
 def _postpone(undecided, place, first, last):  # type: ignore[no-untyped-def]
-    """Leave ``text[first:last]`` to Python's ``float``; false if the list is full."""
-    size = undecided[0, 0] + 1  # row 0 holds the list's length
+    """Leave ``text[first:last]`` to Python's ``float``; return false if the list is full."""
+    size = undecided[0, 0] + 1  # Row 0 holds the length of the list.
     if size == len(undecided):
         return False
     undecided[0, 0] = size
@@ -179,7 +187,7 @@ def _parse_label(text, at, row, y, undecided):  # type: ignore[no-untyped-def]
 
 @njit
 def _parse_qid(text, at, cursor, start, queries):  # type: ignore[no-untyped-def]
-    """Note where a new query begins: where the qid is not that of the chunk's row before."""
+    """Record the start of a run if the qid differs from that of the previous row of the chunk."""
     query, size, same = cursor[QUERY], _skip_token(text, at) - at, 0
     if size == 4:
         return BAD_QID, at
@@ -244,10 +252,10 @@ def _parse_comment(text, at, cursor, limit, comments):  # type: ignore[no-untype
 
 @njit
 def parse(text, cursor, start, limit, layout, target):  # type: ignore[no-untyped-def]
-    """Pass 2: fill the rows of a chunk; returns why it stops, and at which byte.
+    """Pass 2: fill the rows of a chunk; return the reason for stopping, and the byte.
 
-    `cursor` moves from `start` to `limit`. ``cursor[AT]`` always stands between two lines,
-    so that a call which ends with FULL can be repeated with more room.
+    `cursor` moves from `start` to `limit`. ``cursor[AT]`` is always at the start of a line. A call
+    that returns FULL can therefore be repeated with a longer list of undecided numbers.
     """
     while cursor[AT] < limit[AT]:
         first = _skip_space(text, cursor[AT])

@@ -1,4 +1,4 @@
-"""From LETOR text to `RankingData`: two passes, threads over chunks of lines."""
+"""Reading of LETOR text into `RankingData`: two passes, with threads over chunks of lines."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from itertools import chain, repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from .._threads import run
+from .._typing import Array, Integers
 from ..errors import DataError, FileFormatError
 from . import _letor_kernels as kernels
 from ._csr import assemble_csr
@@ -24,13 +25,13 @@ from .ranking import RankingData, query_keys
 from .text import TextColumn, join_strings
 
 T = TypeVar("T")
-Allocate = Callable[[str, tuple[int, ...], Any], NDArray[Any]]  #: name, shape, dtype -> zeros
-Progress = Callable[[float], None]  #: takes the fraction that is done
+Allocate = Callable[[str, tuple[int, ...], DTypeLike], Array]  #: (name, shape, dtype) -> zeros
+Progress = Callable[[float], None]  #: is called with the fraction that is done
 
-_BATCH_CHUNKS = 8  # memory of a batch per thread, in chunks; larger: progress is told less often
-_SCAN_SHARE = 1 / 3  # of the time
+_BATCH_CHUNKS = 8  # chunks of a batch per thread; more take more memory, and report less progress
+_SCAN_SHARE = 1 / 3  # fraction of the time that the first pass takes
 
-# The largest doubles that do not become infinite when they are rounded to the type of X.
+# The largest doubles that stay finite when they are rounded to the dtype of X.
 _LARGEST = {
     np.dtype(np.float32): float(np.nextafter(2.0**128 - 2.0**103, 0)),
     np.dtype(np.float64): float(np.finfo(np.float64).max),
@@ -39,7 +40,7 @@ _INTEGER = re.compile(rb"[+-]?[0-9]{1,19}")
 
 
 class ReadOptions(NamedTuple):
-    """How a text is to be read; `read_letor` describes them."""
+    """The checked options of `read_letor`."""
 
     n_features: int | None
     index_base: int | None
@@ -48,13 +49,16 @@ class ReadOptions(NamedTuple):
     n_threads: int
 
 
-def allocate_in_memory(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Zeros in memory, or a sentence where there is not enough of it."""
+def allocate_in_memory(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """Return zeros, or raise a `DataError` if there is too little memory."""
     try:
         return np.zeros(shape, dtype)
     except (MemoryError, ValueError):
         size = " × ".join(f"{n:,}" for n in shape)
-        raise DataError(f"{name} ({size}, {np.dtype(dtype)}) does not fit into memory") from None
+        raise DataError(
+            f"{name} ({size}, {np.dtype(dtype)}) does not fit into memory. Convert the file to a "
+            "store with linrank.convert"
+        ) from None
 
 
 def read_source(
@@ -66,8 +70,8 @@ def read_source(
 ) -> RankingData:
     """Read a text into arrays that `allocate` provides.
 
-    What is held beside these are a few chunks of the text for each thread, some bytes per
-    document, and the ids of the queries.
+    Beside these arrays, memory holds a few chunks of the text for each thread, some bytes per
+    document, and the query ids.
     """
     read = _Pass(source, chunk_bytes, options.n_threads, progress)
     counts, facts = _scan(read)
@@ -78,12 +82,12 @@ def read_source(
     if layout.n_features == 0:
         raise FileFormatError(f"{source.path}: no document has a feature; {EXAMPLE}")
     if order is not None:
-        target = _bring_together(target, layout, order, allocate)
+        target = _make_adjacent(target, layout, order, allocate)
     return _assemble(layout, target, query_ptr, query_ids, order, options.n_threads)
 
 
 class _Pass(NamedTuple):
-    """Runs a function over all chunks in threads, a batch at a time."""
+    """A pass over all chunks, which runs a function in threads, one batch after another."""
 
     source: Source
     chunk_bytes: int
@@ -93,7 +97,7 @@ class _Pass(NamedTuple):
     def __call__(
         self, function: Callable[..., T], tasks: Iterator[tuple[Any, ...]], start: float, end: float
     ) -> Iterator[T]:
-        """What the function returns for each task, whose first part is a chunk."""
+        """Yield the result of the function for each task; the first item of a task is a chunk."""
         n_bytes = _BATCH_CHUNKS * self.chunk_bytes * self.n_threads
         for batch in _in_batches(tasks, n_bytes, self.n_threads > 1):
             yield from run(function, batch, self.n_threads)
@@ -108,10 +112,10 @@ class _Pass(NamedTuple):
 def _in_batches(
     tasks: Iterator[tuple[Any, ...]], n_bytes: int, ahead: bool
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Tasks whose chunks take so much memory; a batch ends with the chunk that exceeds it.
+    """Yield batches of tasks; a batch ends with the chunk that makes it exceed `n_bytes`.
 
-    If `ahead`, the next batch is made while one is worked on. A chunk may be a single long line, so
-    that a number of chunks would not bound the memory.
+    If `ahead` is true, the next batch is read while the current one is processed. The size of a
+    batch is counted in bytes, because a chunk may be a single long line.
     """
 
     def make() -> list[tuple[Any, ...]]:
@@ -133,33 +137,33 @@ def _in_batches(
             yield batch
 
 
-def _scan(read: _Pass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pass 1: find out what each chunk holds."""
+def _scan(read: _Pass) -> tuple[Integers, Integers]:
+    """Pass 1: count the content of each chunk."""
     tasks = ((chunk,) for chunk in read.chunks())
     counts, facts = zip(*read(_scan_chunk, tasks, 0.0, _SCAN_SHARE), strict=True)
     return np.array(counts), np.array(facts)
 
 
-def _scan_chunk(chunk: Chunk) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _scan_chunk(chunk: Chunk) -> tuple[Integers, Integers]:
     counts, facts = np.zeros(CURSOR_SIZE, np.int64), np.zeros(kernels.N_FACTS, np.int64)
-    with np.errstate(over="ignore"):  # wanted in the kernels' bit tricks; seen without JIT only
+    # The kernels use overflow on purpose. Without the compiler, numpy would warn of it.
+    with np.errstate(over="ignore"):
         kernels.scan(chunk.text, chunk.first, chunk.last, counts, facts)
     return counts, facts
 
 
-def _plan(
-    source: Source, totals: NDArray[np.int64], facts: NDArray[np.int64], options: ReadOptions
-) -> Layout:
-    """Settle what the arrays will look like."""
+def _plan(source: Source, totals: Integers, facts: Integers, options: ReadOptions) -> Layout:
+    """Choose the layout of the arrays from the results of pass 1."""
     if totals[ROW] == 0:
-        raise FileFormatError(f"{source.path}: there is no document; {EXAMPLE}")
+        raise FileFormatError(f"{source.path}: the file has no documents; {EXAMPLE}")
     largest, most = int(facts[:, kernels.LARGEST].max()), min(MAX_INDEX, most_features() - 1)
     index_base = options.index_base
     if index_base is None:
         index_base = 0 if facts[:, kernels.SMALLEST].min() == 0 else 1
     n_features = options.n_features
     if n_features is None:
-        n_features = max(min(largest, most) + 1 - index_base, 0)  # the second pass names the line
+        # If an index is too large, the second pass raises an error that names its line.
+        n_features = max(min(largest, most) + 1 - index_base, 0)
     return Layout(
         has_qid=bool(facts[:, kernels.WITH_QID].any()),
         has_comments=bool(totals[COMMENT] > 0),
@@ -170,11 +174,11 @@ def _plan(
     )
 
 
-def _is_dense(totals: NDArray[np.int64], n_features: int, options: ReadOptions) -> bool:
+def _is_dense(totals: Integers, n_features: int, options: ReadOptions) -> bool:
     """Choose between dense and CSR.
 
-    CSR spends four more bytes on an entry, and an indirect access whenever it is used.
-    It is chosen where it takes less than half the memory: there it is faster as well.
+    A CSR entry takes four more bytes than a dense one, and each use needs an indirect access. CSR
+    is chosen if it takes less than half of the memory, because it is then also faster.
     """
     if options.form != "auto":
         return options.form == "dense"
@@ -182,10 +186,8 @@ def _is_dense(totals: NDArray[np.int64], n_features: int, options: ReadOptions) 
     return 2 * int(totals[ENTRY]) * (size + 4) >= int(totals[ROW]) * n_features * size
 
 
-def _allocate(
-    allocate: Allocate, layout: Layout, totals: NDArray[np.int64], dtype: np.dtype[Any]
-) -> Target:
-    """Provide the arrays that the second pass fills; those that it does not use are empty."""
+def _allocate(allocate: Allocate, layout: Layout, totals: Integers, dtype: np.dtype[Any]) -> Target:
+    """Allocate the arrays that the second pass fills; arrays that it does not use are empty."""
     n_rows, n_entries, n_bytes = (int(totals[k]) for k in (ROW, ENTRY, COMMENT))
     indptr, indices = np.empty(0, np.int64), np.empty(0, np.int32)
     comments, comments_ptr = np.empty(0, np.uint8), np.empty(0, np.int64)
@@ -213,12 +215,12 @@ def _allocate(
 class _Runs(NamedTuple):
     """Runs of rows with the same qid: the first row of each, and the number of its qid."""
 
-    rows: list[NDArray[np.int64]]
-    numbers: list[NDArray[np.int64]]
+    rows: list[Integers]
+    numbers: list[Integers]
     qids: dict[bytes, int]
 
-    def add(self, source: Source, queries: NDArray[np.int64], qids: list[bytes]) -> None:
-        """Take down those of a chunk, in the form of `Target.queries`."""
+    def add(self, source: Source, queries: Integers, qids: list[bytes]) -> None:
+        """Add the runs of a chunk, given in the form of `Target.queries`."""
         for qid, at in zip(qids, queries[:, 1].tolist(), strict=True):
             if qid not in self.qids:
                 self.qids[_check_qid(source, qid, at)] = len(self.qids)
@@ -230,15 +232,16 @@ def _check_qid(source: Source, qid: bytes, at: int) -> bytes:
     try:
         qid.decode()
     except UnicodeDecodeError:
-        problem = f"the query id {qid[:60]!r} is not UTF-8; expected it to be"
+        problem = f"the query id {qid[:60]!r} is not valid UTF-8; expected UTF-8 text"
         raise line_error(source.excerpt(at), at, problem) from None
     return qid
 
 
-def _parse(read: _Pass, counts: NDArray[np.int64], layout: Layout, target: Target) -> _Runs:
+def _parse(read: _Pass, counts: Integers, layout: Layout, target: Target) -> _Runs:
     """Pass 2: fill the arrays, or raise the error of the first bad line."""
     runs, ends = _Runs([], [], {}), counts.cumsum(axis=0)
-    starts, nothing = ends - counts, repeat(ends[-1])  # chunks that were not there find no room
+    # Chunks that did not exist in pass 1 get no place, so that `parse` returns CHANGED.
+    starts, nothing = ends - counts, repeat(ends[-1])
     bounds = zip(read.chunks(), chain(starts, nothing), chain(ends, nothing), strict=False)
     tasks = ((*bound, layout, target) for bound in bounds)
     for code, at, queries, qids in read(_parse_chunk, tasks, _SCAN_SHARE, 1.0):
@@ -252,12 +255,16 @@ def _parse(read: _Pass, counts: NDArray[np.int64], layout: Layout, target: Targe
 
 def _parse_chunk(
     chunk: Chunk,
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
+    start: Integers,
+    end: Integers,
     layout: Layout,
     target: Target,
-) -> tuple[int, int, NDArray[np.int64], list[bytes]]:
-    """Fill the rows of one chunk; returns the outcome, at which byte of the text, and queries."""
+) -> tuple[int, int, Integers, list[bytes]]:
+    """Fill the rows of one chunk.
+
+    Returns the outcome, the byte of the text where parsing stopped, the runs of equal qids in the
+    form of `Target.queries`, and the qids of these runs.
+    """
     start, end = start.copy(), end.copy()
     start[AT], end[AT] = chunk.first, chunk.last
     queries = np.empty((end[ROW] - start[ROW] if layout.has_qid else 0, 3), np.int64)
@@ -265,7 +272,7 @@ def _parse_chunk(
     while code == kernels.FULL:
         undecided, room = np.zeros((room, 3), np.int64), 2 * room
         own = target._replace(queries=queries, undecided=undecided)
-        with np.errstate(over="ignore"):  # as in _scan_chunk
+        with np.errstate(over="ignore"):  # See _scan_chunk.
             code, at = kernels.parse(chunk.text, cursor, start, end, layout, own)
         too_large = _decide(chunk, undecided[1 : 1 + undecided[0, 0]], layout, target)
         if too_large is not None:
@@ -279,16 +286,14 @@ def _parse_chunk(
     return code, int(at) + chunk.shift, queries, qids
 
 
-def _decide(
-    chunk: Chunk, undecided: NDArray[np.int64], layout: Layout, target: Target
-) -> int | None:
-    """Let Python read the numbers that the kernel left; returns where one is too large."""
+def _decide(chunk: Chunk, undecided: Integers, layout: Layout, target: Target) -> int | None:
+    """Parse the numbers that the kernel left to Python; return the byte of one too large."""
     for place, first, last in undecided.tolist():
         value = float(chunk.text[first:last].tobytes())
         largest = layout.largest_value if place >= 0 else _LARGEST[np.dtype(np.float64)]
         if abs(value) > largest:
             while first > chunk.first and chunk.text[first - 1] > ord(" "):
-                first -= 1  # back to where the index begins
+                first -= 1  # Go back to the start of the index.
             return int(first)
         if place >= 0:
             target.data[place] = value
@@ -297,10 +302,8 @@ def _decide(
     return None
 
 
-def _group(
-    runs: _Runs, n_rows: int
-) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64] | None]:
-    """Find the rows of each query from the runs of rows with the same qid."""
+def _group(runs: _Runs, n_rows: int) -> tuple[Integers, Array, Integers | None]:
+    """Group rows by query, given the runs of rows with the same qid; see `group_by_query`."""
     if not runs.qids:
         return group_by_query(None, n_rows)
     distinct, codes = np.unique(parse_query_ids(list(runs.qids)), return_inverse=True)
@@ -310,12 +313,10 @@ def _group(
     return query_ptr, distinct[firsts], order
 
 
-def _bring_together(
-    target: Target, layout: Layout, order: NDArray[np.int64], allocate: Allocate
-) -> Target:
-    """Bring the rows of queries that are torn apart together, in new arrays."""
+def _make_adjacent(target: Target, layout: Layout, order: Integers, allocate: Allocate) -> Target:
+    """Copy the rows into new arrays in which the rows of each query are adjacent."""
 
-    def moved(name: str, array: NDArray[Any], ptr: NDArray[np.int64], *shape: int) -> NDArray[Any]:
+    def moved(name: str, array: Array, ptr: Integers, *shape: int) -> Array:
         new = allocate(name, shape or array.shape, array.dtype)
         return move_rows(array, ptr, order, new.reshape(-1))
 
@@ -338,12 +339,12 @@ def _bring_together(
 def _assemble(
     layout: Layout,
     target: Target,
-    query_ptr: NDArray[np.int64],
-    query_ids: NDArray[Any],
-    order: NDArray[np.int64] | None,
+    query_ptr: Integers,
+    query_ids: Array,
+    order: Integers | None,
     n_threads: int,
 ) -> RankingData:
-    """Make the data of the filled arrays."""
+    """Return the filled arrays as `RankingData`."""
     if layout.is_dense:
         X = target.data.reshape(-1, layout.n_features)
     else:
@@ -361,11 +362,11 @@ def _assemble(
     )
 
 
-def parse_query_ids(tokens: list[bytes]) -> NDArray[Any]:
-    """Query ids from their text: integers where all are, otherwise strings."""
+def parse_query_ids(tokens: list[bytes]) -> Array:
+    """Return query ids from their text: integers if all are, otherwise strings."""
     if all(map(_INTEGER.fullmatch, tokens)):
         try:
             return np.array([int(token) for token in tokens], np.int64)
-        except OverflowError:  # 19 digits may be too many for an int64
+        except OverflowError:  # A number of 19 digits may exceed an int64.
             pass
     return join_strings([token.decode() for token in tokens])

@@ -1,4 +1,4 @@
-"""From `RankingData` to LETOR text: threads over blocks of rows."""
+"""Writing of `RankingData` as LETOR text, with threads over blocks of rows."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._maps import check_maps
 from .._threads import run
+from .._typing import Array, Integers
 from ..errors import DataError
 from ._letor_format import ENTRY_BYTES, ROW_BYTES, Rows, Style, format_rows
 from ._letor_reader import parse_query_ids
 from .ranking import RankingData
 from .text import TextColumn
 
-MAX_DECIMALS = 15
+MAX_DECIMALS = 15  #: decimals of which every double has correct digits
 _QID = re.compile(r"[^\x00-\x20#\ud800-\udfff]+")
-_BLOCK_ENTRIES = 1 << 16
-_BLOCKS_PER_THREAD = 8
+_BLOCK_ENTRIES = 1 << 16  # entries that a thread formats at a time
+_BLOCKS_PER_THREAD = 8  # blocks that are formatted before they are written
 
 
 class LetorWriter:
-    """Makes the lines of a LETOR file, in the order in which the caller gave the rows."""
+    """Formats the lines of a LETOR file, in the order in which the caller gave the rows."""
 
     def __init__(self, data: RankingData, decimals: int | None = None) -> None:
         check_maps(data.X)
@@ -52,14 +52,15 @@ class LetorWriter:
         )
 
     def blocks(self, n_threads: int) -> Iterator[bytes]:
-        """The text, piece by piece."""
+        """Yield the text in blocks."""
         n_docs = self.data.n_docs
         which = self.data.restore(np.arange(n_docs))
         n_entries = max(self.rows.data.size // n_docs, 1)
         size = max(_BLOCK_ENTRIES // n_entries, 1)
         batch = size * n_threads * _BLOCKS_PER_THREAD
         if self.data.is_sparse:
-            # Features that are 0 leave no trace; the first line shows where they begin and end.
+            # Features that are 0 are not written. The first line therefore contains the first and
+            # the last feature, so that a reader finds their number.
             yield self._slow_line(which[0], with_ends=True)
             which = which[1:]
         for first in range(0, len(which), batch):
@@ -67,8 +68,8 @@ class LetorWriter:
             tasks = [(rows[k : k + size],) for k in range(0, len(rows), size)]
             yield from run(self._block, tasks, n_threads)
 
-    def _block(self, which: NDArray[np.int64]) -> bytes:
-        """The lines of some rows."""
+    def _block(self, which: Integers) -> bytes:
+        """Return the lines of some rows."""
         pieces, out = [], np.empty(self._most_bytes(which), np.uint8)
         queries = np.searchsorted(self.data.query_ptr, which, side="right") - 1
         while len(which):
@@ -79,8 +80,8 @@ class LetorWriter:
             which, queries = which[n_done + 1 :], queries[n_done + 1 :]
         return b"".join(pieces)
 
-    def _most_bytes(self, which: NDArray[np.int64]) -> int:
-        """How many bytes the lines of some rows can take."""
+    def _most_bytes(self, which: Integers) -> int:
+        """Return an upper bound on the bytes of the lines of some rows."""
         rows, style = self.rows, self.style
         size = len(which) * (ROW_BYTES + int(np.diff(rows.qids_ptr).max()))
         if style.has_comments:
@@ -91,7 +92,7 @@ class LetorWriter:
         return size + n_entries * ENTRY_BYTES
 
     def _slow_line(self, row: int, with_ends: bool = False) -> bytes:
-        """One line with its numbers written by Python."""
+        """Return one line whose numbers are formatted by Python."""
         X, base = self.data.X[[row]], self.data.index_base
         if self.data.is_sparse:
             entries = {f: value for f, value in zip(X.indices, X.data, strict=True) if value != 0}
@@ -110,15 +111,15 @@ class LetorWriter:
             comment = self.rows.comments[first:last].tobytes()
         return line.encode() + (b" # " + comment if comment else b"") + b"\n"
 
-    def _number(self, value: Any) -> str:
+    def _number(self, value: np.floating[Any]) -> str:
         decimals = self.style.decimals
         if decimals < 0 or abs(value) * 10.0**decimals >= 2**53:
             return exact_text(value)
         return f"{round(float(value), decimals) + 0.0:.{decimals}f}"
 
 
-def exact_text(value: Any) -> str:
-    """The shortest text that a number of its type is read back from.
+def exact_text(value: np.floating[Any]) -> str:
+    """Return the shortest text from which the same number is read.
 
     Examples
     --------
@@ -126,20 +127,26 @@ def exact_text(value: Any) -> str:
     ('2', '0.1', '1e-300')
     """
     text = str(value)
-    if type(value)(float(text)) != value:  # a float32 may need what its double needs
+    if type(value)(float(text)) != value:  # A float32 may need as many digits as its double.
         text = repr(float(value))
     return text.removesuffix(".0")
 
 
-def _qid_tokens(query_ids: NDArray[Any]) -> TextColumn:
-    """What is written for each query, behind the label."""
+def _qid_tokens(query_ids: Array) -> TextColumn:
+    """Return the text that follows the label, for each query."""
     names = [str(name) for name in query_ids.tolist()]
     for name in names:
         if not _QID.fullmatch(name):
-            raise DataError(f"query id {name!r} does not fit into a LETOR line: it has blanks or #")
+            raise DataError(
+                f"query id {name!r} cannot be written to a LETOR file; expected an id without "
+                "blanks and #"
+            )
     ids = parse_query_ids([name.encode() for name in names])
     if len(np.unique(ids)) < len(names):
-        raise DataError("query_ids cannot be told apart in a LETOR file: some look the same")
+        raise DataError(
+            "some query ids would be read as the same id from a LETOR file, such as '7' and '07'. "
+            "Rename them"
+        )
     return TextColumn.from_strings([f" qid:{name}" for name in names])
 
 
@@ -148,5 +155,7 @@ def _checked_comments(comments: TextColumn | None) -> TextColumn | None:
         return None
     comments.check()
     if (comments.buffer == ord("\n")).any():
-        raise DataError("a comment has a line end in it, which does not fit into a LETOR file")
+        raise DataError(
+            "a comment contains a line end, which cannot be written to a LETOR file; remove it"
+        )
     return comments

@@ -1,27 +1,27 @@
-"""The rows of an array into another order, also where the array is larger than memory.
+"""Reordering of the rows of an array, also of an array larger than memory.
 
-A file that is written to here and there is read and written once for almost every row. So rows
-first go to the part of the file in which they belong, in the order in which they come, and then
-each part, which fits into memory, is put in order: two reads and two writes, one page after the
-other. For rows of a kilobyte in random order, three times as large as memory, that took a tenth of
-the time.
+Random writes to a mapped file read and write a page for almost every row. `move_rows` therefore
+works in two sequential passes. First, each row is copied to the part of the file to which it
+belongs, in the old order. Then each part, which fits into memory, is put into the new order. For
+rows of 1 kB in random order, with data three times as large as memory, this took a tenth of the
+time of random writes.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from .._jit import njit
 from .._threads import split
+from .._typing import Array, Integers
 
-PART_BYTES = 1 << 25  #: of the array, put in order at a time
+PART_BYTES = 1 << 25  #: size of a part; larger parts take more memory
 
 
-def move_pointers(ptr: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where rows begin that were ``ptr[i]:ptr[i + 1]``, when row r is the old row ``order[r]``.
+def move_pointers(ptr: Integers, order: Integers) -> Integers:
+    """Return the row pointers after reordering, where the new row r is the old ``order[r]``.
+
+    The old row i is ``ptr[i]:ptr[i + 1]``.
 
     Examples
     --------
@@ -34,13 +34,13 @@ def move_pointers(ptr: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[n
 
 
 def move_rows(
-    source: NDArray[Any],
-    ptr: NDArray[np.int64],
-    order: NDArray[np.int64],
-    target: NDArray[Any],
+    source: Array,
+    ptr: Integers,
+    order: Integers,
+    target: Array,
     part_bytes: int = PART_BYTES,
-) -> NDArray[Any]:
-    """Write row ``order[r]`` of `source` to row r of `target`, which is returned.
+) -> Array:
+    """Copy row ``order[r]`` of `source` to row r of `target` for all r, and return `target`.
 
     Row i of `source` is ``source[ptr[i]:ptr[i + 1]]``.
 
@@ -51,7 +51,7 @@ def move_rows(
     """
     sizes, new_ptr = np.diff(ptr), move_pointers(ptr, order)
     parts = split(new_ptr, 1 + source.nbytes // part_bytes)
-    places = np.empty_like(sizes)  # within the part, where rows come in their old order
+    places = np.empty_like(sizes)  # positions after the first pass: old order within each part
     for a, b in parts:
         rows = np.sort(order[a:b])
         places[rows] = np.cumsum(sizes[rows]) - sizes[rows] + new_ptr[a]
@@ -70,5 +70,5 @@ def move_rows(
 def _copy_rows(source, starts, sizes, target, places, unit):  # type: ignore[no-untyped-def]
     for k in range(len(sizes)):
         start, place = unit * starts[k], unit * places[k]
-        for byte in range(unit * sizes[k]):  # a slice would take seconds to compile
+        for byte in range(unit * sizes[k]):  # A slice would take seconds to compile.
             target[place + byte] = source[start + byte]

@@ -1,17 +1,17 @@
-"""Decimal numbers to and from binary, exactly: the innermost kernels of the LETOR files.
+"""Exact conversion between decimal text and doubles: the innermost kernels of the LETOR files.
 
-A decimal number is an integer mantissa below 10¹⁸ times a power of ten. Its nearest
-double is found in one of two ways, each of which proves its own result:
+A decimal number is an integer mantissa below 10¹⁸ times a power of ten. One of two methods finds
+the nearest double, and each proves that its result is the nearest:
 
-1. mantissa ≤ 2⁵³ and |exponent| ≤ 22: both are doubles, so that one multiplication or
-   division rounds once, correctly (Clinger, "How to read floating point numbers
-   accurately", 1990).
-2. otherwise the product is formed as an unevaluated sum of two doubles ("double-double":
-   Dekker, "A floating-point technique for extending the available precision", 1971)
-   with a relative error below 2⁻⁹⁸. If moving it up and down by that much rounds to
-   one and the same double, this is the nearest one.
+1. If mantissa ≤ 2⁵³ and |exponent| ≤ 22, both the mantissa and the power of ten are doubles. One
+   multiplication or division then rounds only once, to the nearest double (Clinger, "How to read
+   floating point numbers accurately", 1990).
+2. Otherwise, the product is computed as an unevaluated sum of two doubles ("double-double":
+   Dekker, "A floating-point technique for extending the available precision", 1971) with a
+   relative error below 2⁻⁹⁸. If adding and subtracting that error gives the same double, it is
+   the nearest.
 
-What neither way decides is left to Python's ``float``.
+Numbers that neither method decides are left to Python's ``float``.
 """
 
 from __future__ import annotations
@@ -19,39 +19,40 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._jit import njit
+from .._typing import Vector
 
-MAX_INTEGER = 2**31 - 1
-MAX_MANTISSA = 10**18  #: exclusive; the largest power of ten that fits an int64
-_EXACT_INTEGER = 2**53
-_EXACT_POWER = 22  # 10^22 = 2^22 · 5^22, and 5^22 < 2^53
+MAX_INTEGER = 2**31 - 1  #: largest index of a feature; larger ones are read as this number
+MAX_MANTISSA = 10**18  #: bound of mantissas (exclusive): the largest power of ten in an int64
+_EXACT_INTEGER = 2**53  # bound up to which all integers are doubles
+_EXACT_POWER = 22  # largest exact power of ten: 10^22 = 2^22 · 5^22, and 5^22 < 2^53
 
-# Within these exponents no part of a double-double product overflows or loses bits to
-# underflow, whatever the mantissa.
+# Exponents for which no part of a double-double product overflows or underflows, whatever the
+# mantissa.
 MIN_POWER, MAX_POWER = -270, 290
-_RELATIVE_ERROR = 2.0**-98
-_SPLITTER = 2.0**27 + 1  # cuts a double into two halves of 26 bits
+_RELATIVE_ERROR = 2.0**-98  # bound on the error of a double-double product
+_SPLITTER = 2.0**27 + 1  # factor that splits a double into two halves of 26 bits
 
 
-def _powers_of_ten() -> NDArray[np.float64]:
-    """Every power of ten as a double-double: the nearest double, and what it misses."""
+def _powers_of_ten() -> Vector:
+    """Return every power of ten as a double-double: the nearest double, and the remainder."""
     powers = [Fraction(10) ** k for k in range(MIN_POWER, MAX_POWER + 1)]
     return np.array([(float(p), float(p - Fraction(float(p)))) for p in powers])
 
 
 _POWERS = _powers_of_ten()
 _INTEGER_POWERS = 10 ** np.arange(19)
-_ROOM = MAX_MANTISSA // _INTEGER_POWERS  # a mantissa below _ROOM[k] can take k more digits
+_ROOM = MAX_MANTISSA // _INTEGER_POWERS  # A mantissa below _ROOM[k] can take k more digits.
 
 
 @njit
 def scale_by_ten(high, low, exponent):  # type: ignore[no-untyped-def]
-    """``(high + low) · 10^exponent`` as a double-double."""
+    """Return ``(high + low) · 10^exponent`` as a double-double."""
     power, power_low = _POWERS[exponent - MIN_POWER, 0], _POWERS[exponent - MIN_POWER, 1]
     product = high * power
-    # What the product misses, without error: Dekker's halves multiply exactly.
+    # The rounding error of the product is computed exactly, because Dekker's halves multiply
+    # without rounding.
     a = _SPLITTER * high - (_SPLITTER * high - high)
     b = _SPLITTER * power - (_SPLITTER * power - power)
     error = (a * b - product) + a * (power - b) + (high - a) * b + (high - a) * (power - b)
@@ -62,7 +63,7 @@ def scale_by_ten(high, low, exponent):  # type: ignore[no-untyped-def]
 
 @njit
 def to_double(mantissa, exponent):  # type: ignore[no-untyped-def]
-    """The double nearest to ``mantissa · 10^exponent``, and whether that is certain."""
+    """Return the double nearest to ``mantissa · 10^exponent``, and whether that is proved."""
     if mantissa <= _EXACT_INTEGER and -_EXACT_POWER <= exponent <= _EXACT_POWER:
         power = _POWERS[abs(exponent) - MIN_POWER, 0]
         return mantissa / power if exponent < 0 else mantissa * power, True
@@ -74,12 +75,13 @@ def to_double(mantissa, exponent):  # type: ignore[no-untyped-def]
     return high, high + (low - slack) == high + (low + slack)
 
 
-# Eight bytes at a time: the text is padded, so that these may look beyond a token's end.
+# The following kernels read eight bytes at a time. The text is padded, so that they may read beyond
+# the end of a token.
 
 _EVERY_BYTE = np.uint64(0x0101010101010101)
 _TOP_BITS = np.uint64(0x8080808080808080)
 _ASCII_ZEROS = np.uint64(0x3030303030303030)
-_BEYOND_NINE = np.uint64(0x7676767676767676)  # lifts 10 and more into a byte's top bit
+_BEYOND_NINE = np.uint64(0x7676767676767676)  # added to a byte, sets its top bit from 10 on
 _SIX_DECIMALS = np.uint64(0x3030303030302E30)  # "0.000000"
 _BEYOND_SIX_DECIMALS = np.uint64(0x7676767676767F76)
 _FOURTHS = np.uint64(0x000000FF000000FF)
@@ -87,7 +89,7 @@ _FOURTHS = np.uint64(0x000000FF000000FF)
 
 @njit
 def word_at(text, at):  # type: ignore[no-untyped-def]
-    """The eight bytes ``text[at:at + 8]``, the first one lowest: one load once compiled."""
+    """Return ``text[at:at + 8]`` as a little-endian integer; compiled to a single load."""
     first = np.uint64(at)
     word = np.uint64(0)
     for k in range(8):
@@ -97,7 +99,7 @@ def word_at(text, at):  # type: ignore[no-untyped-def]
 
 @njit
 def _eight_digits(values):  # type: ignore[no-untyped-def]
-    """The number whose decimal digits are the eight bytes of `values`, the first one lowest."""
+    """Return the number whose decimal digits are the eight bytes of `values`, lowest first."""
     pairs = values * np.uint64(10) + (values >> np.uint64(8))
     upper = (pairs & _FOURTHS) * np.uint64(100 + (1000000 << 32))
     lower = ((pairs >> np.uint64(16)) & _FOURTHS) * np.uint64(1 + (10000 << 32))
@@ -106,7 +108,7 @@ def _eight_digits(values):  # type: ignore[no-untyped-def]
 
 @njit
 def six_decimals(text, at):  # type: ignore[no-untyped-def]
-    """Whether ``d.dddddd`` stands there, the usual form in LETOR files, and its digits."""
+    """Return whether the text at `at` is ``d.dddddd``, as is usual in LETOR, and its digits."""
     digits = word_at(text, at) ^ _SIX_DECIMALS
     others = ((digits + _BEYOND_SIX_DECIMALS) | digits) & _TOP_BITS
     return others == np.uint64(0) and text[np.uint64(at + 8)] <= _SPACE, digits
@@ -114,11 +116,11 @@ def six_decimals(text, at):  # type: ignore[no-untyped-def]
 
 @njit
 def _from_six_decimals(digits):  # type: ignore[no-untyped-def]
-    # The point counts as a digit 0 behind the first, which is therefore ten times too large.
+    # The point is read as a digit 0 after the first digit, which then counts ten times too much.
     return (_eight_digits(digits) - 9000000 * np.int64(digits & np.uint64(255))) / 1e6
 
 
-# Reading
+# Reading of numbers
 
 _PLUS, _MINUS, _POINT, _SPACE, _LOWER_CASE, _E = 43, 45, 46, 32, 32, 101
 
@@ -127,7 +129,7 @@ MALFORMED, ZERO, NONZERO, UNDECIDED = range(4)
 
 @njit
 def append_digits(text, at, mantissa):  # type: ignore[no-untyped-def]
-    """Append the digits from `at` to a mantissa, which stays at MAX_MANTISSA once full."""
+    """Append the digits at `at` to a mantissa; it becomes MAX_MANTISSA if they do not fit."""
     while True:
         values = word_at(text, at) ^ _ASCII_ZEROS
         others = (((values + _BEYOND_NINE) | values) & _TOP_BITS) >> np.uint64(7)
@@ -147,7 +149,7 @@ def append_digits(text, at, mantissa):  # type: ignore[no-untyped-def]
 
 @njit
 def read_integer(text, at):  # type: ignore[no-untyped-def]
-    """Read a whole number, which stays at MAX_INTEGER if it is larger, and where it ends."""
+    """Return a whole number, at most MAX_INTEGER, and the byte after it."""
     number = np.int64(0)
     while 48 <= text[np.uint64(at)] <= 57:
         number = min(10 * number + np.int64(text[np.uint64(at)]) - 48, MAX_INTEGER)
@@ -157,9 +159,11 @@ def read_integer(text, at):  # type: ignore[no-untyped-def]
 
 @njit
 def read_number(text, at):  # type: ignore[no-untyped-def]
-    """Read a decimal number: its value, one of the four outcomes above, and where it ends."""
-    # Two returns for the usual form: the processor guesses which one comes and goes on, where
-    # computing the end from the sign would make all that follows wait.
+    """Return the value of a decimal number, one of the four outcomes above, and the byte after it.
+
+    The usual form has one return with and one without a minus sign. The processor predicts the
+    branch and continues. If the end were computed from the sign, everything after it would wait.
+    """
     is_usual, digits = six_decimals(text, at)
     if is_usual:
         return _from_six_decimals(digits), (NONZERO if digits else ZERO), at + 8
@@ -192,19 +196,19 @@ def read_number(text, at):  # type: ignore[no-untyped-def]
     return (-value if first == _MINUS else value), outcome, at
 
 
-# Writing
+# Writing of numbers
 
-_LONGEST_INTEGER = 17  # digits; longer ones are written with an exponent,
-_LEADING_ZEROS = 5  # as are numbers with more zeros than this behind the point
+_LONGEST_INTEGER = 17  # digits of an integer that is written without an exponent
+_LEADING_ZEROS = 5  # zeros after the point of a number that is written without an exponent
 
 
 @njit
 def short_decimal(value, is_single):  # type: ignore[no-untyped-def]
-    """A short decimal ``mantissa · 10^exponent`` that is read back as `value` > 0.
+    """Return a short decimal ``mantissa · 10^exponent`` from which `value` > 0 is read.
 
-    17 digits are enough for a double, 9 for a single; 15 and 6 are always kept by them.
-    So one of these lengths does, and reading it back proves that it does. The mantissa is
-    0 where it cannot be proved, that is for numbers near the ends of what doubles hold.
+    17 digits identify a double and 9 a single; every number of 15 or 6 digits survives the
+    conversion. The kernel tries these lengths, and converts each back to prove that it suffices.
+    The mantissa is 0 if that cannot be proved, as for very large and very small numbers.
     """
     if value < 1e15 and value == np.floor(value):
         return np.int64(value), np.int64(0)
@@ -212,7 +216,7 @@ def short_decimal(value, is_single):  # type: ignore[no-untyped-def]
     if shift < MIN_POWER or shift > MAX_POWER:
         return np.int64(0), np.int64(0)
     high, low = scale_by_ten(value, 0.0, shift)
-    digits = np.int64(high) + np.int64(np.rint(low))  # 17 of them
+    digits = np.int64(high) + np.int64(np.rint(low))  # an integer of 17 digits
     for n_cut in range(11, 7, -1) if is_single else range(2, -1, -1):
         cut = _INTEGER_POWERS[n_cut]
         mantissa, exponent = (digits + cut // 2) // cut, n_cut - shift
@@ -227,7 +231,7 @@ def short_decimal(value, is_single):  # type: ignore[no-untyped-def]
 
 @njit
 def count_digits(mantissa):  # type: ignore[no-untyped-def]
-    """How many decimal digits an integer has; 0 has one."""
+    """Return the number of decimal digits of an integer; 0 has one."""
     n_digits = 1
     while n_digits < 19 and mantissa >= _INTEGER_POWERS[n_digits]:
         n_digits += 1
@@ -236,7 +240,7 @@ def count_digits(mantissa):  # type: ignore[no-untyped-def]
 
 @njit
 def write_digits(out, at, mantissa, n_digits, n_decimals):  # type: ignore[no-untyped-def]
-    """Write an integer with that many digits, and a point before the last `n_decimals`."""
+    """Write an integer with `n_digits` digits, and a point before the last `n_decimals`."""
     end = at + n_digits + (n_decimals > 0)
     place = end - 1
     for k in range(n_digits):
@@ -251,7 +255,7 @@ def write_digits(out, at, mantissa, n_digits, n_decimals):  # type: ignore[no-un
 
 @njit
 def write_number(out, at, value, is_single):  # type: ignore[no-untyped-def]
-    """Write a number so that it is read back as it is; −1 where Python must do it."""
+    """Write a number exactly, and return the byte after it; −1 if Python must write it."""
     if np.signbit(value):
         out[at] = _MINUS
         at, value = at + 1, -value
@@ -275,7 +279,7 @@ def write_number(out, at, value, is_single):  # type: ignore[no-untyped-def]
 
 @njit
 def write_rounded(out, at, value, decimals):  # type: ignore[no-untyped-def]
-    """Write a number with so many decimals; −1 where it is too large to be rounded exactly."""
+    """Write a number with `decimals` decimals; return −1 if it is too large to round exactly."""
     scaled = np.rint(abs(value) * _INTEGER_POWERS[decimals])
     if scaled >= _EXACT_INTEGER:
         return -1

@@ -1,4 +1,4 @@
-"""The text of a file, plain or compressed, cut into chunks of whole lines."""
+"""Text files, plain or compressed, read in chunks of whole lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,32 +19,40 @@ from numpy.typing import NDArray
 from ..errors import FileFormatError
 from ._compression import Decompressor, decompress, find_decompressor
 
-CHUNK_BYTES = 1 << 21
-PADDING = 16  #: readable bytes behind every chunk, for kernels that look ahead
+CHUNK_BYTES = 1 << 21  #: usual size of a chunk
+PADDING = 16  #: readable bytes after every chunk, for kernels that read eight bytes at a time
 MAX_LINE = 1 << 27  #: bytes of a line; without a limit, a small compressed file could fill memory
-_LARGEST_KEPT = 2 * CHUNK_BYTES + 1 + PADDING  # bytes of a chunk's memory that is used again
-_PIECE, _SMALL_PIECE = 1 << 22, 1 << 16
+_LARGEST_KEPT = 2 * CHUNK_BYTES + 1 + PADDING  # bytes of a buffer that is used again
+_PIECE, _SMALL_PIECE = 1 << 22, 1 << 16  # bytes that are copied or searched at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 EXAMPLE = "expected lines such as '2 qid:10 1:0.5 2:0.25'"
 
 
+class Stream(Protocol):
+    """A source of bytes."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill a buffer from its beginning; return the number of bytes, 0 at the end."""
+
+
 class Chunk(NamedTuple):
-    """Whole lines: ``text[first:last]``, which the whole text holds `shift` bytes further on."""
+    """Whole lines ``text[first:last]``; byte 0 of `text` is byte `shift` of the whole text."""
 
     text: NDArray[np.uint8]
     first: int
     last: int
     shift: int
-    done: float  #: the part of the file that ends with these lines
+    done: float  #: fraction of the file up to the end of these lines
 
 
 class FileContent:
-    """The bytes of an open file, as many as it had when it was opened.
+    """The bytes of an open file, up to its size when it was opened.
 
-    They are read, not mapped: where a mapped file is cut short, the system ends the process.
+    The file is read instead of mapped, because the system kills a process if a mapped file is
+    truncated.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: io.FileIO) -> None:
         self._file = file
         self._lock = threading.Lock()
         self._stamp = self._look()
@@ -53,14 +61,14 @@ class FileContent:
         return self._stamp[0]
 
     def read_into(self, buffer: memoryview, at: int) -> int:
-        """Fill a buffer from a place on; returns how many bytes there are."""
+        """Fill a buffer with the bytes from `at` on; return their number."""
         with self._lock:
             self._file.seek(at)
             return self._file.readinto(buffer[: max(len(self) - at, 0)])
 
     @property
     def has_changed(self) -> bool:
-        """Whether the file was written to since it was opened."""
+        """Whether the file was modified after it was opened."""
         return self._look() != self._stamp
 
     def _look(self) -> tuple[int, int]:
@@ -73,7 +81,7 @@ class FileContent:
 
 
 class MemoryContent:
-    """Bytes in memory, read as those of a file are."""
+    """Bytes in memory, with the interface of `FileContent`."""
 
     has_changed = False
 
@@ -84,34 +92,37 @@ class MemoryContent:
         return len(self.content)
 
     def read_into(self, buffer: memoryview, at: int) -> int:
-        """Fill a buffer from a place on; returns how many bytes there are."""
+        """Fill a buffer with the bytes from `at` on; return their number."""
         data = self.content[at : at + len(buffer)]
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 class Source:
-    """A text that is read anew, and decompressed anew, for each pass over it.
+    """A text that is read, and decompressed if need be, once for each pass over it.
 
     Parameters
     ----------
     path : str
-        What the text is called in errors.
+        The name of the text in errors.
     content : FileContent or MemoryContent
-    how : Decompressor, optional
-        None: the text is not compressed.
+    decompressor : Decompressor, optional
+        None if the text is not compressed.
     """
 
     def __init__(
-        self, path: str, content: FileContent | MemoryContent, how: Decompressor | None = None
+        self,
+        path: str,
+        content: FileContent | MemoryContent,
+        decompressor: Decompressor | None = None,
     ) -> None:
         self.path = path
         self._content = content
-        self._how = how
-        self._free: list[Any] = []  # memory of chunks that are not needed any more
+        self._decompressor = decompressor
+        self._free: list[NDArray[np.uint8]] = []  # buffers of chunks that were released
 
     def __enter__(self) -> Self:
         return self
@@ -121,44 +132,44 @@ class Source:
 
     @property
     def has_changed(self) -> bool:
-        """Whether the file was written to since it was opened."""
+        """Whether the file was modified after it was opened."""
         return self._content.has_changed
 
     def chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
-        """Cut the text at the last line end in every `chunk_bytes`."""
+        """Yield chunks of about `chunk_bytes`, each cut after its last line end."""
         raw = _Raw(self.path, self._content)
-        stream: Any = raw
-        if self._how is not None:
+        stream: Stream = raw
+        if self._decompressor is not None:
             buffered: Any = io.BufferedReader(raw, _SMALL_PIECE)
-            stream = _Pieces(decompress(self.path, buffered, self._how))
+            stream = _Pieces(decompress(self.path, buffered, self._decompressor))
         rest, shift, has_ended = b"", 0, False
         while not has_ended:
             size = max(chunk_bytes, min(2 * len(rest), MAX_LINE + 1))
-            room, filled, last = self._room(size), len(rest), 0
-            room.data[:filled] = rest
+            buffer, filled, last = self._buffer(size), len(rest), 0
+            buffer.data[:filled] = rest
             while not (last or has_ended):
                 wanted = min(max(chunk_bytes - filled, filled, 1), MAX_LINE + 1 - filled)
-                room = _grown(room, filled, wanted)
-                n_new = _fill(stream, room.data[filled : filled + wanted])
+                buffer = _grown(buffer, filled, wanted)
+                n_new = _fill(stream, buffer.data[filled : filled + wanted])
                 has_ended = n_new < wanted
                 filled += n_new
-                last = filled if has_ended else _last_line_end(room, filled - n_new, filled)
+                last = filled if has_ended else _last_line_end(buffer, filled - n_new, filled)
                 if not last and filled > MAX_LINE:
                     raise self._line_too_long(shift, chunk_bytes)
-            rest = room.data[last:filled].tobytes()
+            rest = buffer.data[last:filled].tobytes()
             if has_ended and shift + filled == 0:
                 raise empty_error(self.path)
             done = 1.0 if has_ended else raw.at / len(self._content)
-            yield _finish(room, last, shift, done)
+            yield _finish(buffer, last, shift, done)
             shift += last
 
-    def _room(self, size: int) -> NDArray[np.uint8]:
-        """Pages for a chunk, used again and again: holes in the heap would add up."""
-        room = self._free.pop() if self._free else np.empty(0, np.uint8)
-        return room if len(room) >= size + 1 + PADDING else _pages(size)
+    def _buffer(self, size: int) -> NDArray[np.uint8]:
+        """Return a buffer for a chunk; buffers are reused, because the heap would fragment."""
+        buffer = self._free.pop() if self._free else np.empty(0, np.uint8)
+        return buffer if len(buffer) >= size + 1 + PADDING else _pages(size)
 
     def excerpt(self, at: int) -> Excerpt:
-        """A part of the text with the line that holds a byte, to be quoted."""
+        """Return a part of the text that includes the line of byte `at`."""
         line = 1
         for chunk in self.chunks(CHUNK_BYTES):
             content = chunk.text[: chunk.last].tobytes()
@@ -179,13 +190,13 @@ class Source:
         )
 
     def release(self, chunks: list[Chunk]) -> None:
-        """Use the memory of chunks for others, from now on; that of long lines is given back."""
-        rooms: list[Any] = [chunk.text.base for chunk in chunks]
-        self._free += [room for room in rooms if len(room) <= _LARGEST_KEPT]
+        """Reuse the buffers of chunks for later chunks; those of long lines are freed."""
+        buffers: list[Any] = [chunk.text.base for chunk in chunks]
+        self._free += [buffer for buffer in buffers if len(buffer) <= _LARGEST_KEPT]
 
 
 class Excerpt:
-    """Some lines of a text: from byte `first_byte` on, which begins line `first_line`."""
+    """Some lines of a text, which begin with byte `first_byte` and line `first_line`."""
 
     def __init__(self, path: str, content: bytes, first_byte: int, first_line: int) -> None:
         self.path = path
@@ -197,16 +208,16 @@ class Excerpt:
         return self._content[first - self._first_byte : last - self._first_byte]
 
     def line_start(self, at: int) -> int:
-        """The first byte of the line that holds a byte."""
+        """Return the first byte of the line of byte `at`."""
         return self._first_byte + self._content.rfind(b"\n", 0, at - self._first_byte) + 1
 
     def line_number(self, at: int) -> int:
-        """The number of the line that holds a byte, from 1."""
+        """Return the number of the line of byte `at`, counted from 1."""
         return self._first_line + self._content.count(b"\n", 0, at - self._first_byte)
 
 
 class _Raw(io.RawIOBase):
-    """Content as a file with a position of its own."""
+    """A file object over a content, with its own position."""
 
     def __init__(self, path: str, content: FileContent | MemoryContent) -> None:
         self._path = path
@@ -226,14 +237,14 @@ class _Raw(io.RawIOBase):
 
 
 class _Pieces:
-    """Pieces of bytes as a file."""
+    """A file object over pieces of bytes."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = filter(None, pieces)
         self._rest = memoryview(b"")
 
     def readinto(self, buffer: memoryview) -> int:
-        """Hand out a piece, or as much of it as there is room for."""
+        """Copy a piece into the buffer, or as much of it as fits."""
         if not self._rest:
             self._rest = memoryview(next(self._pieces, b""))
         n_bytes = min(len(self._rest), len(buffer))
@@ -241,19 +252,19 @@ class _Pieces:
         return n_bytes
 
 
-def _fill(stream: Any, buffer: memoryview) -> int:
-    """Fill a buffer from a stream; returns how many bytes there were."""
+def _fill(stream: Stream, buffer: memoryview) -> int:
+    """Fill a buffer from a stream; return the number of bytes."""
     n_bytes = 0
     while n_bytes < len(buffer) and (n_new := stream.readinto(buffer[n_bytes:])):
         n_bytes += n_new
     return n_bytes
 
 
-def _last_line_end(room: NDArray[np.uint8], first: int, last: int) -> int:
-    """The place behind the last line end of a range; 0 if it has none."""
+def _last_line_end(buffer: NDArray[np.uint8], first: int, last: int) -> int:
+    """Return the position after the last line end of a range; 0 without one."""
     while first < last:
         start = max(first, last - _SMALL_PIECE)
-        found = room.data[start:last].tobytes().rfind(b"\n")
+        found = buffer.data[start:last].tobytes().rfind(b"\n")
         if found >= 0:
             return start + found + 1
         last = start
@@ -261,33 +272,33 @@ def _last_line_end(room: NDArray[np.uint8], first: int, last: int) -> int:
 
 
 def _pages(size: int) -> NDArray[np.uint8]:
-    """Memory for text of that size, and what stands behind it."""
+    """Allocate memory for `size` bytes of text, a line end, and the padding."""
     pages = mmap.mmap(-1, size + 1 + PADDING, access=mmap.ACCESS_COPY)
     return np.frombuffer(pages, np.uint8)
 
 
-def _grown(room: NDArray[np.uint8], filled: int, wanted: int) -> NDArray[np.uint8]:
-    """The same room, or a larger one with its text, that has room for more."""
-    if filled + wanted + 1 + PADDING <= len(room):
-        return room
+def _grown(buffer: NDArray[np.uint8], filled: int, wanted: int) -> NDArray[np.uint8]:
+    """Return a buffer with space for `wanted` more bytes: the same one, or a larger copy."""
+    if filled + wanted + 1 + PADDING <= len(buffer):
+        return buffer
     larger = _pages(filled + wanted)
-    larger[:filled] = room[:filled]
+    larger[:filled] = buffer[:filled]
     return larger
 
 
-def _finish(room: NDArray[np.uint8], last: int, shift: int, done: float) -> Chunk:
-    """Lines that stand alone: they end with a line end and are padded."""
-    ends = last > 0 and room[last - 1] == ord("\n")
-    room[last : last + 1 + PADDING] = ord("\n")
-    text = room.view()
+def _finish(buffer: NDArray[np.uint8], last: int, shift: int, done: float) -> Chunk:
+    """Return the lines in a buffer as a chunk that ends with a line end and padding."""
+    ends = last > 0 and buffer[last - 1] == ord("\n")
+    buffer[last : last + 1 + PADDING] = ord("\n")
+    text = buffer.view()
     text.flags.writeable = False
-    is_marked = shift == 0 and room.data[: min(last, 3)].tobytes() == _BYTE_ORDER_MARK
+    is_marked = shift == 0 and buffer.data[: min(last, 3)].tobytes() == _BYTE_ORDER_MARK
     first = len(_BYTE_ORDER_MARK) if is_marked else 0
     return Chunk(text, first, last + (not ends), shift, done)
 
 
 def empty_error(path: str) -> FileFormatError:
-    """The error for a file without any text."""
+    """Return the error for a file without any text."""
     return FileFormatError(f"{path}: the file is empty; {EXAMPLE}")
 
 
@@ -302,8 +313,10 @@ def open_source(path: str | os.PathLike[str]) -> Source:
         raise FileFormatError(f"{name}: no such file; expected a LETOR text file") from None
     except IsADirectoryError:
         is_store = Path(name, "meta.json").exists()
-        hint = "a store, to be opened with open_store" if is_store else "a folder"
-        raise FileFormatError(f"{name}: is {hint}; expected a LETOR text file") from None
+        hint = "a store; open it with open_store" if is_store else "a folder"
+        raise FileFormatError(
+            f"{name}: expected a LETOR text file, but the path is {hint}"
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FileFormatError(f"{name}: cannot be read: {reason}") from None
@@ -313,9 +326,9 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     return Source(name, content, find_decompressor(bytes(start)))
 
 
-def _open(name: str) -> Any:
-    """Open a file, by way of a temporary one where it can be read only once."""
-    file = Path(name).open("rb", buffering=0)  # noqa: SIM115  # its source closes it
+def _open(name: str) -> io.FileIO:
+    """Open a file; a pipe, which can be read only once, is copied to a temporary file."""
+    file = Path(name).open("rb", buffering=0)  # noqa: SIM115  # The `Source` closes it.
     status = os.fstat(file.fileno())
     if stat.S_ISREG(status.st_mode) and status.st_size:
         return file

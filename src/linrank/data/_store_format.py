@@ -1,24 +1,26 @@
-"""What a store is made of: a ``meta.json``, and a folder of arrays that it names.
+"""The format of a store: a ``meta.json``, and a folder of arrays that it names.
 
-The arrays of another content are written into another folder, and ``meta.json`` is replaced in one
-step. So a store is at any moment the old one or the new one. Version 1 had the arrays beside
-``meta.json``.
+To replace a store, new arrays are written into a new folder, and ``meta.json`` is then replaced in
+one step. At every moment, a reader finds either the old or the new store. In version 1 of the
+format, the arrays were beside ``meta.json``.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+Meta: TypeAlias = dict[str, Any]  #: the content of ``meta.json``
+
 FORMAT, VERSION = "linrank-store", 2
 META = "meta.json"
-FOLDER = re.compile(r"arrays-[0-9a-f]{16}")  #: the names of folders of arrays
+FOLDER = re.compile(r"arrays-[0-9a-f]{16}")  #: names of the folders of arrays
 
 _FLOATS, _POINTERS = ("f4", "f8"), ("i4", "i8")
 
-#: The arrays with the types they may have (or the kinds of types), and the number of dimensions.
+#: The allowed dtypes (or kinds of dtypes) and the number of dimensions of each array.
 ARRAYS: dict[str, tuple[tuple[str, ...], int]] = {
     "X": (_FLOATS, 2),
     "X_indptr": (_POINTERS, 1),
@@ -37,12 +39,12 @@ ARRAYS: dict[str, tuple[tuple[str, ...], int]] = {
     "comments": (("u1",), 1),
     "comments_ptr": (("i8",), 1),
 }
-#: Those that are mapped; the others take a few bytes per document.
+#: The arrays that are mapped into memory; the others take a few bytes per document.
 MAPPED = {"X", "X_indptr", "X_indices", "X_data", "comments", "comments_ptr"}
 
 
 def describe(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    """The type and shape of an array in one word.
+    """Return the dtype and shape of an array as text, for ``meta.json``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reading a store: nothing reaches a kernel before it is known to be sound."""
+"""Reading of stores, with checks of everything that could make a kernel read out of bounds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from .._maps import map_file
+from .._typing import Array
 from .._version import __version__
 from ..errors import FileFormatError
 from ._csr import assemble_csr
-from ._store_format import ARRAYS, FOLDER, FORMAT, MAPPED, META, VERSION, describe
+from ._store_format import ARRAYS, FOLDER, FORMAT, MAPPED, META, VERSION, Meta, describe
 from .checks import (
     check_feature_names,
     check_labels,
@@ -29,27 +29,30 @@ from .checks import (
 from .ranking import RankingData
 from .text import TextColumn, join_strings
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, Array]
 
-_BLOCK = 1 << 20  # entries that are looked at together: an array may be larger than memory
+_BLOCK = 1 << 20  # entries checked at a time, because an array may be larger than memory
 
 
 def read_store(folder: Path, mmap: bool) -> RankingData:
-    """Read a store; where another process replaces it meanwhile, the new one."""
+    """Read a store; if another process replaces it meanwhile, read the new one."""
     meta = _read_meta(folder)
     while True:
         try:
             return _read(folder, meta, mmap)
-        except Exception as error:  # whatever numpy and others raise on damaged files
+        except Exception as error:  # numpy raises many kinds of errors for damaged files.
             now = _read_meta(folder)
             if now == meta:
                 reason = " ".join(str(error).split()) or type(error).__name__
-                raise FileFormatError(f"{folder}: the store is damaged: {reason}") from None
+                raise FileFormatError(
+                    f"{folder}: the store is damaged: {reason}. Write it again with save_store or "
+                    "convert"
+                ) from None
             meta = now
 
 
-def array_folder(folder: Path, meta: dict[str, Any]) -> Path:
-    """Where the arrays of a store are: in a folder of their own, or beside META in version 1."""
+def array_folder(folder: Path, meta: Meta) -> Path:
+    """Return the folder of a store's arrays; in version 1, they are beside ``meta.json``."""
     name = meta.get("folder")
     if meta["version"] == 1:
         return folder
@@ -57,8 +60,8 @@ def array_folder(folder: Path, meta: dict[str, Any]) -> Path:
     return folder / str(name)
 
 
-def _read_meta(folder: Path) -> dict[str, Any]:
-    """The content of ``meta.json``, if this version knows how to read it."""
+def _read_meta(folder: Path) -> Meta:
+    """Return the content of ``meta.json``, or raise a `FileFormatError`."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise FileFormatError(f"{folder}: {what}; expected a linrank store")
@@ -71,7 +74,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{folder}: the store is damaged: {META}: {error}") from None
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise FileFormatError(f"{folder}: not a linrank store: {META} is of another kind")
+        raise FileFormatError(f"{folder}: not a linrank store: {META} has another format")
     version = meta.get("version")
     if type(version) is not int or version < 1:
         found = repr(version)[:40]
@@ -79,12 +82,13 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if version > VERSION:
         raise FileFormatError(
             f"{folder}: the store was written by a newer linrank ({str(meta.get('linrank'))[:40]}, "
-            f"store version {version}); this one ({__version__}) reads up to version {VERSION}"
+            f"store version {version}); this one ({__version__}) reads up to version {VERSION}. "
+            "Update linrank"
         )
     return meta
 
 
-def _read(folder: Path, meta: dict[str, Any], mmap: bool) -> RankingData:
+def _read(folder: Path, meta: Meta, mmap: bool) -> RankingData:
     _check_meta(meta)
     place = array_folder(folder, meta)
     arrays = {
@@ -94,8 +98,8 @@ def _read(folder: Path, meta: dict[str, Any], mmap: bool) -> RankingData:
     return _assemble(arrays, meta)
 
 
-def _check_meta(meta: dict[str, Any]) -> None:
-    """Require the right types of what ``meta.json`` says."""
+def _check_meta(meta: Meta) -> None:
+    """Check the types of the entries of ``meta.json``."""
     _require(isinstance(meta.get("arrays"), dict), "meta.json does not list the arrays")
     names = set(meta["arrays"])
     for name in sorted(names - ARRAYS.keys()):
@@ -104,7 +108,7 @@ def _check_meta(meta: dict[str, Any]) -> None:
     needed = {"y", "query_ptr", "query_ids", "query_keys"} | ({"X"} if "X" in names else csr)
     for name in sorted(needed - names):
         raise ValueError(f"{name!r} is missing")
-    _require("X" not in names or not names & csr, "it has two X")
+    _require("X" not in names or not names & csr, "it has X both dense and sparse")
     n_features, index_base = meta.get("n_features"), meta.get("index_base")
     _require(type(n_features) is int, f"n_features is {str(n_features)[:40]!r}")
     check_n_features(n_features or 0)
@@ -114,8 +118,8 @@ def _check_meta(meta: dict[str, Any]) -> None:
     _require(titles is None or are_names, "feature_names is not a list of names")
 
 
-def _read_array(file: Path, name: str, description: Any, mmap: bool) -> NDArray[Any]:
-    """One array, which must be as ``meta.json`` says and as the kernels expect it."""
+def _read_array(file: Path, name: str, description: object, mmap: bool) -> Array:
+    """Read or map one array, after checking it against ``meta.json`` and `ARRAYS`."""
     _require(file.is_file(), f"{file.name} is missing")
     with file.open("rb") as opened:
         shape, dtype = _read_head(opened, file.name)
@@ -134,30 +138,30 @@ def _read_array(file: Path, name: str, description: Any, mmap: bool) -> NDArray[
         )
         _require(start % 16 == 0, f"{file.name} has a header of an odd size")
         if n_bytes and mmap and name in MAPPED:
-            # Nothing is said to the system about how the map is read: told that it is sequential,
-            # Linux took three times as long for a Hessian product of data larger than memory.
-            return np.asarray(map_file(opened, dtype, shape, start))  # a plain array
+            # The map gets no madvise hint. With MADV_SEQUENTIAL, a Hessian-vector product of data
+            # larger than memory took three times as long on Linux.
+            return np.asarray(map_file(opened, dtype, shape, start))  # kernels expect plain arrays
         array = np.fromfile(opened, dtype, n_bytes // max(dtype.itemsize, 1))
-        _require(array.nbytes == n_bytes, f"{file.name} is cut off")
+        _require(array.nbytes == n_bytes, f"{file.name} is truncated")
         return array.reshape(shape)
 
 
-def _read_head(opened: Any, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """The shape and type of the array in a ``.npy`` file."""
+def _read_head(opened: BinaryIO, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and dtype of the array in a ``.npy`` file."""
     try:
         version = npy.read_magic(opened)
         read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
         shape, is_fortran, dtype = read(opened)
-    except Exception as error:  # numpy evaluates the header as a Python literal
-        raise ValueError(f"{name} has no sound header: {error}") from None
+    except Exception as error:  # numpy evaluates the header as a Python literal.
+        raise ValueError(f"{name} has an invalid header: {error}") from None
     _require(not dtype.hasobject, f"{name} holds objects")
-    _require(not is_fortran, f"{name} holds columns, not rows, one after the other")
+    _require(not is_fortran, f"{name} is stored by columns; expected rows")
     _require(all(n >= 0 for n in shape), f"{name} has a negative size")
     return shape, dtype
 
 
-def _assemble(arrays: Arrays, meta: dict[str, Any]) -> RankingData:
-    """Put the data together from arrays that fit each other."""
+def _assemble(arrays: Arrays, meta: Meta) -> RankingData:
+    """Check that the arrays fit together, and return them as `RankingData`."""
     arrays = _restore_ids(arrays)
     _check_rows(arrays)
     _check_queries(arrays)
@@ -190,14 +194,14 @@ def _assemble(arrays: Arrays, meta: dict[str, Any]) -> RankingData:
     )
 
 
-def _take(arrays: Arrays, *names: str) -> Iterator[NDArray[Any]]:
+def _take(arrays: Arrays, *names: str) -> Iterator[Array]:
     for name in names:
         _require(name in arrays, f"{name!r} is missing")
         yield arrays[name]
 
 
 def _restore_ids(arrays: Arrays) -> Arrays:
-    """Query ids that are text are stored as bytes, and where each begins."""
+    """Decode query ids that are text; they are stored as bytes and pointers."""
     ids = arrays["query_ids"]
     if "query_ids_ptr" in arrays:
         _require(ids.dtype == np.uint8, f"query_ids.npy holds {ids.dtype}")
@@ -208,13 +212,13 @@ def _restore_ids(arrays: Arrays) -> Arrays:
         return arrays | {"query_ids": join_strings(names)}
     if ids.dtype.kind == "U" and ids.size:
         largest = ids.view(np.uint32).max(initial=0)
-        _require(largest <= 0x10FFFF, "query_ids.npy holds what is no text")
-    _require(not (ids != ids).any(), "query_ids.npy holds ids that are missing")
+        _require(largest <= 0x10FFFF, "query_ids.npy holds invalid characters")
+    _require(not (ids != ids).any(), "query_ids.npy holds missing ids")
     return arrays
 
 
 def _check_rows(arrays: Arrays) -> None:
-    """Require one entry per document, of the kind that is expected there."""
+    """Check the arrays with one entry per document."""
     n_docs = len(arrays["y"])
     _require(n_docs > 0, "it has no documents")
     check_labels(arrays["y"], n_docs)
@@ -224,34 +228,32 @@ def _check_rows(arrays: Arrays) -> None:
     order = arrays.get("order")
     if order is not None:
         is_order = len(order) == n_docs and np.array_equal(np.sort(order), np.arange(n_docs))
-        _require(is_order, "order.npy is not an order of rows")
+        _require(is_order, "order.npy is not a permutation of the rows")
 
 
 def _check_queries(arrays: Arrays) -> None:
     n_queries, ptr = len(arrays["query_ids"]), arrays["query_ptr"]
     _check_pointers("query_ptr", ptr, n_queries, len(arrays["y"]))
-    _require(bool((ptr[1:] > ptr[:-1]).all()), "query_ptr.npy does not fit: it must ascend")
+    _require(bool((ptr[1:] > ptr[:-1]).all()), "query_ptr.npy does not ascend")
     _require(len(arrays["query_keys"]) == n_queries, "query_keys.npy has a wrong length")
     check_weight(arrays.get("query_weight"), n_queries, "query_weight", "there are")
 
 
-def _check_csr(
-    indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], n_docs: int, n_features: int
-) -> None:
-    """Require features that exist, each once and in ascending order within a row."""
+def _check_csr(indptr: Array, indices: Array, data: Array, n_docs: int, n_features: int) -> None:
+    """Check that the indices of each row exist and ascend."""
     _require(len(indices) == len(data), "X_indices.npy has a wrong length")
     _check_pointers("X_indptr", indptr, n_docs, len(data))
     for first in range(0, len(indices), _BLOCK):
         block = indices[max(first - 1, 0) : first + _BLOCK]
         inside = block.min() >= 0 and block.max() < n_features
-        _require(bool(inside), "X_indices.npy names features that are not there")
+        _require(bool(inside), "X_indices.npy holds indices outside of the features")
         falls = np.flatnonzero(block[1:] <= block[:-1]) + max(first - 1, 0) + 1
         starts = indptr[np.searchsorted(indptr, falls.astype(indptr.dtype))]
         _require(np.array_equal(starts, falls), "X_indices.npy does not ascend within a row")
 
 
-def _check_pointers(name: str, ptr: NDArray[Any], n_items: int, last: int) -> None:
-    """Require pointers that go from 0 to the end and never fall."""
+def _check_pointers(name: str, ptr: Array, n_items: int, last: int) -> None:
+    """Check that pointers go from 0 to `last` and never decrease."""
     fits = len(ptr) == n_items + 1 and len(ptr) > 0 and ptr[0] == 0 and ptr[-1] == last
     for first in range(0, len(ptr) - 1, _BLOCK):
         block = ptr[first : first + _BLOCK + 1]

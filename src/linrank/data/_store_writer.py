@@ -1,4 +1,4 @@
-"""Writing a store: the name of a store leads to the old one or the new one at any moment."""
+"""Writing of stores: at every moment, the path of a store leads to the old or the new one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.lib.format import header_data_from_array_1_0, open_memmap, write_array_header_1_0
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from .._files import (
     bring_to_disk,
@@ -24,19 +23,20 @@ from .._files import (
     write_error,
 )
 from .._maps import check_maps
+from .._typing import Array
 from .._version import __version__
 from ..errors import DataError
-from ._store_format import ARRAYS, FOLDER, FORMAT, META, VERSION, describe
+from ._store_format import ARRAYS, FOLDER, FORMAT, META, VERSION, Meta, describe
 from .ranking import RankingData
 from .text import TextColumn
 
 _FILES = {f"{name}.npy" for name in ARRAYS}
-_REPLACED = "replaced"  # the entry of ``meta.json`` that lists arrays of version 1 to be removed
+_REPLACED = "replaced"  # key in ``meta.json``: arrays of version 1 that can be removed
 
 
 @contextmanager
 def new_store(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A folder to be filled by `fill`, which becomes the store when that has succeeded."""
+    """Yield a folder for `fill`, which becomes the store if the block succeeds."""
     target = Path(os.path.realpath(path))
     try:
         old = find_status(path)
@@ -58,7 +58,7 @@ def new_store(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _rename(root: Path, target: Path) -> bool:
-    """Give a new store its name; false where another process has just taken the name."""
+    """Rename a new store; return false if another process has just created its path."""
     try:
         root.rename(target)
     except OSError:
@@ -69,7 +69,7 @@ def _rename(root: Path, target: Path) -> bool:
 
 
 def _replace(target: Path, folder: Path) -> None:
-    """Move a folder of arrays into a store, and let its ``meta.json`` name it from now on."""
+    """Move a folder of arrays into a store, and replace the store's ``meta.json``."""
     with locked(target):
         _list_replaced(target, folder.parent / META)
         folder.rename(target / folder.name)
@@ -83,9 +83,11 @@ def _replace(target: Path, folder: Path) -> None:
 
 
 def _check_replaceable(path: str | os.PathLike[str], target: Path, old: os.stat_result) -> None:
-    """Refuse a place that holds anything but a store, whatever its state, or nothing."""
+    """Raise a `DataError` if a path holds anything but a store (even damaged) or nothing."""
     if not stat.S_ISDIR(old.st_mode):
-        raise DataError(f"{os.fspath(path)}: is a file; it is left as it is. Choose another name")
+        raise DataError(
+            f"{os.fspath(path)}: the path is a file; a file is not replaced. Choose another name"
+        )
     names = sorted(os.listdir(target))
     meta = _read_meta(target / META)
     foreign = [name for name in names if name != META and not _is_ours(target / name, meta)]
@@ -94,12 +96,12 @@ def _check_replaceable(path: str | os.PathLike[str], target: Path, old: os.stat_
     if foreign:
         raise DataError(
             f"{os.fspath(path)}: the folder holds {foreign[0]!r}, which is not part of a linrank "
-            "store; it is left as it is. Choose another name, or move that file elsewhere"
+            "store, so it is not replaced. Choose another name, or move that file elsewhere"
         )
 
 
-def _read_meta(file: Path) -> dict[str, Any] | None:
-    """The content of a ``meta.json`` that linrank has written; None where it is anything else."""
+def _read_meta(file: Path) -> Meta | None:
+    """Return the content of a ``meta.json`` that linrank has written; None for other files."""
     try:
         is_file = stat.S_ISREG(file.lstat().st_mode)
         content = json.loads(file.read_bytes()) if is_file else None
@@ -108,8 +110,8 @@ def _read_meta(file: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and content.get("format") == FORMAT else None
 
 
-def _is_ours(place: Path, meta: dict[str, Any] | None) -> bool:
-    """Whether a place is part of a store, or gone since another process replaced the store."""
+def _is_ours(place: Path, meta: Meta | None) -> bool:
+    """Return whether a path is part of a store, or was just removed by another process."""
     try:
         if FOLDER.fullmatch(place.name) and stat.S_ISDIR(place.lstat().st_mode):
             with os.scandir(place) as entries:
@@ -119,11 +121,11 @@ def _is_ours(place: Path, meta: dict[str, Any] | None) -> bool:
         return True
 
 
-def _is_loose(file: Path, status: os.stat_result, meta: dict[str, Any]) -> bool:
-    """Whether a file is an array of a store of version 1, which had them beside ``meta.json``.
+def _is_loose(file: Path, status: os.stat_result, meta: Meta) -> bool:
+    """Return whether a file is an array of a store of version 1, beside its ``meta.json``.
 
-    A store that has replaced one of version 1 lists the arrays to be removed. Their size and time
-    of change tell them from files that a user has put there.
+    A store that has replaced one of version 1 lists the old arrays with their size and modification
+    time. These distinguish them from files that a user has put there.
     """
     if file.name not in _FILES or not stat.S_ISREG(status.st_mode):
         return False
@@ -139,7 +141,7 @@ def _stamp(status: os.stat_result) -> list[int]:
 
 
 def _list_replaced(target: Path, new: Path) -> None:
-    """Let a new ``meta.json`` list the arrays of version 1 that it makes superfluous."""
+    """Add to a new ``meta.json`` the list of arrays of version 1 that it replaces."""
     old = _read_meta(target / META) or {}
     found = {name: (target / name).lstat() for name in os.listdir(target) if name in _FILES}
     ours = {name: status for name, status in found.items() if _is_loose(target / name, status, old)}
@@ -152,7 +154,7 @@ def _list_replaced(target: Path, new: Path) -> None:
 def _remove_unused(target: Path) -> None:
     """Remove arrays that ``meta.json`` does not name: of an older store, or of killed processes.
 
-    Those who replace the store meanwhile hold the lock until their arrays are named.
+    A process that replaces the store holds the lock until ``meta.json`` names its arrays.
     """
     with locked(target, wait=False) as is_locked:
         meta = _read_meta(target / META)
@@ -160,7 +162,7 @@ def _remove_unused(target: Path) -> None:
             return
         for name in os.listdir(target):
             place = target / name
-            with suppress(OSError):  # what cannot be removed is left to the next writer
+            with suppress(OSError):  # The next writer will try again.
                 if FOLDER.fullmatch(name) and name != meta.get("folder"):
                     _remove_folder(place)
                 elif _is_loose(place, place.lstat(), meta):
@@ -168,7 +170,7 @@ def _remove_unused(target: Path) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a folder of arrays; a folder with anything else in it stays."""
+    """Remove a folder of arrays; a folder that holds anything else is kept."""
     with suppress(OSError):
         for name in os.listdir(folder):
             if name in _FILES:
@@ -176,25 +178,27 @@ def _remove_folder(folder: Path) -> None:
         folder.rmdir()
 
 
-def mapped_file(path: Path, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Zeros in a new ``.npy`` file, for which there is room on the disk."""
-    path.unlink(missing_ok=True)  # it is there, and read from, where rows are moved
+def mapped_file(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """Map a new ``.npy`` file of zeros, after reserving its space on the disk."""
+    # When rows are reordered, the old file is still mapped and read.
+    path.unlink(missing_ok=True)
     array = open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if hasattr(os, "posix_fallocate"):
-        # Otherwise a full disk would end the process at some later write into the map.
+        # Without reserved space, the system kills the process if a write into the map finds the
+        # disk full.
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
     return np.asarray(array)
 
 
-def fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> None:
-    """Write all arrays that are not mapped from there already, and last what they mean."""
+def fill(folder: Path, data: RankingData, mapped: dict[str, Array]) -> None:
+    """Write all arrays that are not mapped from the folder already, and then ``meta.json``."""
     arrays = arrays_of(data)
     check_maps(*arrays.values())
     for name, array in arrays.items():
         file = folder / f"{name}.npy"
         if name not in mapped or not np.may_share_memory(array, mapped[name]):
-            file.unlink(missing_ok=True)  # it is there where the data ended up elsewhere
+            file.unlink(missing_ok=True)  # An array may be mapped but not be used in the end.
             _save(file, array)
     meta = {
         "format": FORMAT,
@@ -209,15 +213,15 @@ def fill(folder: Path, data: RankingData, mapped: dict[str, NDArray[Any]]) -> No
     _write_meta(folder.parent / META, meta)
 
 
-def _write_meta(file: Path, meta: dict[str, Any]) -> None:
+def _write_meta(file: Path, meta: Meta) -> None:
     file.write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
 
-def _save(file: Path, array: NDArray[Any]) -> None:
+def _save(file: Path, array: Array) -> None:
     """Write a ``.npy`` file.
 
-    `numpy.save` hands the numbers to a stream of the C library, and does not look at whether
-    closing the stream succeeds: on a full disk, up to 4,096 bytes were lost without an error.
+    `numpy.save` is not used: it writes through a C stream and does not check that closing the
+    stream succeeds. On a full disk, up to 4,096 bytes were lost without an error.
     """
     array = np.ascontiguousarray(array)
     with file.open("wb") as opened:
@@ -225,9 +229,9 @@ def _save(file: Path, array: NDArray[Any]) -> None:
         opened.write(array.reshape(-1).view(np.uint8).data)
 
 
-def arrays_of(data: RankingData) -> dict[str, NDArray[Any]]:
-    """The arrays that make up the data, by name."""
-    arrays: dict[str, NDArray[Any]] = _plain_ids(data.query_ids)
+def arrays_of(data: RankingData) -> dict[str, Array]:
+    """Return the arrays of ranked data under their names in the store."""
+    arrays: dict[str, Array] = _plain_ids(data.query_ids)
     arrays |= {"y": data.y, "query_ptr": data.query_ptr, "query_keys": data.query_keys}
     if data.is_sparse:
         X = data.X
@@ -242,15 +246,19 @@ def arrays_of(data: RankingData) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _plain_ids(ids: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Ids that need no pickling: numbers, or text as bytes and where each begins."""
+def _plain_ids(ids: Array) -> dict[str, Array]:
+    """Return ids as arrays without objects: numbers, or text as bytes and pointers."""
     if ids.dtype.kind not in "OU":
         return {"query_ids": ids}
     names = [str(name) for name in ids.tolist()]
     if len(set(names)) < len(names):
-        raise DataError("query_ids cannot be saved: as strings some of them are the same")
+        raise DataError(
+            "query_ids cannot be saved: some of them are the same as strings. Rename them"
+        )
     try:
         column = TextColumn.from_strings(names)
     except UnicodeEncodeError as error:
-        raise DataError(f"query_ids cannot be saved: {error.object[:40]!r} is not text") from None
+        raise DataError(
+            f"query_ids cannot be saved: {error.object[:40]!r} is not valid Unicode text"
+        ) from None
     return {"query_ids": column.buffer, "query_ids_ptr": column.ptr}

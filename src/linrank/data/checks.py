@@ -1,48 +1,50 @@
-"""What goes into `RankingData`, checked: one clear sentence for what cannot be."""
+"""Checks of the arguments of `RankingData`; a `DataError` says what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._maps import check_maps
 from .._memory import memory_limit
+from .._typing import Array, Integers, Vector
 from ..errors import DataError
 from ._csr import row_pointers
 from .text import join_strings
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 Matrix = Any  #: a C-contiguous ndarray or a scipy CSR array, float32 or float64
 
-MAX_FEATURES = 2**31 - 1
-FEATURE_BYTES = 128  #: of memory that a fit takes for a feature: 16 vectors such as the weights
-LEAST_PROPENSITY = 1e-12  #: a document that is never looked at tells nothing
+MAX_FEATURES = 2**31 - 1  #: features that an int32 index can count
+FEATURE_BYTES = 128  #: memory that a fit takes per feature: 16 vectors of the size of the weights
+LEAST_PROPENSITY = 1e-12  #: smaller propensities would give a pair an unbounded weight
 
 
 def most_features() -> int:
-    """The largest number of features whose weights fit into memory, with what training adds."""
+    """Return the largest number of features for which a fit has enough memory."""
     return min(MAX_FEATURES, memory_limit() // FEATURE_BYTES)
 
 
 def check_n_features(n_features: int) -> None:
-    """Refuse a number of features for which there is not enough memory, or that is none."""
+    """Raise a `DataError` if a number of features is not valid or needs too much memory."""
     if not 1 <= n_features <= MAX_FEATURES:
         found = str(n_features)[:40]
         raise DataError(f"n_features is {found}; expected a number from 1 to {MAX_FEATURES}")
     if n_features > most_features():
         raise DataError(
-            f"there are {n_features:,} features, but memory for {most_features():,} only "
-            f"({FEATURE_BYTES} bytes each); number the features that occur from 1 on"
+            f"there are {n_features:,} features, but memory for only {most_features():,} "
+            f"({FEATURE_BYTES} bytes each). Renumber the features that occur, starting from 1"
         )
 
 
 def check_matrix(X: Any) -> Matrix:
-    """Bring X into one of the four forms that the kernels know, copying only if needed."""
+    """Return X in a form that the kernels support, as a copy only if necessary.
+
+    The forms are dense (C-contiguous) and CSR, each in float32 and float64.
+    """
     if sparse.issparse(X):
         if X.format == "csr":
             check_maps(X)
@@ -68,30 +70,33 @@ def check_matrix(X: Any) -> Matrix:
         return np.ascontiguousarray(X)
     check_n_features(X.shape[1])
     if not X.has_canonical_format:
-        X = X.copy()  # the caller's matrix stays as it is
+        X = X.copy()  # The caller's matrix must not change.
         X.sum_duplicates()
     return fix_index_types(X)
 
 
 def fix_index_types(X: Matrix) -> Matrix:
-    """Give a CSR matrix the index types of the kernels; scipy picks them by size."""
+    """Give a CSR matrix the index types that the kernels expect; scipy chooses them by size."""
     X.indptr = row_pointers(X.indptr)
     X.indices = X.indices.astype(np.int32, copy=False)
     return X
 
 
-def take_rows(X: Matrix, rows: NDArray[np.int64]) -> Matrix:
-    """Some rows of a checked matrix, again in a form that the kernels know."""
+def take_rows(X: Matrix, rows: Integers) -> Matrix:
+    """Return some rows of a checked matrix, in a form that the kernels support."""
     check_maps(X)
     return fix_index_types(X[rows]) if sparse.issparse(X) else X[rows]
 
 
-def check_finite(X: Matrix, order: NDArray[np.int64] | None) -> None:
-    """Raise an error that names the first entry of X that is NaN or infinite, if any."""
+def check_finite(X: Matrix, order: Integers | None) -> None:
+    """Raise a `DataError` that names the first entry of X that is NaN or infinite, if any.
+
+    If `order` is given, row r of X is named as row ``order[r]``.
+    """
     values = X.data if sparse.issparse(X) else X
     bad = np.argwhere(~np.isfinite(values))
     if not len(bad):
-        return  # finite numbers so large that their sum is not
+        return  # All entries are finite, but a sum over them has overflowed.
     if sparse.issparse(X):
         entry = bad[0][0]
         row, feature = np.searchsorted(X.indptr, entry, side="right") - 1, X.indices[entry]
@@ -104,14 +109,16 @@ def check_finite(X: Matrix, order: NDArray[np.int64] | None) -> None:
     raise DataError(f"X[{row}, {feature}] is {value}; features must be finite numbers")
 
 
-def check_labels(y: Any, n_docs: int) -> NDArray[np.float64]:
-    """Bring the labels into a float64 vector of the right length, all finite."""
+def check_labels(y: ArrayLike, n_docs: int) -> Vector:
+    """Return the labels as a float64 vector of the right length, all finite."""
     try:
         y = np.ascontiguousarray(y, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"y cannot be read as numbers: {error}") from None
     if y.ndim != 1 or len(y) != n_docs:
-        raise DataError(f"y has shape {y.shape} but X has {n_docs} rows: give one label per row")
+        raise DataError(
+            f"y has shape {y.shape} but X has {n_docs} rows; expected one label per row"
+        )
     bad = np.flatnonzero(~np.isfinite(y))
     if len(bad):
         raise DataError(f"y[{bad[0]}] is {y[bad[0]]}; labels must be finite numbers")
@@ -119,15 +126,18 @@ def check_labels(y: Any, n_docs: int) -> NDArray[np.float64]:
 
 
 def check_doc_id(doc: object, row: int) -> str:
-    """A document's id as text; LETOR files end it at the first blank, so it must have none."""
+    """Return a document id as text; it must have no blanks, because LETOR files end it there."""
     text = str(doc)
     if not text or any(letter.isspace() for letter in text):
-        raise DataError(f"doc_ids[{row}] is {text!r}; an id must have letters and no blanks")
+        raise DataError(f"doc_ids[{row}] is {text!r}; expected an id without blanks")
     return text
 
 
-def check_rows(values: Any, n: int, name: str, whose: str = "X has") -> NDArray[np.float64] | None:
-    """Bring one finite number per row, if given, into a float64 vector."""
+def check_rows(values: ArrayLike | None, n: int, name: str, whose: str = "X has") -> Vector | None:
+    """Return one finite number per row as a float64 vector; None if `values` is None.
+
+    `whose` names what has n rows in the message of an error.
+    """
     if values is None:
         return None
     try:
@@ -135,7 +145,9 @@ def check_rows(values: Any, n: int, name: str, whose: str = "X has") -> NDArray[
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} cannot be read as numbers: {error}") from None
     if values.shape != (n,):
-        raise DataError(f"{name} has shape {values.shape} but {whose} {n} rows: one per row")
+        raise DataError(
+            f"{name} has shape {values.shape} but {whose} {n} rows; expected one number per row"
+        )
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise DataError(f"{name}[{bad[0]}] is {values[bad[0]]}; expected finite numbers")
@@ -143,9 +155,9 @@ def check_rows(values: Any, n: int, name: str, whose: str = "X has") -> NDArray[
 
 
 def check_weight(
-    weight: Any, n: int, name: str, whose: str = "X has"
-) -> NDArray[np.float64] | None:
-    """Bring weights into a float64 vector, finite and not negative, with something to weigh."""
+    weight: ArrayLike | None, n: int, name: str, whose: str = "X has"
+) -> Vector | None:
+    """Return weights as a float64 vector, finite and not negative, with at least one above 0."""
     weight = check_rows(weight, n, name, whose)
     if weight is None:
         return None
@@ -153,36 +165,39 @@ def check_weight(
     if len(bad):
         raise DataError(f"{name}[{bad[0]}] is {weight[bad[0]]}; weights must be finite and ≥ 0")
     if not weight.any():
-        raise DataError(f"{name} is zero everywhere; at least one row must count")
+        raise DataError(f"{name} is zero everywhere; at least one row needs a positive weight")
     return weight
 
 
-def check_propensity(propensity: Any, n: int) -> NDArray[np.float64] | None:
-    """Bring the chances of being looked at into a float64 vector, above 0 and at most 1."""
+def check_propensity(propensity: ArrayLike | None, n: int) -> Vector | None:
+    """Return propensities as a float64 vector, above 0 and at most 1."""
     propensity = check_rows(propensity, n, "propensity")
     if propensity is None:
         return None
     bad = np.flatnonzero(~((propensity >= LEAST_PROPENSITY) & (propensity <= 1)))
     if len(bad):
         raise DataError(
-            f"propensity[{bad[0]}] is {propensity[bad[0]]}; expected a chance from "
+            f"propensity[{bad[0]}] is {propensity[bad[0]]}; expected a probability from "
             f"{LEAST_PROPENSITY:g} to 1"
         )
     return propensity
 
 
-def check_pairs(pairs: Any, n_docs: int) -> NDArray[np.int64]:
-    """Bring pairs of row numbers into an int64 array of shape (n_pairs, 2)."""
+def check_pairs(pairs: ArrayLike, n_docs: int) -> Integers:
+    """Return pairs of row numbers as an int64 array of shape (n_pairs, 2)."""
     pairs = np.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-        raise DataError(f"pairs has shape {pairs.shape}; expected (n_pairs, 2), at least one pair")
+        raise DataError(
+            f"pairs has shape {pairs.shape}; expected (n_pairs, 2) with at least one pair"
+        )
     if pairs.dtype.kind not in "iu":
         raise DataError(f"pairs holds {pairs.dtype}; expected row numbers of X, as integers")
     pairs = pairs.astype(np.int64)
     bad = np.flatnonzero(((pairs < 0) | (pairs >= n_docs)).any(axis=1))
     if len(bad):
         raise DataError(
-            f"pairs[{bad[0]}] is {pairs[bad[0]].tolist()}; expected rows of X: 0 to {n_docs - 1}"
+            f"pairs[{bad[0]}] is {pairs[bad[0]].tolist()}; expected row numbers of X, from 0 to "
+            f"{n_docs - 1}"
         )
     same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(same):
@@ -190,15 +205,15 @@ def check_pairs(pairs: Any, n_docs: int) -> NDArray[np.int64]:
     return pairs
 
 
-def one_per_query(
-    weight: NDArray[np.float64], query_ptr: NDArray[np.int64], query_ids: NDArray[Any]
-) -> NDArray[np.float64]:
-    """The weight of each query, given that of each of its rows."""
+def one_per_query(weight: Vector, query_ptr: Integers, query_ids: Array) -> Vector:
+    """Return the weight of each query, given the query weight of each row."""
     first = weight[query_ptr[:-1]]
     wrong = np.flatnonzero(weight != np.repeat(first, np.diff(query_ptr)))
     if len(wrong):
         query = query_ids[np.searchsorted(query_ptr, wrong[0], side="right") - 1]
-        raise DataError(f"query_weight differs within query {query}; give its rows one value")
+        raise DataError(
+            f"query_weight differs within query {query}; expected one value for all its rows"
+        )
     return first
 
 
@@ -211,24 +226,22 @@ def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[st
     return [str(name) for name in names]
 
 
-def group_by_query(
-    qid: Any, n_docs: int
-) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64] | None]:
-    """Find the rows of each query: ``(query_ptr, query_ids, order)``.
+def group_by_query(qid: Any, n_docs: int) -> tuple[Integers, Array, Integers | None]:
+    """Return the rows of each query: ``(query_ptr, query_ids, order)``.
 
-    Rows that already stand together by query are left where they are (order is None);
-    otherwise `order` is a stable permutation that brings each query's rows together.
+    If the rows of each query are adjacent, `order` is None. Otherwise it is a stable permutation
+    that makes them adjacent.
     """
     if qid is None:
         return np.array([0, n_docs], np.int64), np.zeros(1, np.int64), None
     qid = _as_array(qid)
     if qid.ndim != 1 or len(qid) != n_docs:
         raise DataError(
-            f"qid has shape {qid.shape} but X has {n_docs} rows: give one query id per row"
+            f"qid has shape {qid.shape} but X has {n_docs} rows; expected one query id per row"
         )
     missing = qid != qid if qid.dtype.kind in "fcmM" else np.False_  # NaN and NaT
     if missing.any():
-        raise DataError(f"qid[{np.flatnonzero(missing)[0]}] is NaN; every row needs a query")
+        raise DataError(f"qid[{np.flatnonzero(missing)[0]}] is NaN; every row needs a query id")
     if qid.dtype.kind == "O":
         codes, ids = _encode_objects(qid)
     else:
@@ -244,8 +257,8 @@ def group_by_query(
     return np.append(starts, n_docs), ids[order[starts]], order
 
 
-def _as_array(qid: Any) -> NDArray[Any]:
-    """Ids as an array; a list that numpy would convert or unpack is kept as it is."""
+def _as_array(qid: Any) -> Array:
+    """Return ids as an array; numpy must not convert mixed lists or unpack nested ones."""
     if not isinstance(qid, list | tuple):
         return np.asarray(qid)
     kinds = {type(name) for name in qid}
@@ -260,24 +273,26 @@ def _as_array(qid: Any) -> NDArray[Any]:
     return array
 
 
-def _is_missing(name: Any) -> bool:
-    """Whether an id is None, or NaN in one of its forms: not equal to itself, or not comparable."""
+def _is_missing(name: object) -> bool:
+    """Return whether an id is None, NaN, NaT or pandas.NA."""
     try:
         return name is None or bool(name != name)
-    except TypeError:  # of pandas.NA nothing is known
+    except TypeError:  # pandas.NA has no truth value.
         return True
 
 
-def _encode_objects(qid: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Number arbitrary hashable ids in the order in which they first appear."""
-    seen: dict[Any, int] = {}
+def _encode_objects(qid: Array) -> tuple[Integers, Array]:
+    """Number hashable ids in the order of their first appearance; return numbers and ids."""
+    seen: dict[Hashable, int] = {}
     codes = np.empty(len(qid), np.int64)
     for row, name in enumerate(qid):
         if _is_missing(name):
             what = name if name is None else "NaN"
-            raise DataError(f"qid[{row}] is {what}; every row needs a query")
+            raise DataError(f"qid[{row}] is {what}; every row needs a query id")
         try:
             codes[row] = seen.setdefault(name, len(seen))
         except TypeError:
-            raise DataError(f"qid[{row}] is {name!r}, which cannot serve as an id") from None
+            raise DataError(
+                f"qid[{row}] is {name!r}, which is not hashable; expected numbers or strings"
+            ) from None
     return codes, qid

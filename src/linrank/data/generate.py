@@ -1,4 +1,4 @@
-"""Ranked data whose truth is known, for tests, benchmarks and demonstrations."""
+"""Generated data with known true weights, for tests, benchmarks and demonstrations."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from .._files import write_error
 from .._rows import kernel_matrix, matvec
+from .._typing import Array, Integers, Vector
 from ..errors import DataError
 from ._csr import assemble_csr
-from .checks import MAX_FEATURES
+from .checks import MAX_FEATURES, Matrix
 from .letor import check_dtype, write_letor
 from .ranking import RankingData, query_keys
 
-_BLOCK = 1 << 12  # rows that are worked on while they are in the cache
+_BLOCK_ROWS = 1 << 12  # rows processed at a time, so that they stay in the cache
 _HEAVY_TAIL = 1.5  # standard deviation of the logarithm of a heavy-tailed feature
-_DECADES = 8  # over which the scales of heavy-tailed features are spread
+_DECADES = 8  # powers of ten over which the scales of heavy-tailed features are spread
 
 
 def make_ranking(
@@ -37,18 +38,17 @@ def make_ranking(
     n_informative: int | None = None,
     correlation: float = 0.0,
     heavy_tails: bool = False,
-    dtype: Any = np.float64,
-    random_state: Any = None,
+    dtype: DTypeLike = np.float64,
+    random_state: int | np.random.Generator | None = None,
     return_coef: bool = False,
 ) -> Any:
     """Generate ranked data that a linear function ranks correctly up to noise.
 
-    A document's utility is ``x·w + query_effect·q + noise·e``, where x·w is scaled to
-    variance 1, and q (one per query) and e (one per document) are standard normal. Its
-    label is the level that the utility falls into. Levels are as skewed as in web
-    search: half of the documents have level 0, and each further level is half as
-    frequent as the one below it. Within a query, without noise, a larger x·w never has a
-    smaller label.
+    The utility of a document is ``x·w + query_effect·q + noise·e``. Here x·w is scaled to variance
+    1, and q (one per query) and e (one per document) are standard normal. The label is the level
+    into which the utility falls. Levels are as skewed as in web search: half of the documents have
+    level 0, and each further level is half as frequent as the one below it. Without noise, a larger
+    x·w never has a smaller label within a query.
 
     Parameters
     ----------
@@ -57,28 +57,29 @@ def make_ranking(
         The number of documents of each query, or the smallest and the largest number.
     n_features : int
     n_levels : int or None
-        The number of labels 0, 1, …; None: the utility itself is the label, so that all
+        The number of labels 0, 1, …. If None, the utility itself is the label, so that all
         labels differ.
     density : float
         The fraction of the features that are not 0. Below 1, X is CSR.
     noise : float
-        Of the labels, relative to the signal. 0: a linear function ranks perfectly.
+        Standard deviation of the noise in the labels, relative to the signal. With 0, a linear
+        function ranks perfectly.
     query_effect : float
-        How much the documents of some queries are more relevant than those of others for
-        reasons that no feature tells. It does not change the order within a query.
+        Standard deviation of an offset of each query, which makes all its documents more or less
+        relevant. No feature explains it, and it does not change the order within a query.
     n_informative : int, optional
-        The number of features with a weight other than 0; by default all of them.
+        The number of features with a weight other than 0; by default all.
     correlation : float
-        Between each feature and the next one, at least 0 and below 1.
+        Correlation of each feature with the next one, at least 0 and below 1.
     heavy_tails : bool
-        Log-normal features with scales from 1 to 10⁸, as raw web-search features have,
-        instead of standard normal ones.
+        Whether features are log-normal with scales from 1 to 10⁸, like raw features of web search,
+        instead of standard normal.
     dtype : {np.float64, np.float32}
         The type of the features.
     random_state : int, numpy.random.Generator or None
         The same number gives the same data. X, w and q do not depend on `noise`.
     return_coef : bool
-        Whether to return w as well.
+        Whether to return w too.
 
     Returns
     -------
@@ -105,17 +106,20 @@ def make_ranking(
     _check_range("query_effect", query_effect, 0)
     _check_range("correlation", correlation, 0, np.nextafter(1, 0))
     if correlation and density < 1:
-        raise DataError(f"correlation is {correlation} but density {density}; expected density=1")
-    dtype = check_dtype(dtype)
+        raise DataError(
+            f"correlation is {correlation} but density is {density}; correlated features need "
+            "density=1"
+        )
+    feature_type = check_dtype(dtype)
 
     for_sizes, for_X, for_coef, for_labels = np.random.default_rng(random_state).spawn(4)
     query_ptr = _query_ptr(for_sizes, n_queries, docs_per_query)
     n_docs = int(query_ptr[-1])
     scales = 10.0 ** for_coef.uniform(0, _DECADES if heavy_tails else 0, n_features)
     if density < 1:
-        X = _sparse_features(for_X, n_docs, n_features, density, dtype)
+        X = _sparse_features(for_X, n_docs, n_features, density, feature_type)
     else:
-        X = _dense_features(for_X, n_docs, n_features, correlation, dtype)
+        X = _dense_features(for_X, n_docs, n_features, correlation, feature_type)
     if heavy_tails:
         _make_tails_heavy(X, scales)
     signal, coef = _signal(for_coef, X, n_informative, scales)
@@ -133,7 +137,7 @@ def make_ranking(
     return (data, coef) if return_coef else data
 
 
-def _check_range(name: str, value: Any, low: float, high: float = np.inf) -> None:
+def _check_range(name: str, value: float, low: float, high: float = np.inf) -> None:
     if not low <= value <= high:
         limits = f"at least {low}" if high == np.inf else f"{low:g} to {high:g}"
         raise DataError(f"{name} is {value!r}; expected {limits}")
@@ -141,14 +145,14 @@ def _check_range(name: str, value: Any, low: float, high: float = np.inf) -> Non
 
 def _query_ptr(
     rng: np.random.Generator, n_queries: int, docs_per_query: int | Sequence[int]
-) -> NDArray[np.int64]:
+) -> Integers:
     low, high = (
         docs_per_query if isinstance(docs_per_query, Sequence) else (docs_per_query, docs_per_query)
     )
     if not 1 <= low <= high:
         raise DataError(
-            f"docs_per_query is {docs_per_query!r}; expected at least 1, or a smallest and a "
-            "largest number"
+            f"docs_per_query is {docs_per_query!r}; expected a number of at least 1, or the "
+            "smallest and the largest number, such as (5, 20)"
         )
     query_ptr = np.zeros(n_queries + 1, np.int64)
     np.cumsum(rng.integers(low, high, n_queries, endpoint=True), out=query_ptr[1:])
@@ -157,11 +161,11 @@ def _query_ptr(
 
 def _dense_features(
     rng: np.random.Generator, n_docs: int, n_features: int, correlation: float, dtype: np.dtype[Any]
-) -> NDArray[Any]:
-    """Standard normal features, each correlated with its neighbours."""
+) -> Array:
+    """Return standard normal features, each correlated with the next one."""
     X = np.empty((n_docs, n_features), dtype)
-    for start in range(0, n_docs, _BLOCK):
-        block = X[start : start + _BLOCK]
+    for start in range(0, n_docs, _BLOCK_ROWS):
+        block = X[start : start + _BLOCK_ROWS]
         rng.standard_normal(dtype=dtype, out=block)
         if correlation:
             block[:, 1:] *= np.sqrt(1 - correlation**2)
@@ -173,33 +177,33 @@ def _dense_features(
 def _sparse_features(
     rng: np.random.Generator, n_docs: int, n_features: int, density: float, dtype: np.dtype[Any]
 ) -> sparse.csr_array:
-    """Standard normal features where each is present with probability `density`."""
+    """Return sparse standard normal features, each present with probability `density`."""
     size, mean = n_docs * n_features, n_docs * n_features * density
-    # Walk over all places, row by row, in geometric steps; ten standard deviations more
-    # steps than needed on average are enough.
+    # The distances between entries, in row-major order, are geometrically distributed. The number
+    # of entries exceeds its mean by less than ten standard deviations.
     steps = rng.geometric(density, int(mean + 10 * np.sqrt(mean) + 10))
     places = np.cumsum(steps) - 1
-    places = places[: max(np.searchsorted(places, size), 1)] % size  # at least one entry
+    places = places[: max(np.searchsorted(places, size), 1)] % size  # Keep at least one entry.
     indptr = np.searchsorted(places, n_features * np.arange(n_docs + 1))
     data = rng.standard_normal(len(places), dtype=dtype)
     return assemble_csr(indptr, (places % n_features).astype(np.int32), data, n_features)
 
 
-def _make_tails_heavy(X: Any, scales: NDArray[np.float64]) -> None:
-    """Turn standard normal features into log-normal ones with the given scales, in place."""
+def _make_tails_heavy(X: Matrix, scales: Vector) -> None:
+    """Transform standard normal features into log-normal ones with given scales, in place."""
     if sparse.issparse(X):
         X.data = (np.exp(_HEAVY_TAIL * X.data) * scales[X.indices]).astype(X.dtype)
         return
-    for start in range(0, len(X), _BLOCK):
-        block = X[start : start + _BLOCK]
+    for start in range(0, len(X), _BLOCK_ROWS):
+        block = X[start : start + _BLOCK_ROWS]
         np.exp(_HEAVY_TAIL * block, out=block)
         block *= scales
 
 
 def _signal(
-    rng: np.random.Generator, X: Any, n_informative: int, scales: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Draw the true weights; returns ``x·w`` for each document, with variance 1, and w."""
+    rng: np.random.Generator, X: Matrix, n_informative: int, scales: Vector
+) -> tuple[Vector, Vector]:
+    """Draw the true weights w; return ``x·w`` of each document, with variance 1, and w."""
     coef, signal = np.zeros(X.shape[1]), np.empty(X.shape[0])
     informative = rng.choice(X.shape[1], n_informative, replace=False)
     coef[informative] = rng.standard_normal(n_informative)
@@ -209,8 +213,8 @@ def _signal(
     return signal / spread, coef / spread
 
 
-def _levels(utility: NDArray[np.float64], n_levels: int) -> NDArray[np.float64]:
-    """Cut utilities into levels, each half as frequent as the one below it."""
+def _levels(utility: Vector, n_levels: int) -> Vector:
+    """Cut utilities into levels, of which each is half as frequent as the one below it."""
     thresholds = np.quantile(utility, 1 - 0.5 ** np.arange(1, n_levels))
     return np.searchsorted(thresholds, utility, side="right").astype(np.float64)
 
@@ -220,15 +224,15 @@ def make_letor_folder(
 ) -> list[Path]:
     """Write generated data as one fold of a LETOR data set.
 
-    Three files, ``train.txt``, ``vali.txt`` and ``test.txt``, share the true weights; they
-    hold three, one and one fifth of the queries, as LETOR's own folds do.
+    The files ``train.txt``, ``vali.txt`` and ``test.txt`` share the true weights. They hold three
+    fifths, one fifth and one fifth of the queries, as the folds of the LETOR data sets do.
 
     Parameters
     ----------
     path : path-like
-        The folder; it is made if it does not exist.
+        The folder; it is created if it does not exist.
     n_queries : int
-        In all three files together, at least 3.
+        The number of queries in all three files together, at least 3.
     decimals : int or None
         See `linrank.write_letor`.
     **options

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from collections import Counter
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .._checks import whole_number
 from .._files import atomic_write
 from .._threads import resolve_threads
+from .._typing import Array, Integers
 from ..errors import DataError
 from ._compression import compressed
-from ._letor_reader import Progress, ReadOptions, read_source
+from ._letor_reader import Progress, ReadOptions, parse_query_ids, read_source
 from ._letor_writer import MAX_DECIMALS, LetorWriter
-from ._source import open_source
+from ._source import CHUNK_BYTES, open_source
 from .checks import MAX_FEATURES, check_n_features
 from .ranking import RankingData
 
@@ -26,54 +29,54 @@ def read_letor(
     *,
     n_features: int | None = None,
     index_base: Literal["auto", 0, 1] = "auto",
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     form: Literal["auto", "dense", "csr"] = "auto",
     n_threads: int | None = None,
     progress: Progress | None = None,
 ) -> RankingData:
     r"""Read ranked data from a LETOR or SVMlight text file.
 
-    A line is ``label [qid:ID] index:value … [# comment]``. Indices ascend within a line.
-    Empty lines and lines that begin with ``#`` are skipped. Without any qid, all lines
-    belong to one query. Every number becomes the double nearest to it, as in Python.
+    A line is ``label [qid:ID] index:value … [# comment]``, with ascending indices. Empty lines
+    and lines that begin with ``#`` are skipped. If no line has a qid, all lines belong to one
+    query. Every number becomes the nearest double, as in Python.
 
     Parameters
     ----------
     path : path-like
-        The file: plain, or compressed with gzip, bzip2, xz or zstandard, whatever its
-        name. zstandard needs ``pip install linrank[zstd]``. A compressed text is decompressed
-        twice rather than held.
+        The file: plain text, or compressed with gzip, bzip2, xz or zstandard, whatever its name.
+        zstandard needs ``pip install linrank[zstd]``. A compressed file is decompressed twice, so
+        that its text is never held in memory.
     n_features : int, optional
-        The number of features. A line with a larger index is an error. By default, as
-        many as the largest index asks for.
+        The number of features. A line with a larger index is an error. By default, the largest
+        index determines the number.
     index_base : {"auto", 0, 1}
-        The index of the first feature. "auto": 0 if any line has a feature 0, else 1.
-        Say which when a file is read for a model that was trained on another one.
+        The index of the first feature. "auto" is 0 if any line has a feature 0, otherwise 1.
+        Give the number if the data are for a model that was trained on another file.
     dtype : {np.float64, np.float32}
         The type of the features.
     form : {"auto", "dense", "csr"}
-        How the features are stored. "auto": as CSR where that takes less than half the
-        memory, counting only values other than 0.
+        How the features are stored. "auto" is CSR if that takes less than half of the memory,
+        otherwise dense. CSR holds only values other than 0.
     n_threads : int, optional
-        By default, all cores.
+        Number of threads; by default all cores.
     progress : callable, optional
-        Called now and then with the fraction of the work that is done.
+        Called repeatedly with the fraction of the work that is done.
 
     Returns
     -------
     RankingData
-        Query ids are integers where all of them are, otherwise strings. Comments are
-        kept where there are any.
+        Query ids are integers if all of them are, otherwise strings. Comments are kept if there
+        are any.
 
     Raises
     ------
     FileFormatError
-        Where the file cannot be read; the message names the file and the line.
+        If the file cannot be read; the message names the file and the line.
 
     See Also
     --------
-    write_letor : the way back.
-    linrank.data.store.convert : from text to a store, which opens at once.
+    write_letor : Write a LETOR text file.
+    linrank.convert : Convert a text file into a store, which opens in no time.
 
     Examples
     --------
@@ -94,26 +97,26 @@ def read_letor(
 def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None) -> None:
     """Write ranked data as a LETOR text file.
 
-    Rows are written in the order in which the caller gave them. What is read back is the
-    same data, bit for bit, unless `decimals` is given; only weights and names of features
-    have no place in such a file.
+    Rows are written in the order in which the caller gave them. `read_letor` returns the same
+    data, bit for bit, unless `decimals` is given. Weights and names of features are not written,
+    because the format has no place for them.
 
     Parameters
     ----------
     path : path-like
-        The file. A name that ends with .gz, .bz2, .xz or .zst is compressed accordingly.
-        An existing file is replaced when all is written; if that fails, it stays.
+        The file. If the name ends in .gz, .bz2, .xz or .zst, the file is compressed. An existing
+        file is replaced after the new one is complete; if writing fails, it is kept.
     data : RankingData
-        Of dense data all features are written, of CSR data those that are not 0. The first
-        line has the last feature in any case (and the first, if it is number 0), so that
-        a reader knows how many there are.
+        All features of dense data are written; of CSR data, those that are not 0. The first line
+        always contains the last feature (and feature 0 if the index base is 0), so that a reader
+        finds the number of features.
     decimals : int, optional
-        Round features to so many decimals, from 0 to 15; LETOR's own files have 6.
+        Round features to this many decimals, from 0 to 15. The LETOR data sets have 6.
 
     Raises
     ------
     DataError
-        Where the file cannot be written, or a query id or comment does not fit into a line.
+        If the file cannot be written, or if a query id or comment does not fit into a line.
 
     Examples
     --------
@@ -137,14 +140,48 @@ def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None
             stream.write(text)
 
 
+class LetorCounts(NamedTuple):
+    """What a LETOR text file holds, without the values of the features."""
+
+    query_ids: Array
+    n_docs: Integers  #: of each query
+    n_entries: int  #: feature values in all lines
+
+
+def count_letor(path: StrPath) -> LetorCounts:
+    r"""Count the documents of each query in a LETOR text file, without parsing the features.
+
+    Memory holds a few chunks of the text and the query ids.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
+    >>> _ = path.write_text("2 qid:7 1:0.5 2:1\n0 qid:7 2:0.25\n")
+    >>> count_letor(path)
+    LetorCounts(query_ids=array([7]), n_docs=array([2]), n_entries=3)
+    """
+    counts, n_entries = Counter[bytes](), 0
+    with open_source(path) as source:
+        for chunk in source.chunks(CHUNK_BYTES):
+            for line in chunk.text[chunk.first : chunk.last].tobytes().splitlines():
+                words = line.partition(b"#")[0].split()
+                has_qid = len(words) > 1 and words[1].startswith(b"qid:")
+                if words:
+                    counts[words[1][4:] if has_qid else b"0"] += 1
+                    n_entries += len(words) - 1 - has_qid
+            source.release([chunk])
+    return LetorCounts(parse_query_ids(list(counts)), np.array(list(counts.values())), n_entries)
+
+
 def check_options(
     n_features: int | None = None,
-    index_base: Any = "auto",
-    dtype: Any = np.float64,
+    index_base: Literal["auto", 0, 1] = "auto",
+    dtype: DTypeLike = np.float64,
     form: str = "auto",
     n_threads: int | None = None,
 ) -> ReadOptions:
-    """Check the options of `read_letor`."""
+    """Check the options of `read_letor` and fill in their defaults."""
     if n_features is not None:
         n_features = whole_number("n_features", n_features, most=MAX_FEATURES)
         check_n_features(n_features)
@@ -161,8 +198,8 @@ def check_options(
     )
 
 
-def check_dtype(dtype: Any) -> np.dtype[Any]:
-    """Check that features of this type are known to the kernels."""
+def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return a dtype that the kernels support, or raise a `DataError`."""
     for known in (np.dtype(np.float64), np.dtype(np.float32)):
         if dtype in (known, known.type, known.name):
             return known

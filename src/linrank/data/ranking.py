@@ -1,14 +1,16 @@
-"""`RankingData`: documents grouped by query, validated once."""
+"""`RankingData`: documents grouped by query, checked once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._rows import multiply
+from .._typing import Array, Integers, Vector
 from ..errors import DataError
 from ._csr import assemble_csr
 from .checks import (
@@ -28,71 +30,68 @@ from .checks import (
 )
 from .text import TextColumn
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 class GivenPairs(NamedTuple):
-    """Preferences between rows: the first of each pair is preferred to the second."""
+    """Explicit preferences: the first row of each pair is preferred to the second."""
 
-    rows: NDArray[np.int64]
-    weight: NDArray[np.float64] | None
-    margin: NDArray[np.float64] | None
+    rows: Integers
+    weight: Vector | None
+    margin: Vector | None
 
 
 class RankingData:
-    """Documents with features, labels and queries; rows of one query stand together.
+    """Documents with features, labels and queries, in which the rows of a query are adjacent.
 
-    The rows of ``X``, ``y`` and ``qid`` agree with each other and are grouped by query.
-    Where the caller's rows were not, they have been moved (stably), and `restore`
-    brings values computed here back into the caller's order.
+    If the rows that the caller gives are not grouped by query, they are reordered by a stable sort.
+    `restore` brings values computed for these rows back into the caller's order.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n_docs, n_features)
-        float32 stays float32; everything else becomes float64. Sparse becomes CSR.
+        float32 is kept; all other types become float64. Sparse matrices become CSR.
     y : array of shape (n_docs,)
-        Labels: any finite real numbers; larger is more relevant.
+        Labels: any finite real numbers; larger means more relevant.
     qid : array of shape (n_docs,), optional
-        The query of each document: integers, strings or any hashable, in any order.
-        None: all documents belong to one query.
+        The query of each document: integers, strings or other hashable values, in any order.
+        If None, all documents belong to one query.
     doc_ids : sequence of str, optional
         An identifier for each document.
     comments : TextColumn or sequence of str, optional
-        The text behind ``#`` in a LETOR line; document ids are found in it. Give this
-        or `doc_ids`, not both.
+        The text behind ``#`` in a LETOR line, which may contain document ids. Give either this
+        or `doc_ids`.
     feature_names : sequence of str, optional
         One name per feature.
     index_base : {0, 1}
-        The number of the first feature in LETOR files (1 in LETOR itself).
+        The index of the first feature in LETOR files; 1 in the LETOR data sets.
     sample_weight : array of shape (n_docs,), optional
-        Weight of each document. A pair weighs query × upper document × lower document.
+        Weight of each document. The weight of a pair is the product of the weights of its query
+        and of its two documents.
     query_weight : array of shape (n_docs,), optional
-        Weight of each document's query: one value within a query.
+        Weight of each document's query; all documents of a query must have the same value.
     propensity : array of shape (n_docs,), optional
-        The chance that the document was looked at. A pair is divided by that of its upper
-        document, as in counterfactual learning from clicks.
+        The probability that a user examined the document. The weight of a pair is divided by the
+        propensity of its preferred document, as in counterfactual learning from clicks.
     margin : array of shape (n_docs,), optional
-        A pair is asked to be margin_i − margin_j apart instead of 1.
+        The required score difference of a pair (i, j) is margin_i − margin_j instead of 1.
     n_threads : int, optional
-        Threads for looking through X once; by default all cores.
+        Threads for the check of X; by default all cores.
 
     Attributes
     ----------
     X, y : arrays, grouped by query
     weight, propensity, margin : float64 arrays of shape (n_docs,) or None
     pairs : GivenPairs or None
-        Where preferences are given one by one instead of by labels (see `from_pairs`).
+        Explicit preferences, which replace the labels (see `from_pairs`).
     query_weight : float64 array of shape (n_queries,) or None
     query_ptr : int64 array of shape (n_queries + 1,)
-        Query q owns rows ``query_ptr[q]:query_ptr[q + 1]``.
+        The rows of query q are ``query_ptr[q]:query_ptr[q + 1]``.
     query_ids : array of shape (n_queries,)
-        The caller's name of each query.
+        The caller's id of each query.
     order : int64 array or None
-        Row r here was the caller's row ``order[r]``; None when nothing was moved.
+        Row r was the caller's row ``order[r]``; None if the rows were not reordered.
     query_keys : float64 array of shape (n_queries,)
-        A number from the features of each query. Finding it proves X finite, and it tells
-        queries apart by content, whatever the order of rows and the type of `qid`.
+        A hash of the features of each query. It identifies queries by content, whatever the order
+        of the rows and the type of `qid`. It is finite only if all features are.
 
     Examples
     --------
@@ -107,64 +106,54 @@ class RankingData:
     def __init__(
         self,
         X: Any,
-        y: Any,
+        y: ArrayLike,
         qid: Any = None,
         *,
         doc_ids: Sequence[str] | None = None,
         comments: TextColumn | Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         index_base: int = 1,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        propensity: Any = None,
-        margin: Any = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
         n_threads: int | None = None,
     ) -> None:
         X = check_matrix(X)
         y = check_labels(y, X.shape[0])
         query_ptr, query_ids, order = group_by_query(qid, X.shape[0])
-        if doc_ids is not None and comments is not None:
-            raise DataError("doc_ids and comments cannot both be given: ids are part of comments")
-        if doc_ids is not None:
-            comments = [f"docid = {check_doc_id(doc, k)}" for k, doc in enumerate(doc_ids)]
-        if comments is not None and not isinstance(comments, TextColumn):
-            comments = TextColumn.from_strings(comments)
-        if comments is not None and len(comments) != X.shape[0]:
-            what = "comments" if doc_ids is None else "doc_ids"
-            raise DataError(f"{what} has {len(comments)} entries but X has {X.shape[0]} rows")
+        column = _comment_column(doc_ids, comments, X.shape[0])
         weight = check_weight(sample_weight, X.shape[0], "sample_weight")
         row_weight = check_weight(query_weight, X.shape[0], "query_weight")
         propensity = check_propensity(propensity, X.shape[0])
         margin = check_rows(margin, X.shape[0], "margin")
         if order is not None:
             X, y = take_rows(X, order), y[order]
-            comments = None if comments is None else comments.take(order)
-            weight = None if weight is None else weight[order]
-            row_weight = None if row_weight is None else row_weight[order]
-            propensity = None if propensity is None else propensity[order]
-            margin = None if margin is None else margin[order]
+            column = None if column is None else column.take(order)
+            weight, row_weight = _reordered(weight, order), _reordered(row_weight, order)
+            propensity, margin = _reordered(propensity, order), _reordered(margin, order)
         self.X: Matrix = X
-        self.y: NDArray[np.float64] = y
-        self.query_ptr: NDArray[np.int64] = query_ptr
-        self.query_ids: NDArray[Any] = query_ids
-        self.order: NDArray[np.int64] | None = order
-        self.comments: TextColumn | None = comments
+        self.y: Vector = y
+        self.query_ptr: Integers = query_ptr
+        self.query_ids: Array = query_ids
+        self.order: Integers | None = order
+        self.comments: TextColumn | None = column
         self.feature_names = check_feature_names(feature_names, X.shape[1])
         self.index_base = index_base
-        self.weight: NDArray[np.float64] | None = weight
-        self.propensity: NDArray[np.float64] | None = propensity
-        self.margin: NDArray[np.float64] | None = margin
+        self.weight: Vector | None = weight
+        self.propensity: Vector | None = propensity
+        self.margin: Vector | None = margin
         self.pairs: GivenPairs | None = None
-        self.query_weight: NDArray[np.float64] | None = None
+        self.query_weight: Vector | None = None
         if row_weight is not None:
             self.query_weight = one_per_query(row_weight, query_ptr, query_ids)
-        self.query_keys: NDArray[np.float64] = query_keys(X, query_ptr, n_threads)
+        self.query_keys: Vector = query_keys(X, query_ptr, n_threads)
         if not np.isfinite(self.query_keys).all():
             check_finite(X, order)
 
     @classmethod
     def from_parts(cls, **parts: Any) -> RankingData:
-        """Assemble data whose parts are known to be valid and grouped; nothing is checked."""
+        """Make data from attributes that are valid and grouped by query, without any check."""
         self = cls.__new__(cls)
         optional = ("order", "comments", "feature_names", "weight", "query_weight",
                     "propensity", "margin", "pairs")  # fmt: skip
@@ -175,25 +164,25 @@ class RankingData:
     def from_pairs(
         cls,
         X: Any,
-        pairs: Any,
-        pair_weight: Any = None,
-        margin: Any = None,
+        pairs: ArrayLike,
+        pair_weight: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
         *,
         feature_names: Sequence[str] | None = None,
         n_threads: int | None = None,
     ) -> RankingData:
-        """Documents with preferences given one by one, without labels.
+        """Make data from explicit preferences between documents, without labels.
 
-        Documents that are compared, directly or by way of others, make up a query.
+        Each connected component of the graph of preferences is a query.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         pairs : integer array of shape (n_pairs, 2)
-            Rows of X: the first is preferred to the second.
+            Row numbers of X; the first row of each pair is preferred to the second.
         pair_weight : array of shape (n_pairs,), optional
         margin : array of shape (n_pairs,), optional
-            How far apart the two scores should be; 1 where it is not given.
+            The required difference of the two scores; by default 1.
 
         Examples
         --------
@@ -216,7 +205,7 @@ class RankingData:
         return data
 
     def replace(self, **parts: Any) -> RankingData:
-        """The same data but for some attributes, which are not checked."""
+        """Return a copy with other values of some attributes, which are not checked."""
         return RankingData.from_parts(**(self.__dict__ | parts))
 
     @property
@@ -250,25 +239,25 @@ class RankingData:
         return bool(sparse.issparse(self.X))
 
     @property
-    def qid(self) -> NDArray[Any]:
-        """The caller's name of each row's query."""
+    def qid(self) -> Array:
+        """The caller's query id of each row."""
         return np.repeat(self.query_ids, np.diff(self.query_ptr))
 
     @property
     def doc_ids(self) -> list[str] | None:
-        """The document ids found in the comments, or None where there are no comments."""
+        """The document ids in the comments; None without comments."""
         return None if self.comments is None else self.comments.doc_ids()
 
-    def restore(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Bring one value per row back into the order in which the caller gave the rows."""
+    def restore(self, values: Array) -> Array:
+        """Return one value per row in the order in which the caller gave the rows."""
         if self.order is None:
             return values
         restored = np.empty_like(values)
         restored[self.order] = values
         return restored
 
-    def take(self, rows: NDArray[np.int64]) -> RankingData:
-        """Some of the rows, given in increasing order; queries that lose all rows are gone."""
+    def take(self, rows: Integers) -> RankingData:
+        """Return some rows, given in increasing order; queries without rows are dropped."""
         query = np.repeat(np.arange(self.n_queries), np.diff(self.query_ptr))[rows]
         starts = np.flatnonzero(np.diff(query, prepend=-1))
         X, query_ptr = take_rows(self.X, rows), np.append(starts, len(rows)).astype(np.int64)
@@ -295,34 +284,57 @@ class RankingData:
         )
 
 
-def query_keys(
-    X: Matrix, query_ptr: NDArray[np.int64], n_threads: int | None = None
-) -> NDArray[np.float64]:
-    """``Σ_i |x_i·v|`` over the rows i of each query, v fixed: in one read of X.
+def _comment_column(
+    doc_ids: Sequence[str] | None, comments: TextColumn | Sequence[str] | None, n_docs: int
+) -> TextColumn | None:
+    """Return the comments, or comments that contain the document ids; None without both."""
+    if doc_ids is not None and comments is not None:
+        raise DataError(
+            "doc_ids and comments cannot both be given. Put the ids into the comments, as in "
+            "'docid = GX01'"
+        )
+    if doc_ids is not None:
+        comments = [f"docid = {check_doc_id(doc, k)}" for k, doc in enumerate(doc_ids)]
+    if comments is None:
+        return None
+    column = comments if isinstance(comments, TextColumn) else TextColumn.from_strings(comments)
+    if len(column) != n_docs:
+        what = "comments" if doc_ids is None else "doc_ids"
+        raise DataError(f"{what} has {len(column)} entries but X has {n_docs} rows")
+    return column
 
-    NaN and infinity show in the keys, so this is the finite check too.
+
+def _reordered(values: Vector | None, order: Integers) -> Vector | None:
+    return None if values is None else values[order]
+
+
+def query_keys(X: Matrix, query_ptr: Integers, n_threads: int | None = None) -> Vector:
+    """Return ``Σ_i |x_i·v|`` over the rows i of each query, for a fixed vector v.
+
+    X is read once. A key is not finite if a feature is NaN or infinite, so the keys also serve as
+    the check that all features are finite.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at what comes out
+    with np.errstate(over="ignore", invalid="ignore"):  # The caller checks the keys.
         return np.add.reduceat(row_keys(X, n_threads), query_ptr[:-1])
 
 
-def row_keys(X: Matrix, n_threads: int | None = None) -> NDArray[np.float64]:
-    """``|x_i·v|`` for every row, with weights v between 1 and 2 that follow no pattern."""
+def row_keys(X: Matrix, n_threads: int | None = None) -> Vector:
+    """Return ``|x_i·v|`` for every row, where v holds pseudo-random numbers from 1 to 2."""
     features = np.arange(X.shape[1]) if not _is_wide(X) else np.unique(X.indices)
     v = 1.0 + (features * 0.6180339887498949) % 1.0
-    if _is_wide(X):  # v for the features that occur only
+    if _is_wide(X):  # A full v could take more memory than X.
         places = np.searchsorted(features, X.indices).astype(X.indices.dtype)
         X = assemble_csr(X.indptr, places, X.data, len(v))
     return np.abs(multiply(X, v, n_threads))
 
 
 def _is_wide(X: Matrix) -> bool:
-    """Whether X has more features than entries: few of them occur."""
+    """Return whether X has more features than entries, so that most features never occur."""
     return bool(sparse.issparse(X)) and X.shape[1] > X.nnz
 
 
-def rank_by_content(keys: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Number queries by their keys, so that nothing depends on how they came."""
+def rank_by_content(keys: Vector) -> Integers:
+    """Number queries in the order of their keys, which does not depend on the order of rows."""
     rank = np.empty(len(keys), np.int64)
     rank[np.argsort(keys, kind="stable")] = np.arange(len(keys))
     return rank

@@ -7,30 +7,28 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._typing import Vector
 from ..errors import FileFormatError
 
-_BLOCK = 1 << 16  # numbers turned into text at a time
-
-Floats = NDArray[np.float64]
+_BLOCK_SCORES = 1 << 16  # scores converted to text at a time
 
 
-def read_scores(path: str | os.PathLike[str], n_docs: int) -> Floats:
+def read_scores(path: str | os.PathLike[str], n_docs: int) -> Vector:
     r"""Read the scores of `n_docs` documents.
 
     Parameters
     ----------
     path : path-like
-        A text file with one number per line; empty lines at its end do not count.
+        A text file with one number per line. Empty lines at the end are ignored.
     n_docs : int
-        How many there must be.
+        The number of documents, and thus of lines.
 
     Raises
     ------
     FileFormatError
-        Where the file cannot be read, a line is not a finite number, or their number is
-        another; the message names the file and the line.
+        If the file cannot be read, a line is not a finite number, or the number of lines is not
+        `n_docs`. The message names the file and the line.
 
     Examples
     --------
@@ -57,27 +55,27 @@ def read_scores(path: str | os.PathLike[str], n_docs: int) -> Floats:
     return scores
 
 
-def write_scores(file: IO[Any], scores: Floats) -> None:
-    """Write one score per line, with all the digits that it takes to read back the same."""
-    for first in range(0, len(scores), _BLOCK):
-        numbers = scores[first : first + _BLOCK].tolist()
+def write_scores(file: IO[Any], scores: Vector) -> None:
+    """Write one score per line, with as many digits as are needed to read the same score."""
+    for first in range(0, len(scores), _BLOCK_SCORES):
+        numbers = scores[first : first + _BLOCK_SCORES].tolist()
         file.write("\n".join(map(repr, numbers)) + "\n")
 
 
 def _wrong_number(path: str | os.PathLike[str], n_lines: int, n_docs: int) -> FileFormatError:
     if n_lines < n_docs:
         return FileFormatError(
-            f"{path}:{n_lines}: this is the last line, but the data has {n_docs:,} documents: "
+            f"{path}:{n_lines}: this is the last line, but the data has {n_docs:,} documents; "
             "expected one score for each"
         )
     return FileFormatError(
-        f"{path}:{n_docs + 1}: one score too many: the data has {n_docs:,} documents, "
-        f"the file {n_lines:,} lines"
+        f"{path}:{n_docs + 1}: there are too many scores: the data has {n_docs:,} documents, but "
+        f"the file has {n_lines:,} lines"
     )
 
 
 def _first_error(path: str | os.PathLike[str], lines: list[bytes]) -> FileFormatError:
-    """Find the first line that is not a finite number, and say so."""
+    """Return the error for the first line that is not a finite number."""
     for number, line in enumerate(lines, 1):
         text = line.decode(errors="replace").strip()
         try:

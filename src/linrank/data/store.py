@@ -1,19 +1,21 @@
-"""A store: ranked data on disk as a folder of arrays, mapped into memory when it is opened."""
+"""Stores: ranked data on disk as a folder of arrays, which are mapped into memory."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
+from .._typing import Array
 from ..errors import DataError, FileFormatError
 from ._letor_reader import Progress, read_source
 from ._source import open_source
+from ._store_format import META
 from ._store_reader import read_store
 from ._store_writer import fill, mapped_file, new_store
-from .letor import StrPath, check_options, read_letor
+from .letor import StrPath, check_options
 from .ranking import RankingData
 
 
@@ -25,19 +27,19 @@ def save_store(data: RankingData, path: StrPath) -> None:
     data : RankingData
         Query ids that are neither numbers nor strings are saved as strings.
     path : path-like
-        The folder. An older store there is replaced in one step when all is written: whenever
-        the process is killed, the old or the new store is there as a whole. A folder that holds
-        anything else, or a file, is left alone.
+        The folder. An existing store is replaced in one step after the new one is written. If
+        the process is killed, either the old or the new store is complete. It is an error if the
+        path is a file, or a folder that holds anything else.
 
     Raises
     ------
     DataError
-        Where the store cannot be written.
+        If the store cannot be written.
 
     See Also
     --------
-    open_store : the way back.
-    convert : from a text file, without holding all of it in memory.
+    open_store : Open a store.
+    convert : Convert a text file into a store without holding all of it in memory.
 
     Examples
     --------
@@ -48,7 +50,9 @@ def save_store(data: RankingData, path: StrPath) -> None:
     ['a', 'a']
     """
     if data.pairs is not None:
-        raise DataError("a store holds labels; data with pairs given one by one cannot be saved")
+        raise DataError(
+            "a store holds labels; data made by RankingData.from_pairs cannot be saved as one"
+        )
     with new_store(path) as folder:
         fill(folder, data, {})
 
@@ -61,39 +65,45 @@ def open_store(path: StrPath, *, mmap: bool = True) -> RankingData:
     path : path-like
         The folder.
     mmap : bool
-        Whether to map the features (and comments) into memory, read-only: opening takes
-        no time, and the data may be larger than memory. Otherwise they are read.
+        Whether to map the features and comments into memory, read-only, instead of reading
+        them. Opening then takes almost no time, and the data may be larger than memory.
 
     Raises
     ------
     FileFormatError
-        Where the folder is not a store, or is damaged, or was written by a newer version.
+        If the folder is not a store, is damaged, or was written by a newer version.
 
     Notes
     -----
-    Replacing a store, with `save_store`, `convert` or by renaming folders, does not disturb those
-    who have opened it. Writing into its files does: linrank looks at their size and time of change
-    before each fit and prediction, and refuses what has changed. If a file is cut short while
-    a fit is running, the system ends the process. Open with ``mmap=False`` to be safe from that.
+    A store may be replaced while others have it open, by `save_store`, by `convert`, or by renaming
+    folders: they keep the old files. Its files must not be modified in place. Before each fit and
+    prediction, linrank compares their size and modification time, and raises an error if they have
+    changed. If a file is truncated during a fit, the system kills the process. Use ``mmap=False``
+    if other programs write into the files of a store.
     """
     return read_store(Path(path), mmap)
+
+
+def is_store(path: StrPath) -> bool:
+    """Return whether a folder is a store, or claims to be one: it has a ``meta.json``."""
+    return Path(path, META).is_file()
 
 
 def convert(
     source: StrPath, path: StrPath, *, progress: Progress | None = None, **options: Any
 ) -> RankingData:
-    r"""Turn a LETOR text file into a store, without holding the features in memory.
+    r"""Convert a LETOR text file into a store, without holding the features in memory.
 
-    The text is read twice, and twice decompressed if need be, into mapped files. Whatever the size
-    of the text, memory holds
+    The text is read (and decompressed) twice, and its features are written into mapped files.
+    Whatever the size of the text, memory holds
 
     - up to 32 MB of the text for each thread,
-    - up to 600 MB more where lines are longer than 2 MB (a line may have 128 MiB),
+    - up to 600 MB more if lines are longer than 2 MB (the limit is 128 MiB per line),
     - about 60 bytes per document,
-    - what the decompressor needs, 128 MiB at most.
+    - the buffers of the decompressor, at most 128 MiB.
 
-    If the rows of a query do not stand together in the text, the features are moved from one file
-    to another, and take twice the room on disk until then.
+    If the rows of a query are not adjacent in the text, the features are copied from one file to
+    another, which takes twice the disk space for a while.
 
     Parameters
     ----------
@@ -107,7 +117,7 @@ def convert(
     Returns
     -------
     RankingData
-        The store, opened.
+        The data of the new store, opened with `open_store`.
 
     Examples
     --------
@@ -119,9 +129,9 @@ def convert(
     """
     checked = check_options(**options)
     with open_source(source) as text, new_store(path) as folder:
-        mapped: dict[str, NDArray[Any]] = {}
+        mapped: dict[str, Array] = {}
 
-        def allocate(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        def allocate(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
             mapped[name] = mapped_file(folder / f"{name}.npy", shape, dtype)
             return mapped[name]
 
@@ -129,31 +139,25 @@ def convert(
     return open_store(path)
 
 
-def load(
+def open_expected_store(
     path: StrPath,
     *,
     n_features: int | None = None,
-    index_base: Any = "auto",
-    **options: Any,
+    index_base: Literal["auto", 0, 1] = "auto",
+    **unused: object,
 ) -> RankingData:
-    """Open a store, or read a LETOR text file: whichever is there.
+    """Open a store, and raise a `FileFormatError` if its features are not the expected ones.
 
     Parameters
     ----------
     path : path-like
-        A folder is opened as a store, anything else is read as text.
-    n_features, index_base
-        See `linrank.read_letor`. A store that was made with others is refused.
-    **options
-        The other options of `linrank.read_letor`; a store has settled them already.
-
-    Raises
-    ------
-    FileFormatError
-        Where it cannot be read.
+    n_features : int, optional
+        The expected number of features.
+    index_base : {"auto", 0, 1}
+        The expected index of the first feature.
+    **unused
+        Options of other readers. They have no effect, because the arrays exist already.
     """
-    if not Path(path).is_dir():
-        return read_letor(path, n_features=n_features, index_base=index_base, **options)
     data = open_store(path)
     if n_features is not None and data.n_features != n_features:
         raise FileFormatError(
@@ -162,7 +166,7 @@ def load(
         )
     if index_base != "auto" and data.index_base != index_base:
         raise FileFormatError(
-            f"{os.fspath(path)}: the store counts features from {data.index_base}, "
-            f"but from {index_base} is expected"
+            f"{os.fspath(path)}: the features of the store are numbered from {data.index_base}, "
+            f"but numbers from {index_base} are expected"
         )
     return data

@@ -1,22 +1,22 @@
-"""`TextColumn`: one string per row in two arrays, so that it can be memory-mapped."""
+"""`TextColumn`: one string per row, stored in two arrays that can be memory-mapped."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._maps import check_maps
+from .._typing import Array, Integers
 
-FEW_LETTERS = 1 << 20  #: an array of fixed width may waste as many in any case
+WASTED_LETTERS = 1 << 20  #: padding that an array of fixed width may always have
 _DOC_ID = re.compile(r"\bdocid\s*=\s*(\S+)")
 
 
-def join_strings(strings: Sequence[str]) -> NDArray[Any]:
-    """Strings as an array: of fixed width, or of objects where a few are much longer than others.
+def join_strings(strings: Sequence[str]) -> Array:
+    """Return strings as an array of fixed width, or of objects if a few are much longer.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def join_strings(strings: Sequence[str]) -> NDArray[Any]:
     (dtype('<U1'), dtype('O'))
     """
     n_letters = sum(map(len, strings))
-    if len(strings) * max(map(len, strings), default=0) <= 16 * n_letters + FEW_LETTERS:
+    if len(strings) * max(map(len, strings), default=0) <= 16 * n_letters + WASTED_LETTERS:
         return np.array(strings, dtype=np.str_)
     array = np.empty(len(strings), dtype=object)
     array[:] = strings
@@ -43,7 +43,7 @@ class TextColumn:
     ['GX1', '', 'my-doc']
     """
 
-    def __init__(self, buffer: NDArray[np.uint8], ptr: NDArray[np.int64]) -> None:
+    def __init__(self, buffer: NDArray[np.uint8], ptr: Integers) -> None:
         self.buffer = buffer
         self.ptr = ptr
 
@@ -59,7 +59,7 @@ class TextColumn:
         return len(self.ptr) - 1
 
     def check(self) -> None:
-        """Refuse text that is mapped from files which have changed since."""
+        """Raise a `DataError` if the text is mapped from files that have changed."""
         check_maps(self.buffer, self.ptr)
 
     def __getitem__(self, row: int) -> str:
@@ -73,8 +73,8 @@ class TextColumn:
         self.check()
         return (self._decode(row) for row in range(len(self)))
 
-    def take(self, rows: NDArray[np.int64]) -> TextColumn:
-        """The strings of the given rows, in their order."""
+    def take(self, rows: Integers) -> TextColumn:
+        """Return the strings of the given rows, in their order."""
         self.check()
         lengths = np.diff(self.ptr)[rows]
         ptr = np.zeros(len(rows) + 1, np.int64)
@@ -83,6 +83,6 @@ class TextColumn:
         return TextColumn(self.buffer[source], ptr)
 
     def doc_ids(self) -> list[str]:
-        """The value of ``docid = …`` in each string, or the whole string where there is none."""
+        """Return the value of ``docid = …`` in each string, or the whole string without it."""
         found = ((_DOC_ID.search(text), text) for text in self)
         return [match.group(1) if match else text for match, text in found]
