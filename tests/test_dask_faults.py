@@ -205,7 +205,7 @@ def test_a_worker_that_cannot_be_replaced(loopback, store, monkeypatch):
             if len(steps) == 4:
                 os.kill(pids(client)[0], signal.SIGKILL)
 
-        monkeypatch.setattr("linrank.estimators.ranksvm.print_step", kill_later)
+        monkeypatch.setattr("linrank.estimators.trained.print_step", kill_later)
         with pytest.raises(WorkersLost, match=r"cannot be replaced: .* weights so far are kept"):
             ranker.fit(store)
     assert ranker.coef_.any()

@@ -114,7 +114,7 @@ def test_ctrl_c_keeps_the_weights_and_stops_the_caller(arrays, monkeypatch):
         if len(steps) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("linrank.estimators.ranksvm.print_step", interrupt)
+    monkeypatch.setattr("linrank.estimators.trained.print_step", interrupt)
     ranker = RankSVM(100.0, tol=1e-12, verbose=True)
     with pytest.raises(KeyboardInterrupt):
         ranker.fit(X, y, qid)
@@ -384,7 +384,7 @@ def test_partial_fit_heads_for_the_fit_of_all_batches(solver):
 
 def test_partial_fit_refuses_what_it_cannot_do():
     batch = make_ranking(random_state=0)
-    with pytest.raises(DataError, match="use solver='sgd-pairs' or 'sgd-queries'"):
+    with pytest.raises(DataError, match="Use solver='sgd-pairs' or 'sgd-queries'"):
         RankSVM(solver="newton").partial_fit(batch.X, batch.y, qid=batch.qid)
     with pytest.raises(DataError, match="normalize needs all of the data"):
         RankSVM(normalize="pairs").partial_fit(batch.X, batch.y, qid=batch.qid)

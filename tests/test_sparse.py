@@ -22,7 +22,7 @@ from linrank import (
     sparse_path,
     write_letor,
 )
-from linrank.estimators.sparse import has_values
+from linrank.estimators.trained import has_values
 from linrank.path import first_C
 from linrank.penalties import L1, PENALTIES, Log, make_penalty
 from linrank.solvers import make_solver

@@ -12,7 +12,7 @@ from .._typing import Vector
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..path import no_pair
+from ..problem import no_pair
 from .base import FittedRegressor, TreeRanker, without_zero_weights
 
 MAX_LABELS = 31  #: labels 0, …, 30 for which LightGBM has a default gain, 2^label − 1

@@ -13,9 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import check_rows
 from ..errors import DataError
-from ..metrics import Evaluation
-from ..metrics._evaluate import parse_metrics
-from ..metrics._measure import PerQuery
+from ..metrics import Evaluation, PerQuery, parse_metrics
 from ..metrics.names import FlavourName
 from .clusters import connected
 from .data import DaskData

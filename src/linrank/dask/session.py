@@ -34,9 +34,7 @@ from ..data.ranking import RankingData
 from ..engines.threads import ThreadEngine
 from ..errors import DataError, LinrankError
 from ..losses.base import Loss
-from ..metrics import parse_metric
-from ..metrics._ranking import Ranking
-from ..metrics._rules import resolve_rules
+from ..metrics import Ranking, parse_metric, resolve_rules
 from .recipe import Recipe, unpack_loss
 from .rows import PartSummary, Rows, Shape, join_parts, summarize
 from .wire import Message, Wire
