@@ -113,7 +113,11 @@ def test_queries_without_a_relevant_document_are_skipped_and_counted(arrays):
         ({"levels": "all"}, {}, "levels is 'all'; known choices are 'multi', 'binary'"),
         ({"penalty": "l3"}, {}, "penalty is 'l3'"),
         ({"penalty": "l2", "shape": 2.0}, {}, "penalty='l2' has no parameter"),
-        ({"penalty": "none", "feature_cost": np.ones(4)}, {}, "penalty='none' takes no feature costs"),
+        (
+            {"penalty": "none", "feature_cost": np.ones(4)},
+            {},
+            "takes no feature costs",
+        ),
         ({"penalty": "l2", "solver": "sgd-pairs"}, {}, "needs a pairwise loss"),
     ],
 )

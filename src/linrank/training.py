@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from .solvers.result import Result, Status, Step
 
 Report = Callable[[float, Step, int], None]  #: takes C, step, and the fold (0: all of the data)
 
+DEFAULT_CRITERION = Criterion()
 REFIT_RIDGE = 1e-6  #: part of the mean curvature of the loss that remains as a ridge in a refit
 REFIT_TOL = 1e-4  #: largest tolerance of a refit
 
@@ -112,7 +113,7 @@ class Trainer(Settings):
     True
     """
 
-    criterion: Criterion = field(default_factory=Criterion)
+    criterion: Criterion = DEFAULT_CRITERION
     callback: Report | None = None
     announce: Callable[[Vector], None] | None = None
 

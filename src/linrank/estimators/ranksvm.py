@@ -226,10 +226,6 @@ class RankSVM(TrainedRanker):
         self.n_iter_ = self._stream.n_steps
         return self
 
-    def _fit_data(self, data: RankingData) -> RankSVM:
-        self.__dict__.pop("_stream", None)
-        return super()._fit_data(data)
-
 
 class RankSVMCV(ChoosesC):
     """RankSVM with C chosen by a ranking metric, on held-out data or by query folds.

@@ -91,6 +91,7 @@ class TrainedRanker(LinearRanker):
         )
 
     def _fit_data(self, data: RankingData) -> Self:
+        self.__dict__.pop("_stream", None)  # a fit ends the stream of `RankSVM.partial_fit`
         trainer = self._trainer()
         w0 = getattr(self, "coef_", None) if self.warm_start else None
         self._store(trainer.train(data, self.C, w0=w0), data, trainer)

@@ -87,7 +87,7 @@ class Penalty(ABC):
             )
         if not self.takes_costs and (weights != self.cost).any():
             raise DataError(f"penalty={self.name!r} takes no feature costs. Use feature_cost=None.")
-        bounds = make_bounds(self.bounds, n_features, names)
+        bounds = None if self.bounds is None else make_bounds(self.bounds, n_features, names)
         if bounds is not None and self.kind in ("concave", "group") and not bounds.contain_zero:
             raise DataError(
                 f"penalty={self.name!r} needs bounds with low ≤ 0 ≤ high. Use penalty='l1' for "

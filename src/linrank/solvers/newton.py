@@ -177,21 +177,19 @@ class Newton(SmoothSolver):
         limits, w, gradient = self.problem.penalty.limits, self.point.w, self.point.gradient
         assert limits is not None
         for _ in range(self.settings.bound_rounds):
-            held = np.clip(w + step, limits.low, limits.high) - w
-            beyond = face.free & (held != step)
+            beyond = face.free & ((w + step < limits.low) | (w + step > limits.high))
             if not beyond.any():
                 break
             face = face.without(beyond)
-            step = np.where(face.free, 0.0, held)
+            step = np.where(face.free, 0.0, limits.clip(w + step) - w)
             right = np.where(face.free, -gradient - self.problem.hessp(step), 0.0)
             if not right.any():
                 break
             step = step + self._solve(face, right, forcing)
-        step = np.clip(w + step, limits.low, limits.high) - w
+        step = limits.clip(w + step) - w
         if float(gradient @ step) < 0:
             return step
-        scaled = gradient / self.problem.hessian_diagonal()
-        return np.clip(w - scaled, limits.low, limits.high) - w
+        return limits.clip(w - gradient / self.problem.hessian_diagonal()) - w
 
     def _line_search(self, step: Vector) -> bool:
         """Move along 1, ½, ¼, … of the step, to where the objective falls enough.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -186,7 +187,7 @@ def _plan_matrix(engine: Engine) -> tuple[Callable[[], Vector], float, bool]:
     n_rows = int(min(max(n_rows, HESSIAN.least_rows * d), engine.data.n_docs))
     work = n_rows * row_work + HESSIAN.factor_cost * d**3 - HESSIAN.free_work
     exact = n_rows >= engine.data.n_docs and estimate == engine.hessian
-    return lambda: estimate(n_rows), work / engine.product_work, exact
+    return partial(estimate, n_rows), work / engine.product_work, exact
 
 
 def _sample_rows(engine: Engine, row_work: float, savings: float) -> float:
