@@ -6,14 +6,24 @@ import gzip
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 from commandline import error_of, run, run_json
 from linrank import LinearModel, RankSVM, RankSVMCV, evaluate, read_letor
 from linrank.cli._options import parse_grid
+from linrank.cli._shared import SHARED
+from linrank.cli.app import app
+from linrank.counting.names import COUNTINGS, DELTAS, NORMALIZATIONS, PAIRS, RESCALES
+from linrank.engines.names import ENGINES
+from linrank.losses import LOSSES
+from linrank.metrics.names import FLAVOURS, RULES
 from linrank.path import C_GRID
+from linrank.penalties import PENALTIES
+from linrank.solvers import SOLVERS
 
 HEAVY = ("numpy", "scipy", "numba", "sklearn", "matplotlib")
 
@@ -134,12 +144,58 @@ def test_options_reach_the_solver(letor, here):
     )  # fmt: skip
     settings = LinearModel.load("model.json").settings
     assert settings == {
-        "C": 1.0, "loss": "squared_hinge", "tol": 1e-8, "solver": "tron", "counting": "auto",
-        "pairs": "all", "rescale": None, "delta": None, "normalize": "pairs",
-        "penalty": None, "max_iter": 77,
+        "C": 1.0, "loss": "squared_hinge", "tol": 1e-8, "solver": "tron", "solver_options": {},
+        "counting": "auto", "pairs": "all", "rescale": None, "delta": None, "normalize": "pairs",
+        "penalty": {"name": "l2", "shape": None, "weights": None}, "max_iter": 77,
     }  # fmt: skip
     assert found["train"]["dtype"] == "float32"
     assert found["solver"]["gradient_norm"] <= 1e-8
+
+
+def test_options_of_a_solver_and_bounds_reach_the_model(letor, here):
+    run(
+        "train", letor / "train.txt", "--C", "0.01", "--solver", "cutting-planes",
+        "--solver-option", "damped=False",
+    )  # fmt: skip
+    assert LinearModel.load("model.json").settings["solver_options"] == {"damped": False}
+    run("train", letor / "train.txt", "--C", "1", "--penalty", "l2", "--bounds", "-0.01:0.02")
+    model = LinearModel.load("model.json")
+    assert model.settings["penalty"]["bounds"] == [-0.01, 0.02]
+    assert (model.coef.min(), model.coef.max()) == (-0.01, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ("--solver-option", "damped=False"),
+            "has no option 'damped'. Its options",
+        ),
+        (("--bounds", "1:0"), "bounds of feature"),
+    ],
+)
+def test_bad_options_of_parts_get_a_sentence(letor, here, options, words):
+    assert words in error_of("train", letor / "train.txt", *options)
+
+
+@pytest.mark.parametrize("option", ["--bounds=negative", "--bounds=1:x", "--solver-option=damped"])
+def test_unreadable_options_are_bad_usage(letor, here, option):
+    said = run("train", letor / "train.txt", option, code=2).stderr
+    assert "LOW:HIGH" in said or "NAME=VALUE" in said
+
+
+def test_choices_are_the_names_of_the_registries():
+    registries = {
+        "loss": LOSSES, "penalty": PENALTIES, "solver": ["auto", *SOLVERS], "counting": COUNTINGS,
+        "engine": ENGINES, "delta": DELTAS, "rescale": RESCALES, "pairs": PAIRS,
+        "normalize": NORMALIZATIONS, "flavour": FLAVOURS, "rule": RULES,
+    }  # fmt: skip
+    for name, registry in registries.items():
+        names = get_args(SHARED[name].annotation)[0]
+        flat = [one for part in get_args(names) for one in (get_args(part) or (part,))]
+        assert [one for one in flat if one is not type(None)] == list(registry)
+    for command in ("train", "path"):
+        assert set(SHARED) <= {option.name for option in get_command(app).commands[command].params}
 
 
 def test_losses_and_pairs_reach_the_solver(letor, here):
@@ -165,7 +221,7 @@ def test_losses_and_pairs_reach_the_solver(letor, here):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--loss", "hinge", "--solver", "tron"), "use solver='smoothing'"),
+        (("--loss", "hinge", "--solver", "tron"), "Use solver='smoothing'"),
         (("--loss", "logistic_exact", "--counting", "avl"), "use counting='explicit'"),
         (("--pairs", "adjacent", "--counting", "tables"), "use counting='two-level'"),
     ],

@@ -275,7 +275,7 @@ def test_sparse_optima_with_weights_and_margins(solver, name):
 
 @pytest.mark.parametrize("solver", ["cutting-planes", "sgd-pairs", "sgd-queries", "smoothing"])
 def test_solvers_of_pairs_are_refused(solver):
-    with pytest.raises(DataError, match=r"solver='newton' \(which 'auto' is then\)"):
+    with pytest.raises(DataError, match=r"solver='newton' \(the choice of 'auto'\)"):
         make_solver(solver, LOSS)
 
 

@@ -17,9 +17,7 @@ from linrank import (
     make_ranking,
     sparse_path,
 )
-from linrank.cli._options import EngineName
 from linrank.engines.choose import make_engine
-from linrank.engines.names import ENGINES
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from problems import make_problem_arrays
@@ -73,10 +71,6 @@ def test_without_a_card(command, letor):
 def test_unknown_engine():
     with pytest.raises(DataError, match="engine is 'gpu'; known choices are 'threads', 'cuda'"):
         RankSVM(engine="gpu").fit(np.eye(2), [0, 1])
-
-
-def test_the_command_line_knows_all_engines():
-    assert [name.value for name in EngineName] == list(ENGINES)
 
 
 def test_threads_are_the_default():

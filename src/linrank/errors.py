@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 
 
@@ -48,7 +48,7 @@ class KernelCacheWarning(UserWarning):
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line of the first caller outside of the package."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("linrank."):
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals["__name__"].startswith("linrank."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level + 1)
