@@ -1,0 +1,50 @@
+"""Type checkers find names that are written wrongly."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from mypy import api
+
+#: Lines that are wrong, each with the word that mypy must complain of, and lines that are right.
+WRONG = {
+    'RankSVM(loss="sqared")': "sqared",
+    'RankSVM(solver="neuton")': "neuton",
+    'RankSVM(counting="tabels")': "tabels",
+    'RankSVM(normalize="querys")': "querys",
+    'RankSVM(engine="gpu")': "gpu",
+    'SparseRankSVM(penalty="l3")': "l3",
+    'SparseRankSVM(solver=FISTA(step="papr"))': "papr",
+    'DominationRank(levels="many")': "many",
+    'ndcg([1, 0], [0.1, 0.2], flavour="letor")': "overload",
+    "a: str = ndcg([1, 0], [0.1, 0.2])": "float",
+}
+RIGHT = (
+    'RankSVM(loss="huber", solver=Newton(max_iter=50), bounds="positive")',
+    'RankSVM(loss=PairwiseLoss("mine", [(1.0, 0.0, 1.0)]), bounds=(0.0, None))',
+    'SparseRankSVM(penalty=L1(), solver=FISTA(step="paper"))',
+    "b: float = ndcg([1, 0], [0.1, 0.2])",
+)
+IMPORTS = """
+from linrank import DominationRank, RankSVM, SparseRankSVM, ndcg
+from linrank.losses import PairwiseLoss
+from linrank.penalties import L1
+from linrank.solvers import FISTA, Newton
+"""
+
+
+@pytest.mark.slow
+def test_mypy_finds_wrong_names(tmp_path):
+    source = tmp_path / "user.py"
+    lines = [*IMPORTS.splitlines(), *WRONG, *RIGHT]
+    source.write_text("\n".join(lines) + "\n")
+    said, _, _ = api.run([str(source), "--cache-dir", str(tmp_path / "cache"),
+                          "--ignore-missing-imports"])  # fmt: skip
+    found = {
+        lines[int(number) - 1]: message
+        for number, message in re.findall(r"user\.py:(\d+): error: (.*)", said)
+    }
+    assert set(found) == set(WRONG), said
+    for line, word in WRONG.items():
+        assert word in found[line]
