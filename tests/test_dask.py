@@ -45,9 +45,10 @@ from linrank.dask.session import open_sessions
 from linrank.dask.sources import array_parts, find_parts
 from linrank.data.columns import feature_columns
 from linrank.engines.threads import ThreadEngine
-from linrank.losses import LOSSES, get_loss
+from linrank.losses import LOSSES, PairwiseLoss, get_loss
 from linrank.losses.pairwise import HINGE
 from linrank.penalties import PENALTIES, make_penalty
+from linrank.solvers import Newton
 from linrank.training import Trainer
 from problems import as_form, make_problem_arrays
 
@@ -315,14 +316,31 @@ def test_fista_and_grids(on_cluster):
         DaskTrainer().train_by_folds(held)
 
 
-@pytest.mark.parametrize("solver", ["sgd-pairs", "sgd-queries", "coordinate-descent"])
-def test_solvers_that_need_rows_are_refused_in_a_sentence(solver):
-    with pytest.raises(DataError, match=r"use 'auto', 'newton'.* need sums only"):
-        DaskRankSVM(solver=solver, loss="domination").fit("anywhere")
+@pytest.mark.parametrize(
+    ("solver", "loss"),
+    [("sgd-pairs", "huber"), ("sgd-queries", "huber"), ("coordinate-descent", "domination")],
+)
+def test_solvers_that_need_rows_are_refused_in_a_sentence(solver, loss):
+    with pytest.raises(DataError, match=r"needs the rows of X .* Use solver='newton'"):
+        DaskRankSVM(solver=solver, loss=loss).fit("anywhere")
+    with pytest.raises(DataError, match=r"needs the rows of X"):
+        DaskTrainer.like(Trainer(solver=solver, loss=loss))
+
+
+def test_parts_are_objects_on_a_cluster(client):
+    data = ranking()
+    parts = {
+        "loss": PairwiseLoss("mine", [(1.0, 0.0, 1.0), (0.0, 0.0, -1.0)]),
+        "solver": Newton(tol=1e-8), "bounds": (None, 0.2),
+    }  # fmt: skip
+    ranker = DaskRankSVM(0.1, client=client, **parts).fit(*as_arrays(data))
+    expected = RankSVM(0.1, **parts).fit(data.X, data.y, data.qid)
+    np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-6)
+    assert ranker.coef_.max() == 0.2
 
 
 def test_graphics_cards_are_refused_in_a_sentence():
-    with pytest.raises(DataError, match="engine='cuda' is of one machine"):
+    with pytest.raises(DataError, match="engine='cuda' works on one machine only"):
         DaskTrainer(engine="cuda")
 
 
@@ -637,7 +655,7 @@ def test_arguments_that_are_refused(client, tmp_path):
         DaskRankSVM(client=client).fit(tmp_path / "store", y)
     for settings, sentence in (
         ({"timeout": 0}, "timeout is 0"),
-        ({"shape": 2.0}, "shape and feature_cost are of a penalty"),
+        ({"shape": 2.0}, "has no parameter, but shape is 2.0"),
         ({"client": 5}, "client is int; expected a distributed.Client"),
     ):
         with pytest.raises(DataError, match=sentence):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import dask.array as da
 import dask.dataframe as dd
@@ -25,6 +25,7 @@ from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
+from ..training import Trainer
 from .clusters import connected
 from .data import DaskData
 from .metrics import evaluate
@@ -83,6 +84,8 @@ feature_names_in_
     >>> ranker = DaskRankSVM(C=0.01).fit(X, y, qid)  # doctest: +SKIP
     >>> ranker.predict(X).compute().shape  # doctest: +SKIP
     """
+
+    trainer_class: ClassVar[type[Trainer]] = DaskTrainer
 
     def __init__(
         self,
@@ -151,7 +154,7 @@ feature_names_in_
         """
         if not self.timeout > 0:
             raise DataError(f"timeout is {self.timeout}; expected a positive number of seconds")
-        trainer = DaskTrainer.like(self._trainer())
+        trainer = self._trainer()
         parts = find_parts(
             X, y, qid, sample_weight=sample_weight, query_weight=query_weight,
             propensity=propensity, margin=margin,
@@ -176,7 +179,7 @@ feature_names_in_
             state["client"] = self.client.scheduler.address
         return state
 
-    def _fit_on(self, trainer: DaskTrainer, data: Any) -> None:
+    def _fit_on(self, trainer: Trainer, data: Any) -> None:
         w0 = getattr(self, "coef_", None) if self.warm_start else None
         training = trainer.train(data, self.C, w0=w0)
         self.n_features_in_, self.fitted_with_qid_ = data.n_features, data.has_qid

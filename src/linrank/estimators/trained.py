@@ -43,6 +43,7 @@ class TrainedRanker(LinearRanker):
 
     __metadata_request__fit: ClassVar = {"propensity": True, "margin": True}
 
+    trainer_class: ClassVar[type[Trainer]] = Trainer
     result_: Result
     model_: LinearModel
 
@@ -99,7 +100,7 @@ class TrainedRanker(LinearRanker):
 
     def _options(self) -> dict[str, Any]:
         """Return the parameters that are options of the settings."""
-        names = Trainer.option_names()
+        names = self.trainer_class.option_names()
         return {k: v for k, v in self.get_params(deep=False).items() if k in names}
 
     def _trainer(self, **more: Any) -> Trainer:
@@ -108,7 +109,7 @@ class TrainedRanker(LinearRanker):
             "seed": as_seed(getattr(self, "random_state", None)),
             "callback": print_step if self.verbose else None,
         }
-        return Trainer.of(**options | more)
+        return self.trainer_class.of(**options | more)
 
     def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
         """Set the attributes of a fitted ranker; re-raise an interrupt so that callers stop too."""
