@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # other libraries must not spin while they wait, because workers share the cores.
 PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
 # Tests whose assertions compare results of floating-point arithmetic.
-NUMERICAL := $(patsubst %,tests/test_%.py,combinations coordinate_descent counting cutting_planes domination \
+NUMERICAL := $(patsubst %,tests/test_%.py,bounds combinations coordinate_descent counting cutting_planes domination \
 	domination_rank estimators grid kernel lbfgs metrics pair_sums sgd solvers sparse sparse_baselines \
 	sparse_solvers stopping structures)
 # What numpy dispatches to on this processor, beyond what it was built for.
