@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
@@ -151,6 +152,7 @@ class Settings:
         return replace(settings, solver=chosen, tol=chosen.tol, max_iter=chosen.max_iter)
 
     @classmethod
+    @cache
     def option_names(cls) -> frozenset[str]:
         """Return the names of all options of `of`."""
         own = {"pairs", "rescale", "delta", "shape", "feature_cost", "bounds", "solver_options"}

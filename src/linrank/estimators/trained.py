@@ -101,7 +101,7 @@ class TrainedRanker(LinearRanker):
     def _options(self) -> dict[str, Any]:
         """Return the parameters that are options of the settings."""
         names = self.trainer_class.option_names()
-        return {k: v for k, v in self.get_params(deep=False).items() if k in names}
+        return {name: value for name, value in vars(self).items() if name in names}
 
     def _trainer(self, **more: Any) -> Trainer:
         options = self._options() | {

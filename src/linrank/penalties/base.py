@@ -227,26 +227,19 @@ class SeparablePenalty(Penalty):
         """
         l1, l2 = self.parts()
         a, b = self._ends(gradient)
-        steep, moves = np.abs(gradient), (a != b) & (gradient != 0)
+        steep = np.abs(gradient)
         with np.errstate(divide="ignore", invalid="ignore"):
-            leaves, arrives = (l1 + l2 * np.abs(a)) / steep, (l1 + l2 * np.abs(b)) / steep
-            pull = steep**2 / l2
+            leaves = (l1 + l2 * np.abs(a)) / steep
+        moves = (a != b) & (gradient != 0)
         end = min(end, float(np.min(leaves[moves & (l2 == 0) & np.isinf(b)], initial=np.inf)))
-        moves &= leaves < end
-        jumps, bends = np.flatnonzero(moves & (l2 == 0)), np.flatnonzero(moves & (l2 > 0))
-        stops = bends[arrives[bends] < end]
-        s = _root_of_falling(
-            rise + float(a @ gradient),
-            2.0 * bend,
-            np.concatenate([leaves[jumps], leaves[bends], arrives[stops]]),
-            np.concatenate([
-                -steep[jumps] * np.abs(b - a)[jumps], pull[bends] * leaves[bends],
-                -pull[stops] * arrives[stops],
-            ]),
-            np.concatenate([np.zeros(len(jumps)), pull[bends], -pull[stops]]),
-            end,
-        )  # fmt: skip
+        moving = np.flatnonzero(moves & (leaves < end))
+        knots = _knots(l1[moving], l2[moving], a[moving], b[moving], steep[moving])
+        slope_at_start = rise + (float(a @ gradient) if a.any() else 0.0)
+        s = _root_of_falling(slope_at_start, 2.0 * bend, *knots, end)
+        if not len(moving) and not a.any():
+            return s * (rise - bend * s)
         u, v = -s * gradient, a.copy()
+        jumps, bends = moving[l2[moving] == 0], moving[l2[moving] > 0]
         v[jumps] = np.where(leaves[jumps] < s, b[jumps], a[jumps])
         v[bends] = np.sign(u[bends]) * np.maximum(np.abs(u) - l1, 0.0)[bends] / l2[bends]
         v = np.clip(v, np.minimum(a, b), np.maximum(a, b))
@@ -259,6 +252,25 @@ class SeparablePenalty(Penalty):
             return np.zeros_like(gradient), np.where(gradient < 0, np.inf, -np.inf)
         low, high = self.limits
         return np.clip(0.0, low, high), np.where(gradient < 0, high, low)
+
+
+def _knots(
+    l1: Vector, l2: Vector, a: Vector, b: Vector, steep: Vector
+) -> tuple[Vector, Vector, Vector]:
+    """Return the knots of `best_dual`, and what each adds to the derivative: lift − slope·s.
+
+    Without an l2 part, a weight jumps from a to b. With one, it begins to move at a first knot and
+    stops at a second one.
+    """
+    jumps, bends = l2 == 0, l2 > 0
+    stops = bends & np.isfinite(b)
+    leaves = (l1 + l2 * np.abs(a)) / steep
+    pull, arrives = steep[bends] ** 2 / l2[bends], (l1 + l2 * np.abs(b))[stops] / steep[stops]
+    stopped = steep[stops] ** 2 / l2[stops]
+    knots = np.concatenate([leaves[jumps], leaves[bends], arrives])
+    lifts = [-steep[jumps] * np.abs(b - a)[jumps], pull * leaves[bends], -stopped * arrives]
+    slopes = [np.zeros(np.count_nonzero(jumps)), pull, -stopped]
+    return knots, np.concatenate(lifts), np.concatenate(slopes)
 
 
 def _root_of_falling(
@@ -275,6 +287,8 @@ def _root_of_falling(
     >>> _root_of_falling(3.0, 1.0, one, -one, 0 * one, np.inf)  # 3 − s up to 1, then 2 − s
     2.0
     """
+    if not len(knots):
+        return min(end, max(0.0, rise / fall)) if fall > 0 else min(end, 1.0)
     order = np.argsort(knots)
     knots = knots[order]
     rises = rise + np.concatenate([[0.0], np.cumsum(lifts[order])])
