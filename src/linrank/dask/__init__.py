@@ -13,8 +13,9 @@ lost one should start quickly.
 - `clusters`: which cluster is used, and clusters that linrank starts
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
 
 try:
     import distributed  # noqa: F401
@@ -40,10 +41,5 @@ _HOME = {
 
 __all__ = ["DaskData", "DaskEngine", "DaskRankSVM", "DaskTrainer", "evaluate"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # type checkers report unknown names
+    __getattr__ = lazy_names(__name__, _HOME)

@@ -20,15 +20,14 @@ __all__ = [
     "LOSSES", "LOSS_NAMES", "DominationLoss", "Loss", "LossName", "PairwiseLoss", "get_loss",
 ]  # fmt: skip
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "LOSSES": "registry",
-        "LOSS_NAMES": "tables",
-        "DominationLoss": "domination",
-        "Loss": "base",
-        "LossName": "tables",
-        "PairwiseLoss": "pairwise",
-        "get_loss": "registry",
-    },
-)
+_HOMES = {
+    "LOSSES": "registry",
+    "LOSS_NAMES": "tables",
+    "DominationLoss": "domination",
+    "Loss": "base",
+    "LossName": "tables",
+    "PairwiseLoss": "pairwise",
+    "get_loss": "registry",
+}
+if not TYPE_CHECKING:  # type checkers report unknown names
+    __getattr__ = lazy_names(__name__, _HOMES)

@@ -35,6 +35,8 @@ without numba.
 
 from __future__ import annotations
 
+from .._lazy import lazy_names
+
 #: The module of each public name. A new metric is listed here and in the imports below.
 _HOME = {
     "Evaluation": "_evaluate",
@@ -73,17 +75,5 @@ if TYPE_CHECKING:
     from ._registry import Metric, metric_names, parse_metric, parse_metrics
     from ._rules import resolve_rules
 
-else:
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # type checkers report unknown names
+    __getattr__ = lazy_names(__name__, _HOME)

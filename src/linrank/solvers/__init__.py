@@ -65,4 +65,5 @@ _HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.va
 _HOMES |= dict.fromkeys(("Callback", "Solver"), "base")
 _HOMES |= dict.fromkeys(("Result", "Status", "Step"), "result")
 _HOMES |= dict.fromkeys(("SOLVERS", "make_solver", "usable_solvers"), "registry")
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # type checkers report unknown names
+    __getattr__ = lazy_names(__name__, _HOMES)
