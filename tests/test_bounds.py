@@ -13,6 +13,7 @@ import reference
 from linrank import (
     DataError,
     DominationRank,
+    LinearModel,
     NothingSelectedWarning,
     RankingData,
     RankSVM,
@@ -213,7 +214,7 @@ def test_every_estimator_takes_bounds(ranker):
     assert ranker.model_.settings["penalty"]["bounds"] == "positive"
 
 
-def test_limits_by_feature_name_and_by_array():
+def test_limits_by_feature_name_and_by_array(tmp_path):
     X, y, qid = make_problem_arrays("five levels", n=90, d=3)
     frame = pd.DataFrame(X, columns=["bm25", "age", "length"])
     free = RankSVM().fit(frame, y, qid).coef_
@@ -222,6 +223,9 @@ def test_limits_by_feature_name_and_by_array():
     assert free[0] > -1.0 == named[0]
     listed = RankSVM(bounds=([-np.inf, 1.0, -np.inf], [-1.0, np.inf, np.inf])).fit(X, y, qid)
     np.testing.assert_array_equal(listed.coef_, named)
+    listed.model_.save(tmp_path / "model.json")
+    saved = LinearModel.load(tmp_path / "model.json").settings["penalty"]["bounds"]
+    assert saved == [[None, 1.0, None], [-1.0, None, None]]
 
 
 @pytest.mark.parametrize(

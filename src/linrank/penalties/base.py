@@ -11,7 +11,7 @@ import numpy as np
 
 from .._typing import Vector
 from ..errors import DataError
-from .bounds import Bounds, BoundsLike, make_bounds
+from .bounds import Bounds, BoundsLike, describe_bounds, make_bounds
 
 #: What solvers distinguish: a penalty with a derivative, other convex ones that are sums over
 #: features, concave ones, and convex ones of groups of features.
@@ -107,10 +107,7 @@ class Penalty(ABC):
         shape = None if self.parameter is None else getattr(self, self.parameter)
         weights = None if self.weights is None else np.asarray(self.weights).tolist()
         found = {"name": self.name, "shape": shape, "weights": weights}
-        if self.bounds is None:
-            return found
-        bounds = self.bounds
-        return found | {"bounds": bounds.describe() if isinstance(bounds, Bounds) else bounds}
+        return found if self.bounds is None else found | {"bounds": describe_bounds(self.bounds)}
 
     def clip(self, w: Vector) -> Vector:
         """Return the nearest weights within the bounds: w itself, where there are none."""

@@ -42,13 +42,6 @@ class Bounds(NamedTuple):
         """Whether w = 0 is within the limits."""
         return bool((self.low <= 0).all() and (self.high >= 0).all())
 
-    def describe(self) -> dict[str, list[float | None]]:
-        """Return the limits as plain lists, with None where there is no limit."""
-        return {
-            name: [None if np.isinf(limit) else limit for limit in getattr(self, name).tolist()]
-            for name in ("low", "high")
-        }
-
 
 def make_bounds(
     bounds: BoundsLike, n_features: int, names: Sequence[str] | None = None
@@ -124,3 +117,24 @@ def _limits_by_name(
             raise DataError(f"bounds: {side} names {name!r}, which is not a feature of the data")
         limits[place[name]] = _limits(side, value, default, 1, None)[0]
     return limits
+
+
+def describe_bounds(bounds: BoundsLike) -> Any:
+    """Return bounds as plain data, for model files: infinite limits are None.
+
+    Examples
+    --------
+    >>> describe_bounds(([0.0, -np.inf], {"age": 1}))
+    [[0.0, None], {'age': 1}]
+    """
+    if bounds is None or isinstance(bounds, str):
+        return bounds
+    return [_plain_limit(limit) for limit in bounds]
+
+
+def _plain_limit(limit: Any) -> Any:
+    if isinstance(limit, Mapping):
+        return {str(name): _plain_limit(one) for name, one in limit.items()}
+    if np.ndim(limit):
+        return [_plain_limit(one) for one in np.asarray(limit).tolist()]
+    return None if limit is None or not np.isfinite(limit) else limit
