@@ -231,7 +231,7 @@ def test_limits_by_feature_name_and_by_array():
         ((0,), r"bounds is \(0,\)"),
         ((1.0, 0.0), "bounds of feature 0 are 1 and 0; expected numbers with low ≤ high"),
         ((np.nan, 1.0), "bounds of feature 0 are nan"),
-        (([0.0, 0.0], None), r"low has shape \(2,\), but there are 4 features"),
+        (([0.0, 0.0], None), r"low has shape \(2,\); expected one number for each of the 4"),
         (("x", None), "low cannot be read as numbers"),
         (({"age": 0}, None), "low is given by feature name, but the features have no names"),
     ],

@@ -154,7 +154,7 @@ def test_rounding_of_features_far_from_zero_is_survived_or_told(arrays, method):
     far = fit((X + 1e4, y, qid), gamma=1e-3, tol=1e-6, method=method)
     assert far.result_.converged
     assert far.result_.objective == pytest.approx(near.result_.objective, rel=1e-5)
-    with pytest.raises(DataError, match="far from zero make it so by rounding"):
+    with pytest.raises(DataError, match="far from 0 can cause this by rounding"):
         fit((X + 1e8, y, qid), gamma=1e-3, method=method)
 
 
@@ -410,10 +410,10 @@ def test_bad_options_get_a_sentence(arrays, options, words, method):
 def test_memory_is_asked_for_before_it_is_taken(arrays, method, monkeypatch):
     monkeypatch.setattr(module, "pairwise_kernels", None)  # not one entry is computed
     needed = r"0\.000154" if method == "eigen" else r"0\.000102"
-    words = f"needs {needed} GB of memory for 80 documents, and max_memory allows 5e-05 GB: "
-    with pytest.raises(DataError, match=words + 'use method="nystroem"'):
+    words = f"needs {needed} GB of memory for 80 documents, and max_memory allows 5e-05 GB. "
+    with pytest.raises(DataError, match=words + 'Use method="nystroem"'):
         fit(arrays, method=method, max_memory=50_000)
-    with pytest.raises(DataError, match=r"'nystroem' needs .* use a smaller n_components"):
+    with pytest.raises(DataError, match=r"'nystroem' needs .* Use a smaller n_components"):
         fit(arrays, method="nystroem", max_memory=50_000)
 
 

@@ -276,8 +276,8 @@ def test_bad_parameters_get_a_sentence(name, value, sentence):
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([1.0, 2.0], r"feature costs have shape \(2,\) but there are 3 features"),
-        ([[1.0, 2.0, 3.0]], r"feature costs have shape \(1, 3\) but there are 3 features"),
+        ([1.0, 2.0], r"feature costs have shape \(2,\), but there are 3 features"),
+        ([[1.0, 2.0, 3.0]], r"feature costs have shape \(1, 3\), but there are 3 features"),
         ([1.0, -2.0, 1.0], "feature cost 1 is -2.0; expected finite numbers ≥ 0"),
         ([1.0, 2.0, np.nan], "feature cost 2 is nan; expected finite numbers ≥ 0"),
         ([np.inf, 2.0, 1.0], "feature cost 0 is inf; expected finite numbers ≥ 0"),

@@ -329,7 +329,7 @@ def test_extreme_features_end_in_a_result_or_a_sentence(solver, scale):
     X, y, qid = make_problem_arrays("five levels")
     problem = make_problem(RankingData(X * scale, y, qid))
     if scale > 1e60:
-        with pytest.raises(DataError, match="bring the features"):
+        with pytest.raises(DataError, match="Scale the features"):
             make_solver(solver).solve(problem)
     else:
         result = make_solver(solver).solve(problem)
