@@ -637,7 +637,7 @@ def test_arguments_that_are_refused(client, tmp_path):
         DaskRankSVM(client=client).fit(tmp_path / "store", y)
     for settings, sentence in (
         ({"timeout": 0}, "timeout is 0"),
-        ({"shape": 2.0}, "shape and feature_cost are of a penalty"),
+        ({"shape": 2.0}, "penalty='l2' has no parameter"),
         ({"client": 5}, "client is int; expected a distributed.Client"),
     ):
         with pytest.raises(DataError, match=sentence):
