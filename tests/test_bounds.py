@@ -34,7 +34,7 @@ PENALTIES = {"l2": (0.0, 1.0), "l1": (1.0, 0.0), "elastic_net": (0.5, 0.5), "non
 
 
 def random_bounds(rng, d):
-    """Sign constraints, boxes and free weights, for each feature by chance."""
+    """Random bounds for each feature: a sign constraint, an interval or none."""
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
     kind = rng.integers(0, 4, d)
     low[kind == 1] = 0.0
@@ -45,7 +45,7 @@ def random_bounds(rng, d):
 
 
 def slow_loss(name, y, qid):
-    """The loss of scores and its gradient, from listed pairs or documents."""
+    """Return the loss of scores and its gradient, from listed pairs or documents."""
     loss = get_loss(name)
     if not loss.pairwise:
         labels = (y > 0).astype(float) if name == "domination_binary" else y
@@ -98,7 +98,7 @@ def test_the_hinge_reaches_the_optimum_within_bounds(C, form):
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_correlated_features_within_bounds(limit, C, monkeypatch):
-    """Features that nearly repeat each other: a step of one is undone by another at its bound."""
+    """With nearly equal features, a step of one is undone by another one at its bound."""
     monkeypatch.setattr(
         "linrank.solvers.preconditioner.HESSIAN", HessianSettings(dense_limit=limit)
     )
