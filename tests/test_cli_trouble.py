@@ -240,7 +240,7 @@ def test_memory_errors_are_a_sentence(letor, here, monkeypatch):
     def fail(*_, **__):
         raise MemoryError("Unable to allocate 3.00 TiB")
 
-    monkeypatch.setattr("linrank.training.make_problem", fail)
+    monkeypatch.setattr("linrank.settings.make_problem", fail)
     assert "not enough memory (Unable to allocate 3.00 TiB)" in error_of(
         "train", letor / "train.txt"
     )
@@ -380,7 +380,7 @@ def test_ctrl_c_while_the_path_is_evaluated(letor, here, monkeypatch):
     assert found["C"] <= C_GRID[2]
 
 
-@pytest.mark.parametrize("where", [STEP, "linrank.problem.Objective.start"])
+@pytest.mark.parametrize("where", [STEP, "linrank.problem.Problem.start"])
 @pytest.mark.parametrize("extra", [[], ["--folds", "3"], ["--valid"]])
 def test_ctrl_c_before_anything_is_learnt_leaves_the_old_model(
     letor, here, monkeypatch, extra, where

@@ -232,7 +232,7 @@ def test_commands(data, tmp_path, monkeypatch):
     assert len(path["path"]) == 50
     assert path["path"][0]["features"] == 1
     assert (tmp_path / "p.png").stat().st_size > 10_000
-    assert "give --penalty as well" in run("train", "train.txt", "--shape", "1", code=2).stderr
+    assert "Add --penalty" in run("train", "train.txt", "--shape", "1", code=2).stderr
     sentence = error_of("train", "train.txt", "--penalty", "lp", "--shape", "2")
     assert sentence == "p is 2.0; expected a number between 0 and 1"
 

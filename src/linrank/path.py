@@ -122,8 +122,8 @@ def sparse_grid(problem: Problem, n: int = 50, ratio: float = 1e4) -> Vector:
     """Return n values of C on a log scale, from the smallest C that selects a feature."""
     if not problem.penalty.weights.any():
         raise DataError(
-            "there is nothing to select, because no feature has a cost. Use a feature_cost above 0 "
-            "for some features."
+            "there is nothing to select, because no feature has a cost. Use penalty='l1', or a "
+            "feature_cost above 0."
         )
     start = first_C(problem)
     if not np.isfinite(start):

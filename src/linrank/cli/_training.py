@@ -33,7 +33,7 @@ def make_trainer(options: Mapping[str, Any]) -> Trainer:
     if options["penalty"] in (None, "l2") and (options["shape"] is not None or rule == "1se"):
         name = "--shape" if options["shape"] is not None else "--rule 1se"
         raise typer.BadParameter(
-            f"{name} needs a penalty that selects features. Add --penalty, such as --penalty l1."
+            f"{name} needs a penalty that selects features. Add --penalty, such as elastic_net."
         )
     check_engine(options["engine"])
     return Trainer.of(
