@@ -136,7 +136,8 @@ def test_options_reach_the_solver(letor, here):
     assert settings == {
         "C": 1.0, "loss": "squared_hinge", "tol": 1e-8, "solver": "tron", "counting": "auto",
         "pairs": "all", "rescale": None, "delta": None, "normalize": "pairs",
-        "penalty": None, "max_iter": 77,
+        "penalty": {"name": "l2", "shape": None, "weights": None}, "max_iter": 77,
+        "solver_options": {},
     }  # fmt: skip
     assert found["train"]["dtype"] == "float32"
     assert found["solver"]["gradient_norm"] <= 1e-8
@@ -165,7 +166,7 @@ def test_losses_and_pairs_reach_the_solver(letor, here):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--loss", "hinge", "--solver", "tron"), "use solver='smoothing'"),
+        (("--loss", "hinge", "--solver", "tron"), "Use solver='smoothing'"),
         (("--loss", "logistic_exact", "--counting", "avl"), "use counting='explicit'"),
         (("--pairs", "adjacent", "--counting", "tables"), "use counting='two-level'"),
     ],
