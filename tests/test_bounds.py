@@ -35,7 +35,7 @@ PENALTIES = {"l2": (0.0, 1.0), "l1": (1.0, 0.0), "elastic_net": (0.5, 0.5), "non
 
 
 def random_bounds(rng, d):
-    """Sign constraints, boxes and free weights, for each feature by chance."""
+    """Random bounds for each feature: a sign constraint, an interval or none."""
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
     kind = rng.integers(0, 4, d)
     low[kind == 1] = 0.0
@@ -46,7 +46,7 @@ def random_bounds(rng, d):
 
 
 def slow_loss(name, y, qid):
-    """The loss of scores and its gradient, from listed pairs or documents."""
+    """Return the loss of scores and its gradient, from listed pairs or documents."""
     loss = get_loss(name)
     if not loss.pairwise:
         labels = (y > 0).astype(float) if name == "domination_binary" else y
@@ -99,7 +99,7 @@ def test_the_hinge_reaches_the_optimum_within_bounds(C, form):
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_correlated_features_within_bounds(limit, C, monkeypatch):
-    """Features that nearly repeat each other: a step of one is undone by another at its bound."""
+    """With nearly equal features, a step of one is undone by another one at its bound."""
     monkeypatch.setattr(
         "linrank.solvers.preconditioner.HESSIAN", HessianSettings(dense_limit=limit)
     )
@@ -235,7 +235,7 @@ def test_limits_by_feature_name_and_by_array(tmp_path):
         ((0,), r"bounds is \(0,\)"),
         ((1.0, 0.0), "bounds of feature 0 are 1 and 0; expected numbers with low ≤ high"),
         ((np.nan, 1.0), "bounds of feature 0 are nan"),
-        (([0.0, 0.0], None), r"low has shape \(2,\), but there are 4 features"),
+        (([0.0, 0.0], None), r"low has shape \(2,\); expected one number for each of the 4"),
         (("x", None), "low cannot be read as numbers"),
         (({"age": 0}, None), "low is given by feature name, but the features have no names"),
     ],

@@ -357,7 +357,7 @@ STEP = "linrank.cli._progress.TrainingProgress.__call__"
 def test_ctrl_c_while_folds_choose_C(letor, here, monkeypatch):
     interrupt(monkeypatch, STEP, lambda _, C, step, fold: fold == 2)
     result = run("train", letor / "train.txt", "--folds", "3", code=130)
-    assert "it was saved as model.json (it is that of the first fold" in result.stderr
+    assert "it was saved as model.json (it is the model of the first fold" in result.stderr
     assert "1 of 3 folds were done" in result.stderr
     assert LinearModel.load("model.json").training["queries"] == 8  # of 12: those of the first fold
 

@@ -1,4 +1,4 @@
-"""Every loss × counting × solver that is allowed reaches the reference's optimum."""
+"""Every supported combination of loss, counting and solver reaches the reference optimum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from problems import make_problem_arrays
 
 C = 0.1
 PROBLEMS = ("five levels", "pairs of documents")
-#: How near the optimum a solver must come, relative to it, when asked for the tolerance.
+#: Largest relative distance to the optimum for each solver, at the tolerance of the tests.
 TOLERANCES = {"cutting-planes": (1e-5, 1.1e-5), "smoothing": (1e-7, 1.1e-7)}
 ROUGH = {"sgd-pairs": (1e-4, 2e-2), "sgd-queries": (1e-4, 2e-2)}
 
@@ -65,7 +65,7 @@ def test_allowed_combinations_reach_the_optimum(loss, counting, solver):
 
 
 def complaint(X, y, qid, options):
-    """What a fit says against the options, or None."""
+    """Return the error message of a fit with the options, or None."""
     try:
         RankSVM(C, max_iter=2000, **options).fit(X, y, qid)
     except DataError as error:
@@ -75,7 +75,7 @@ def complaint(X, y, qid, options):
 
 @pytest.mark.parametrize(("loss", "counting", "solver"), OTHERS)
 def test_others_say_what_works(loss, counting, solver):
-    """The sentence names choices; taking them gives a fit."""
+    """The error names other choices, and these choices work."""
     X, y, qid = make_problem_arrays("five levels", n=50, d=3)
     options = {"loss": loss, "counting": counting, "solver": solver}
     while (sentence := complaint(X, y, qid, options)) is not None:
@@ -90,7 +90,7 @@ def test_others_say_what_works(loss, counting, solver):
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_solver_is_made_or_others_are_named(loss, penalty, bounds):
-    """The one checker: it lists the solvers that it takes itself."""
+    """The checker accepts exactly the solvers that it lists."""
     chosen, one = get_loss(loss), make_penalty(penalty, bounds=bounds)
     for has_rows in (True, False):
         usable = usable_solvers(chosen, one, has_rows)
@@ -149,7 +149,7 @@ def test_the_smoothed_hinge_with_rescaled_margins():
     [([0, 5, 8, 5], [2, 1, 0, 1], 2.0**-7), ([4, 2, 3, 2, 4, 7], [2, 1, 1, 0, 1, 2], 2.0**-6)],
 )
 def test_the_smoothed_hinge_where_its_gradient_is_exactly_zero(x, y, C):
-    """When the corner narrows, the last pairs leave it, and w is the optimum to the last bit."""
+    """When the corner narrows, the last pairs leave it, and w is exactly the optimum."""
     X, y, qid = np.array(x, float)[:, None], np.array(y), np.zeros(len(y))
     problem = make_problem(RankingData(X, y, qid), C, loss="hinge")
     result = make_solver("smoothing", get_loss("hinge"), tol=1e-6).solve(problem)

@@ -1,4 +1,4 @@
-"""Cutting planes: the small quadratic program, the optimum of smooth and kinked losses, the gap."""
+"""Cutting planes: the quadratic program, optima of losses with and without corners, the gap."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_problem(kind="five levels", C=1.0, loss=HINGE, n=40):
 
 
 def best_on_simplex(G, b):
-    """The largest b'λ − ½λ'Gλ, by trying every set of entries above 0."""
+    """Return the largest b'λ − ½λ'Gλ by trying every set of positive entries."""
     n, best = len(b), -np.inf
     for size in range(1, n + 1):
         for chosen in combinations(range(n), size):
@@ -48,7 +48,7 @@ def best_on_simplex(G, b):
 
 
 def assert_solves(A, b, start):
-    """λ is on the simplex, and no entry would rather be larger."""
+    """λ is on the simplex, and no larger entry would raise the objective."""
     x = maximise_on_simplex(A @ A.T, b, start)
     assert x.min() >= 0
     assert x.sum() == pytest.approx(1, abs=1e-14)
@@ -113,7 +113,7 @@ def test_qp_with_one_plane():
 
 
 def test_model_keeps_its_least_point_as_planes_come(monkeypatch):
-    """Against a solution from scratch after each plane, with and without forgetting."""
+    """Compare with a new solution after each plane, with and without removal of planes."""
     rng = np.random.default_rng(0)
     A, b = rng.standard_normal((60, 3)), rng.standard_normal(60)
     whole = PlaneModel(3)
@@ -142,7 +142,7 @@ def test_model_keeps_its_least_point_as_planes_come(monkeypatch):
 
 
 def hinge_optimum(problem, X, y, qid):
-    """The least objective by scikit-learn's dual coordinate descent on explicit pairs."""
+    """Return the optimum by scikit-learn's dual coordinate descent on explicit pairs."""
     from sklearn.svm import LinearSVC
 
     differences = np.array([X[i] - X[j] for i, j in reference.preference_pairs(y, qid)])
@@ -234,7 +234,7 @@ def test_damping_needs_fewer_planes_than_the_plain_method():
 
 @pytest.mark.parametrize("loss", LOSS)
 def test_weights_of_zero_are_not_a_solution(loss):
-    """With tiny C, w = 0 is within any gap of the optimum, and of no use."""
+    """With a tiny C, w = 0 meets any gap, but ranks nothing."""
     problem = make_problem(C=1e-9, loss=LOSS[loss])
     result = CuttingPlanes().solve(problem)
     assert (result.status, result.n_iter) == (Status.CONVERGED, 1)
@@ -262,7 +262,7 @@ def test_more_than_double_precision_can_give_ends_honestly(loss, damped):
 @pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e50])
 @pytest.mark.parametrize("damped", [False, True])
 def test_extreme_features_end_in_a_result(loss, scale, damped):
-    """Planes from far away, where the offset b drowns the optimum, must not pass as proof."""
+    """Planes from distant points, with large rounding in b, must not count as a certificate."""
     X, y, qid = make_problem_arrays("five levels", n=30)
     problem = Problem(ThreadEngine(RankingData(X * scale, y, qid), LOSS[loss]), 1.0)
     result = CuttingPlanes(damped=damped).solve(problem)
@@ -295,7 +295,7 @@ def test_max_iter_counts_planes_and_the_last_is_judged_too():
 
 
 def test_interrupt_keeps_the_best_so_far():
-    """The points of the method rise and fall; what is kept, and told, is the best of them."""
+    """The objective rises and falls between iterations; the best point is kept and reported."""
     problem = make_problem("all distinct", C=1.0)
     seen, values = [], []
     evaluate = problem.value_grad

@@ -1,4 +1,4 @@
-"""The scikit-learn surface."""
+"""Estimators follow the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def arrays():
 
 @pytest.fixture
 def routing():
-    """Metadata routing switched on for one test."""
+    """Enable metadata routing for one test."""
     with sklearn.config_context(enable_metadata_routing=True):
         yield
 
@@ -74,7 +74,7 @@ def test_row_order_and_type_of_qid_do_not_matter(arrays):
 
 
 def test_order_does_not_matter_at_the_default_tolerance_either():
-    """Rounding apart, the whole run is the same, sampled preconditioner and all."""
+    """Up to rounding, the whole fit is the same, including the sampled preconditioner."""
     data = make_ranking(n_queries=400, docs_per_query=12, n_features=5, random_state=0)
     names = np.array([f"query {q % 97}/{q}" for q in data.qid])
     expected = RankSVM().fit(data.X, data.y, data.qid).coef_
@@ -379,7 +379,7 @@ def test_partial_fit_heads_for_the_fit_of_all_batches(solver):
     other.partial_fit(batches[0].X, batches[0].y, qid=batches[0].qid)
     first = RankSVM(C=1e-3, solver=solver, random_state=2)
     first.partial_fit(batches[0].X, batches[0].y, qid=batches[0].qid)
-    np.testing.assert_array_equal(other.coef_, first.coef_)  # fit begins anew
+    np.testing.assert_array_equal(other.coef_, first.coef_)  # fit starts again from zero
 
 
 def test_partial_fit_refuses_what_it_cannot_do():
@@ -419,7 +419,7 @@ def test_one_standard_error_includes_its_end_and_counts_features():
     criterion = Criterion(rule="1se")
     assert criterion.choose(values, 0.25, np.array([1, 1, 3, 2])) == 0
     assert criterion.choose(values, 0.24, np.array([1, 1, 3, 2])) == 3
-    assert criterion.choose(values, 0.25, np.array([0, 0, 2, 2])) == 2  # no features, no ranker
+    assert criterion.choose(values, 0.25, np.array([0, 0, 2, 2])) == 2  # a model needs features
     assert criterion.choose(values, 0.25, np.zeros(4, int)) == 0
     assert Criterion().choose(values, 9.0, np.array([1, 1, 3, 2])) == 2
 
@@ -432,7 +432,7 @@ def test_a_value_that_is_equal_is_no_improvement():
 
 
 def test_the_standard_error_is_of_the_queries_that_can_be_measured():
-    """Reciprocal ranks 1 and ½; the third query has no relevant document."""
+    """Reciprocal ranks are 1 and ½; the third query has no relevant document."""
     y, scores = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]), np.array([2.0, 1.0] * 3)
     data = RankingData(np.zeros((6, 1)), y, np.repeat([0, 1, 2], 2))
     assert Criterion("mrr").standard_error(data, scores) == pytest.approx(0.25)
@@ -441,7 +441,7 @@ def test_the_standard_error_is_of_the_queries_that_can_be_measured():
 
 
 def test_the_criterion_of_trec_breaks_ties_by_document():
-    """The relevant document stands first in the first query, last in the second."""
+    """The relevant document is first in one query and last in the other."""
     y, doc_ids = np.array([1.0, 0.0, 1.0, 0.0]), ["b", "a", "c", "d"]
     data = RankingData(np.zeros((4, 1)), y, [0, 0, 1, 1], doc_ids=doc_ids)
     criterion = Criterion("mrr", flavour="trec")
@@ -468,7 +468,7 @@ def test_the_number_of_folds_has_limits():
             with pytest.raises(DataError, match=f"{n_folds} folds cannot be made of them"):
                 query_folds(data, n_folds)
     for _, test in query_folds(one, 3):
-        assert sorted(y[test]) == [0.0, 1.0]  # documents are dealt out by label
+        assert sorted(y[test]) == [0.0, 1.0]  # documents are assigned by label
 
 
 @pytest.mark.parametrize("C", [10**400, float("1e400"), float("nan"), 0, -1, "1", None])

@@ -1,4 +1,4 @@
-"""The grid of C: where it starts, how it is extended, and what is said at its ends."""
+"""The grid of C: its start, its extensions, and the messages about its ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from linrank.training import Trainer
 
 
 def peak_at(C):
-    """A measure of C, the same in two folds, with its largest value at one C."""
+    """A measure with its largest value at one C, equal in two folds."""
 
     def measure(Cs):
         seen.append(Cs.tolist())
@@ -40,7 +40,7 @@ def test_the_grid_is_extended_until_the_best_C_is_inside(power):
 
 
 def test_an_extension_that_is_no_better_is_left_out():
-    """It is followed as long as it is no worse."""
+    """The grid is extended as long as the metric is no worse."""
     tried = []
 
     def flat(Cs):
@@ -99,7 +99,7 @@ def test_an_extension_has_a_fifth_of_the_values():
 
 
 def test_an_interrupt_of_an_extension_keeps_what_was_measured():
-    """Where it found a better value; the end of a search that was cut short is no edge."""
+    """An extension is kept if it is better; an interrupted search reports no edge."""
 
     def measure(Cs):
         return -np.log2(Cs)[-3:, None], len(Cs) == 5
@@ -134,7 +134,7 @@ def test_an_interrupt_ends_the_search_with_what_is_known():
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "domination"])
 @pytest.mark.parametrize("scale", [1.0, 2.0**-13, 2.0**-27])
 def test_the_grid_starts_where_C_begins_to_matter(loss, scale):
-    """With small features, all of 2^-15 … 2^10 would give the same ranking."""
+    """With small features, all C of 2^-15 … 2^10 give the same ranking."""
     data = make_ranking(random_state=0)
     grid = default_grid(make_problem(data.replace(X=data.X * scale), loss=loss))
     if scale == 1.0:
@@ -147,7 +147,7 @@ def test_the_grid_starts_where_C_begins_to_matter(loss, scale):
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
 def test_the_grid_starts_lower_with_large_features(loss):
-    """From some C on the penalty does not matter, and every C gives the same ranking."""
+    """Beyond some C the penalty has no effect, and every C gives the same ranking."""
     data = make_ranking(random_state=0)
     grid = default_grid(make_problem(data.replace(X=1e4 * data.X + 1e8), loss=loss))
     assert 2.0**-50 < grid.Cs[0] < 2.0**-35
@@ -231,7 +231,7 @@ def test_ctrl_c_in_an_extension_keeps_what_the_folds_have_shown():
     assert training.folds_done is None
     assert training.fold_values.shape == (26, 3)
     assert C_GRID[0] == training.C
-    assert seen[-1][1] == 0  # it was trained on all of the data
+    assert seen[-1][1] == 0  # fold 0 is all of the data
 
 
 def test_estimators_warn_at_an_edge():

@@ -1,4 +1,4 @@
-"""RankSVM with kernels: every route to the same optimum, and that optimum by other means."""
+"""RankSVM with kernels: all methods reach the same optimum, which is computed independently."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fit(arrays, kernel="rbf", **options):
 
 
 def differences(scores, qid):
-    """Scores less the mean of their query: what a ranking can see."""
+    """Return scores without the mean of their query, which does not change a ranking."""
     scores = scores.copy()
     for q in np.unique(qid):
         scores[qid == q] -= scores[qid == q].mean()
@@ -87,7 +87,7 @@ def test_reaches_the_optimum_of_an_independent_minimiser(arrays, method, C):
 
 @pytest.mark.parametrize("method", [*EXACT, "nystroem"])
 def test_the_linear_kernel_is_ranksvm(arrays, method):
-    """There are more documents than features: the kernel matrix is singular."""
+    """With more documents than features, the kernel matrix is singular."""
     X, y, qid = arrays
     linear = RankSVM(0.5, tol=1e-9).fit(X, y, qid)
     ranker = fit(arrays, "linear", C=0.5, method=method)
@@ -100,7 +100,7 @@ def test_the_linear_kernel_is_ranksvm(arrays, method):
 @pytest.mark.parametrize("C", [1e3, 1e5])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_fit_that_rounding_ends_gives_no_warning(C, seed):
-    """K is singular but for rounding: β is large, and the rounding of Kβ hides the slope."""
+    """K is nearly singular, so β is large, and the rounding of Kβ hides the slope."""
     arrays = make_problem_arrays("five levels", n=80, seed=seed)
     ranker = fit(arrays, "rbf", C=C, gamma=1e-3, method="newton")
     assert ranker.result_.converged
@@ -148,13 +148,13 @@ def test_documents_given_twice_span_nothing_new(arrays, method):
 
 @pytest.mark.parametrize("method", [*EXACT, "nystroem"])
 def test_rounding_of_features_far_from_zero_is_survived_or_told(arrays, method):
-    """Distances of points around 1e4 are off by 1e-8, and with them the kernel."""
+    """Distances of points around 1e4 have errors of 1e-8, and so has the kernel."""
     X, y, qid = arrays
     near = fit(arrays, gamma=1e-3, tol=1e-6)
     far = fit((X + 1e4, y, qid), gamma=1e-3, tol=1e-6, method=method)
     assert far.result_.converged
     assert far.result_.objective == pytest.approx(near.result_.objective, rel=1e-5)
-    with pytest.raises(DataError, match="far from zero make it so by rounding"):
+    with pytest.raises(DataError, match="far from 0 can cause this by rounding"):
         fit((X + 1e8, y, qid), gamma=1e-3, method=method)
 
 
@@ -408,12 +408,12 @@ def test_bad_options_get_a_sentence(arrays, options, words, method):
 
 @pytest.mark.parametrize("method", [*EXACT, "auto"])
 def test_memory_is_asked_for_before_it_is_taken(arrays, method, monkeypatch):
-    monkeypatch.setattr(module, "pairwise_kernels", None)  # not one entry is computed
+    monkeypatch.setattr(module, "pairwise_kernels", None)  # no entry may be computed
     needed = r"0\.000154" if method == "eigen" else r"0\.000102"
-    words = f"needs {needed} GB of memory for 80 documents, and max_memory allows 5e-05 GB: "
-    with pytest.raises(DataError, match=words + 'use method="nystroem"'):
+    words = f"needs {needed} GB of memory for 80 documents, and max_memory allows 5e-05 GB. "
+    with pytest.raises(DataError, match=words + 'Use method="nystroem"'):
         fit(arrays, method=method, max_memory=50_000)
-    with pytest.raises(DataError, match=r"'nystroem' needs .* use a smaller n_components"):
+    with pytest.raises(DataError, match=r"'nystroem' needs .* Use a smaller n_components"):
         fit(arrays, method="nystroem", max_memory=50_000)
 
 

@@ -1,4 +1,4 @@
-"""L-BFGS reaches known optima, stops by the papers' rule, and says how it ended."""
+"""L-BFGS reaches known optima, stops by the stopping rule, and reports its status."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_reaches_the_optimum_of_an_independent_solver(kind, C):
 
 @pytest.mark.parametrize("C", [1e-3, 1.0])
 def test_huber_reaches_a_point_without_slope(C):
-    """The loss is convex, so a gradient of 0 by the slow twin is an optimum."""
+    """The loss is convex, so a gradient of 0 in the reference means an optimum."""
     X, y, qid = make_problem_arrays("five levels", n=40)
     result = LBFGS(tol=1e-9).solve(make_problem(C=C, loss=HUBER))
     assert result.converged, result.message
@@ -72,7 +72,7 @@ def test_warm_start_at_the_optimum_does_nothing():
     problem = make_problem()
     coef = Newton(tol=1e-9).solve(problem).coef
     result = LBFGS(tol=1e-6).solve(problem, coef)
-    assert (result.n_iter, result.n_evaluations) == (0, 0)  # it was evaluated there last
+    assert (result.n_iter, result.n_evaluations) == (0, 0)  # the last evaluation was at this point
     np.testing.assert_array_equal(result.coef, coef)
 
 

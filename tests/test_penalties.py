@@ -10,7 +10,7 @@ from linrank.penalties import L1, MCP, PENALTIES, SCAD, ElasticNet, Log, Lp, mak
 
 pytestmark = pytest.mark.interpreted
 
-#: Each penalty with parameters that make it gentle and sharp.
+#: Each penalty with parameters for a weak and a strong effect.
 ALL = [
     L1(),
     ElasticNet(ratio=0.3),
@@ -80,7 +80,7 @@ def test_slope_is_the_derivative(penalty):
 
 @pytest.mark.parametrize("penalty", CONCAVE, ids=name_of)
 def test_concave_penalties_lie_below_their_tangents(penalty):
-    """What reweighting rests on: g(u) ≤ g(u₀) + g'(u₀)(u − u₀)."""
+    """Reweighting needs g(u) ≤ g(u₀) + g'(u₀)(u − u₀)."""
     u = np.linspace(0.0, 10.0, 200)
     at = np.array([0.05, 0.5, 1.0, 2.5, 6.0])[:, None]
     tangent = penalty.curve(at) + penalty.slope(at) * (u - at)
@@ -90,7 +90,7 @@ def test_concave_penalties_lie_below_their_tangents(penalty):
 @each
 @pytest.mark.parametrize("step", [1e-3, 0.1, 0.5, 1.0, 2.0, 3.0, 20.0])
 def test_prox_is_the_minimum_of_a_fine_grid(penalty, step):
-    """No point of a grid has a smaller ½(v − z)² + step·Ω(v) than the answer."""
+    """No point of a grid has a smaller ½(v − z)² + step·Ω(v) than the result."""
     known = penalty.for_features(1)
     for z in (0.0, 1e-8, 0.02, 0.05, 0.3, 0.9, 1.0, 1.1, 1.9, 2.0, 2.2, 3.7, 4.0, 7.0):
         grid = np.linspace(0.0, z, 20_001)
@@ -144,7 +144,7 @@ def test_prices_are_slopes_times_costs(penalty):
 
 @each
 def test_prox_leaves_the_derivative_at_zero(penalty):
-    """Between 0 and z the answer solves v − z + step·g'(v) = 0, far more exactly than a grid."""
+    """Between 0 and z the result solves v − z + step·g'(v) = 0, more exactly than a grid."""
     known = penalty.for_features(40)
     z = np.linspace(0.05, 8.0, 40)
     for step in (0.01, 0.2, 1.3):
@@ -196,7 +196,7 @@ def test_distance_is_zero_at_critical_points_only(penalty):
 
 @each
 def test_the_prox_stays_at_a_critical_point(penalty):
-    """Where −gradient is in the subdifferential, a small proximal step does not move."""
+    """If −gradient is in the subdifferential, a small proximal step does not move."""
     known = penalty.for_features(3)
     w = np.array([0.9, -2.2, 0.0])
     slope = penalty.slope(np.abs(w))
@@ -234,7 +234,7 @@ def test_others_do_not_depend_on_C(penalty):
 
 
 def test_limits_between_penalties():
-    """Where a parameter says so, one penalty is another."""
+    """For some parameters, two penalties are equal."""
     u = np.linspace(0.0, 3.0, 50)
     np.testing.assert_array_equal(ElasticNet(ratio=1.0).curve(u), L1().curve(u))
     np.testing.assert_allclose(MCP(gamma=1e9).curve(u), u, rtol=1e-8)
@@ -276,8 +276,8 @@ def test_bad_parameters_get_a_sentence(name, value, sentence):
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([1.0, 2.0], r"feature costs have shape \(2,\) but there are 3 features"),
-        ([[1.0, 2.0, 3.0]], r"feature costs have shape \(1, 3\) but there are 3 features"),
+        ([1.0, 2.0], r"feature costs have shape \(2,\), but there are 3 features"),
+        ([[1.0, 2.0, 3.0]], r"feature costs have shape \(1, 3\), but there are 3 features"),
         ([1.0, -2.0, 1.0], "feature cost 1 is -2.0; expected finite numbers ≥ 0"),
         ([1.0, 2.0, np.nan], "feature cost 2 is nan; expected finite numbers ≥ 0"),
         ([np.inf, 2.0, 1.0], "feature cost 0 is inf; expected finite numbers ≥ 0"),
@@ -290,7 +290,7 @@ def test_bad_weights_get_a_sentence(weights, sentence):
 
 
 def test_weights_are_copied():
-    """Changing the caller's array afterwards changes nothing."""
+    """Later changes of the caller's array do not change the penalty."""
     beta = np.ones(2)
     penalty = L1(weights=beta).for_features(2)
     beta[:] = 5.0

@@ -26,7 +26,7 @@ SOLVABLE = [kind for kind in KINDS if kind not in ("one level", "one document ea
 
 @pytest.fixture(params=["newton", "tron"])
 def solver(request):
-    """The name of a solver with second derivatives; the others have files of their own."""
+    """The name of a solver that uses second derivatives; other solvers have their own files."""
     return request.param
 
 
@@ -61,7 +61,7 @@ def test_forms_give_the_same_weights(solver, form):
 
 
 def use_settings(monkeypatch, **settings):
-    """Have the Hessian estimated with other settings."""
+    """Estimate the Hessian with other settings."""
     monkeypatch.setattr("linrank.solvers.preconditioner.HESSIAN", HessianSettings(**settings))
 
 
@@ -84,7 +84,7 @@ def test_diagonal_preconditioner_reaches_the_same_optimum(monkeypatch):
 
 
 def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
-    """Features that nearly repeat each other: no diagonal helps."""
+    """Strongly correlated features, for which a diagonal preconditioner is not effective."""
     use_settings(monkeypatch, free_work=0)
     monkeypatch.setattr("linrank.solvers.preconditioner.rows_per_feature", lambda *_: 0.1)
     rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_a_matrix_replaces_a_diagonal_that_has_cost_as_much(monkeypatch):
 
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_a_diagonal_alone_does_not_end_a_fit(limit, monkeypatch):
-    """Two features that are nearly the same: along their difference a diagonal sees no way left."""
+    """A diagonal underestimates the distance along the difference of two nearly equal features."""
     use_settings(monkeypatch, dense_limit=limit)
     rng = np.random.default_rng(0)
     common, difference = rng.standard_normal((2, 400))
@@ -125,7 +125,7 @@ def test_a_diagonal_alone_does_not_end_a_fit(limit, monkeypatch):
 @long_as_plain_python
 @pytest.mark.parametrize("C", [1e-4, 1e-2])
 def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
-    """More features than documents: what a matrix costs would pay for hundreds of products."""
+    """With more features than documents, a matrix costs as much as hundreds of products."""
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((200, 1000)), rng.integers(0, 3, 200), np.arange(200) // 20
     problem = make_problem(RankingData(X, y, qid), C)
@@ -143,7 +143,7 @@ def test_no_matrix_is_made_that_costs_more_than_the_fit(C, monkeypatch):
 
 @long_as_plain_python
 def test_a_long_fit_comes_from_smaller_C(monkeypatch):
-    """More features than documents and a large C: which pairs are active changes all the time."""
+    """More features than documents and a large C, so that the active pairs change in every step."""
     use_settings(monkeypatch, dense_limit=0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 200)) * (rng.random((60, 200)) < 0.05)
@@ -161,7 +161,7 @@ def test_a_long_fit_comes_from_smaller_C(monkeypatch):
 @long_as_plain_python
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_pairs_right_at_their_margin_do_not_stop_a_fit(limit, monkeypatch):
-    """At this C nearly all pairs are there, where the Hessian jumps."""
+    """At this C nearly all pairs lie on their margin, where the Hessian jumps."""
     use_settings(monkeypatch, dense_limit=limit)
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -171,7 +171,7 @@ def test_pairs_right_at_their_margin_do_not_stop_a_fit(limit, monkeypatch):
 
 
 def test_a_step_that_does_not_help_is_solved_for_again(monkeypatch):
-    """With the Hessian further along it, and from the same point: the optimum is the same."""
+    """The step uses the Hessian further along, from the same point, and reaches the optimum."""
     X, _, qid = make_problem_arrays("two levels")
     problem = make_problem(RankingData(X, X[:, 0] > 0, qid))  # most pairs do not stay active
     best = make_solver("newton", tol=1e-9).solve(problem)
@@ -231,7 +231,7 @@ def test_an_estimate_is_kept_across_C_but_not_across_data(monkeypatch):
 
 
 def test_an_old_matrix_does_not_end_a_fit():
-    """Pairs become inactive on the way, so a matrix of the beginning sees too much curvature."""
+    """Pairs become inactive during the fit, so a matrix of the start has too much curvature."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((300, 1)) + 1e-5 * rng.standard_normal((300, 20))
     y, qid = np.round(1e5 * (X[:, 0] - X[:, 1])), np.arange(300) % 8
@@ -329,7 +329,7 @@ def test_extreme_features_end_in_a_result_or_a_sentence(solver, scale):
     X, y, qid = make_problem_arrays("five levels")
     problem = make_problem(RankingData(X * scale, y, qid))
     if scale > 1e60:
-        with pytest.raises(DataError, match="bring the features"):
+        with pytest.raises(DataError, match="Scale the features"):
             make_solver(solver).solve(problem)
     else:
         result = make_solver(solver).solve(problem)
@@ -348,7 +348,7 @@ def test_extreme_C_ends_in_a_result(solver, C):
 
 
 def test_raw_features_are_solved_to_the_optimum_by_newton():
-    """Where scales differ by 1e8, ‖g‖ ≤ ε‖g₀‖ alone stops far above the optimum."""
+    """If scales differ by 1e8, the rule ‖g‖ ≤ ε‖g₀‖ alone stops far above the optimum."""
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((3000, 6))
     y = np.round(Z.sum(axis=1) + rng.standard_normal(3000))
@@ -367,7 +367,7 @@ def test_features_far_from_zero_are_solved(offset):
 
 
 def test_hopeless_rounding_is_not_called_convergence():
-    """Scores around 1e15 have steps of ⅛: no solver can see the slope."""
+    """Scores around 1e15 are multiples of ⅛, so rounding hides the slope from every solver."""
     rng = np.random.default_rng(0)
     X = np.round(1e15 + 1e3 * rng.standard_normal((200, 1)))
     y = np.round(rng.standard_normal(200))
@@ -386,7 +386,7 @@ def test_the_last_iteration_is_judged_too(solver):
 
 
 def test_large_queries_are_sampled_by_document(monkeypatch):
-    """A sample cannot be smaller than a query: multiplying a huge one out costs too much."""
+    """A sample has at least one query, and the Hessian of a huge query costs too much."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((9000, 20)) @ rng.standard_normal((20, 20)), rng.integers(0, 2, 9000)
     problem = make_problem(RankingData(X, y), 1e-6)
@@ -402,12 +402,12 @@ def test_large_queries_are_sampled_by_document(monkeypatch):
 @pytest.mark.parametrize("numbers", [2**21, 50])
 @pytest.mark.parametrize("form", ["dense64", "csr64"])
 def test_the_hessian_of_documents_is_exact_for_a_full_comparison(form, numbers, monkeypatch):
-    """Two documents a query, all pairs active: then x_i − μ is half the difference."""
+    """With two documents per query and all pairs active, x_i − μ is half the difference."""
     monkeypatch.setattr("linrank.engines.threads.BLOCK_NUMBERS", numbers)
     X, y, qid = make_problem_arrays("pairs of documents")
     engine = make_problem(RankingData(as_form(X, form), y, qid)).engine
     engine.value_grad(np.zeros(4))
-    # Σ of both halves' squares is half the square of the difference: the Hessian, halved.
+    # The squares of both halves sum to half the square of the difference: half the Hessian.
     np.testing.assert_allclose(2 * engine.hessian_of_documents(len(y)), engine.hessian())
 
 

@@ -37,7 +37,7 @@ CONCAVE = {"mcp": MCP(), "scad": SCAD(), "log": Log(), "lp": Lp()}
 
 
 class ByProducts(ProximalNewton):
-    """As if every working set were too large for a Hessian."""
+    """Treat every working set as too large for a Hessian."""
 
     def _is_large(self, n):
         return True
@@ -57,7 +57,7 @@ every_concave = pytest.mark.parametrize("penalty", CONCAVE)
 
 
 def make_arrays(seed=0, n=60):
-    """Three queries, six features, labels that depend on two of them."""
+    """Three queries and six features, of which the labels depend on two."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, D))
     y = np.digitize(X[:, :2] @ [1.0, -0.6] + 0.7 * rng.standard_normal(n), [-1.0, 0.0, 1.0])
@@ -65,14 +65,14 @@ def make_arrays(seed=0, n=60):
 
 
 def collinear(X, seed=1):
-    """X with features that are there twice, nearly twice, negated, and on another scale."""
+    """X with features that are repeated, nearly repeated, negated and rescaled."""
     rng = np.random.default_rng(seed)
     near = X[:, :3] + 1e-3 * rng.standard_normal((len(X), 3))
     return np.hstack([X, X[:, :2], near, -X[:, [1]], 5.0 * X[:, [0]], np.zeros((len(X), 1))])
 
 
 def sparse_problem(penalty, multiple=10.0, loss="squared_hinge", X=None, **options):
-    """The problem of `make_arrays`, at a multiple of the C from which on l1 has features."""
+    """The problem of `make_arrays`, at a multiple of the smallest C with which l1 has features."""
     original, y, qid = make_arrays()
     problem = make_problem(
         RankingData(original if X is None else X, y, qid), loss=loss, penalty=L1(), **options
@@ -138,7 +138,7 @@ def test_reaches_the_optimum_and_proves_it(solver, loss, penalty, multiple):
     assert problem.value_grad(w)[0] == pytest.approx(best, rel=1e-9)
     np.testing.assert_allclose(result.coef, w, atol=1e-2 * np.abs(w).max())
     for step in result.history:
-        if step.gap is not None:  # the certificate holds all the way
+        if step.gap is not None:  # the bound holds in every iteration
             assert step.objective * (1 - step.gap) <= best * (1 + 1e-9)
             assert step.objective >= best * (1 - 1e-9)
 
@@ -187,7 +187,7 @@ def test_repeated_and_collinear_features(solver, loss):
 
 @pytest.mark.parametrize("solver", ["proximal-newton", "backtracking"])
 def test_losses_that_are_flat_for_most_pairs(solver):
-    """Where most pairs are on the straight part of huber, the Hessian has many zero directions."""
+    """If most pairs are on the linear part of huber, the Hessian is singular."""
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((30, 28)), rng.integers(0, 3, 30), rng.integers(0, 4, 30)
     l1 = make_problem(RankingData(X, y, qid), loss="huber", penalty=L1())
@@ -198,7 +198,7 @@ def test_losses_that_are_flat_for_most_pairs(solver):
 @every_solver
 @pytest.mark.parametrize("kind", [L1, ElasticNet])
 def test_free_features(solver, kind):
-    """Without a price on every feature there is no bound, and the distance decides."""
+    """If a feature has no cost, there is no lower bound, and the distance decides."""
     penalty = kind(weights=[0.0, 1.0, 1.0, 0.0, 1.0, 1.0])
     problem = sparse_problem(penalty, 3.0)
     result = solve(solver, problem, tol=1e-8)
@@ -238,7 +238,7 @@ def test_forms_give_the_same_weights(solver, form):
 
 @every_solver
 def test_weights_of_documents_and_of_the_loss(solver):
-    """A weight of 2 is the document twice; dividing the loss by the pairs is another C."""
+    """Weight 2 equals a second copy, and dividing the loss by the pairs equals another C."""
     X, y, qid = make_arrays()
     weight = 1.0 + (np.arange(len(y)) % 3 == 0)
     C, twice = 1e-2, np.repeat(np.arange(len(y)), weight.astype(int))
@@ -264,7 +264,7 @@ def test_a_warm_start_at_the_optimum_does_nothing(solver):
         again = SOLVERS[solver](tol=1e-7).solve(problem, first.coef)
         assert (again.n_iter, again.n_products, again.n_evaluations) == (0, 0, n_evaluations)
         np.testing.assert_array_equal(again.coef, first.coef)
-        problem.value_grad(np.ones(D))  # the next time, the engine was elsewhere
+        problem.value_grad(np.ones(D))  # move the engine to another point
 
 
 @every_solver
@@ -319,8 +319,8 @@ def interrupt_after(monkeypatch, n_calls):
 @pytest.mark.parametrize("solver", [*SOLVERS, "reweighted"])
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch, solver, n_calls):
     problem = sparse_problem(Log() if solver == "reweighted" else L1(), 40.0)
-    problem.start()  # is known, so that all further calls are the solver's,
-    problem.value_grad(np.ones(D))  # and the first one is at its start
+    problem.start()  # all further evaluations are those of the solver
+    problem.value_grad(np.ones(D))  # the first of them is at the start
     interrupt_after(monkeypatch, n_calls)
     method = (SOLVERS | {"reweighted": Reweighted})[solver](tol=1e-12)
     result = method.solve(problem)
@@ -334,7 +334,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch, solver, n_calls):
     assert result.coef.any() == (n_calls > 1)
 
 
-# What is known is used again ---------------------------------------------------------------
+# Reuse of evaluations and Hessians ---------------------------------------------------------------
 
 
 def test_an_evaluation_is_not_repeated_for_another_C_or_penalty():
@@ -347,7 +347,7 @@ def test_an_evaluation_is_not_repeated_for_another_C_or_penalty():
     np.testing.assert_allclose(again[1], 3.0 * gradient, rtol=1e-12)
     loss = (value - L1().for_features(D).value(w)) / problem.C
     assert again[0] == pytest.approx(other.C * loss + Log().for_features(D).value(w), rel=1e-12)
-    problem.engine.value_grad(np.ones(D))  # behind its back
+    problem.engine.value_grad(np.ones(D))  # an evaluation outside of the solver
     assert other.value_grad(w)[0] == again[0]
     assert problem.engine.work.evaluations == evaluated + 2
 
@@ -382,7 +382,7 @@ def test_a_path_makes_few_hessians_and_ends_at_every_optimum(monkeypatch, penalt
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_an_old_hessian_does_no_harm(loss):
-    """One solver, problems that have little to do with each other."""
+    """One solver object solves different problems."""
     rng = np.random.default_rng(0)
     solver = ProximalNewton(tol=1e-6)
     first = sparse_problem(L1(), 1.0, loss, collinear(make_arrays()[0]))
@@ -421,7 +421,7 @@ def test_a_sample_will_do_while_the_working_set_grows(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_highest_dual_value_along_a_ray(seed):
-    """Against a fine grid of s; the conjugate as it is defined."""
+    """Compare with a fine grid of s, and with the definition of the conjugate."""
     rng = np.random.default_rng(seed)
     weights = rng.uniform(0.5, 2.0, D)
     ratio = rng.choice([0.3, 1.0])
@@ -464,7 +464,7 @@ def solver_at(w, gradient, value, penalty, **options):
 
 
 def test_the_gradient_norm_is_the_distance_to_a_critical_point():
-    """In units of ‖∇f(0)‖ or, where that is 0, of the norm of the penalty's weights."""
+    """The unit is ‖∇f(0)‖ or, if that is 0, the norm of the costs."""
     solver = solver_at([1.0, 0.0], [2.0, -5.0], 1.0, L1())  # 2 + 1 for w > 0, 5 − 1 at 0
     assert solver._distance() == pytest.approx(5.0)
     assert solver._relative_norm() == pytest.approx(2.5)
@@ -487,7 +487,7 @@ def test_sparse_solvers_stop_by_the_gap():
         solver = solver_at([1.0, 0.0], [-1.5, 0.0], 2.0, L1(), tol=0.25)
         solver._dual_value = lambda bound=bound: bound
         assert solver._is_done() is done
-    solver.bound, solver._dual_value = 1.5, lambda: 0.0  # the best bound so far counts
+    solver.bound, solver._dual_value = 1.5, lambda: 0.0  # the best bound so far is kept
     assert solver._is_done()
     assert solver.bound == 1.5
 
@@ -501,7 +501,7 @@ def test_the_highest_dual_value_of_a_parabola_alone():
 
 
 def test_the_ray_of_the_dual_ends_at_the_gradient():
-    """s ≤ 1, however small the gradient is: beyond 1, s·(f − w'∇f) is no lower bound."""
+    """s is at most 1 for any gradient, because s·(f − w'∇f) is no lower bound for s > 1."""
     solver = solver_at([1.0, 0.0], [-0.25, 0.0], 2.0, L1())
     assert solver._dual_value() == pytest.approx(1.25)
 
@@ -579,7 +579,7 @@ def test_a_constant_step_costs_about_one_evaluation(step):
 
 
 def test_without_restarts_the_best_point_is_kept():
-    """The momentum goes up and down; what is reported does not."""
+    """Momentum steps may raise the objective, but the reported objective only falls."""
     problem = sparse_problem(L1(), 300.0, X=collinear(make_arrays()[0]))
     result = FISTA(restart=False, tol=1e-4).solve(problem)
     assert all(b.objective <= a.objective for a, b in pairwise(result.history))
@@ -596,7 +596,7 @@ def test_restarts_save_steps():
 
 @pytest.mark.parametrize("name", [name for name, loss in PAIRWISE.items() if loss.smooth])
 def test_the_largest_bend(name):
-    """It is the largest second difference of the loss on a fine grid."""
+    """The result is the largest second difference of the loss on a fine grid."""
     t = np.linspace(-8.0, 8.0, 160_001)
     value = get_loss(name)(t)
     bend = np.diff(value, 2) / (t[1] - t[0]) ** 2
@@ -631,7 +631,7 @@ def test_the_trace_is_summed_by_blocks(monkeypatch):
 
 @pytest.mark.parametrize("step", ["backtracking", "power", "paper"])
 def test_nothing_to_learn_is_no_trouble(step):
-    """Documents that no feature tells apart: any weight only costs."""
+    """No feature distinguishes documents, so any weight only adds to the penalty."""
     data = RankingData(np.ones((4, 2)), [0.0, 1.0, 0.0, 1.0])
     for penalty in (L1(), Log()):
         result = FISTA(step=step).solve(make_problem(data, penalty=penalty), np.array([1.0, -2.0]))
@@ -648,12 +648,12 @@ def test_an_unknown_step_gets_a_sentence():
 
 
 def concave_problem(penalty, multiple=30.0, X=None):
-    """Divided by its pairs, so that C is near 1 and the penalties differ from l1."""
+    """The loss is divided by the pairs, so that C is near 1 and the penalties differ from l1."""
     return sparse_problem(CONCAVE[penalty], multiple, X=X, normalize="pairs")
 
 
 def assert_critical(problem, w, accuracy):
-    """The slopes of loss and penalty cancel on the support; elsewhere the penalty is steeper."""
+    """On the support the slopes of loss and penalty cancel; elsewhere the penalty is steeper."""
     gradient = problem.value_grad(w)[1]
     slope = problem.penalty.slope(np.abs(w))
     used = w != 0
@@ -680,7 +680,7 @@ def test_reweighting_falls_to_a_critical_point(penalty, multiple):
 @every_concave
 @pytest.mark.parametrize("seed", range(12))
 def test_reweighting_is_never_worse_than_l1_or_nothing(penalty, seed):
-    """At any C, with few features and with many, alone and along a path."""
+    """This holds for any C, for few and many features, and along a path."""
     rng = np.random.default_rng(seed)
     n, d = rng.integers(20, 80), rng.integers(2, 12)
     X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) * rng.choice([0.1, 1.0, 10.0])
@@ -700,7 +700,7 @@ def test_reweighting_is_never_worse_than_l1_or_nothing(penalty, seed):
 
 
 def test_reweighting_goes_on_from_zero_where_that_is_better():
-    """Just above the C where lp leaves zero, its critical points are worse than zero."""
+    """Just above the smallest C with weights, the critical points of lp are worse than 0."""
     problem = sparse_problem(Lp(), 1.0)
     found = [Reweighted().solve(problem.with_C(m * problem.C)) for m in np.geomspace(1.2, 6, 40)]
     ends = [result.objective <= result.history[0].objective for result in found]
@@ -727,7 +727,7 @@ def test_reweighting_does_not_depend_on_where_it_starts(penalty):
 
 @every_concave
 def test_concave_penalties_need_fewer_features_for_the_same_loss(penalty):
-    """Two features are informative, the others noise, some of which they share."""
+    """Two features are informative; the others are noise, and correlated with them."""
     X, y, qid = make_arrays(n=300)
     rng = np.random.default_rng(2)
     noise = rng.standard_normal((300, 12)) + 2.0 * rng.standard_normal((300, 1))
@@ -751,7 +751,7 @@ def test_lp_chooses_among_the_features_of_l1():
 
 
 def test_the_first_reweighting_begins_at_slope_one():
-    """As in the paper, not at g'(0), which for log with ε = 0.1 is 10."""
+    """The first problem has g' = 1, as in the paper, and not g'(0), which is 10 for log."""
     problem = concave_problem("log")
     result = Reweighted(max_iter=1).solve(problem)
     plain = ProximalNewton(tol=1e-6).solve(problem.with_penalty(L1()))
@@ -819,7 +819,7 @@ def test_proximal_steps_fall_to_a_critical_point(penalty, step):
 
 
 def test_proximal_steps_may_leave_zero_even_where_it_is_critical():
-    """With lp, w = 0 is a critical point of every problem; far below it there is a better one."""
+    """With lp, w = 0 is always a critical point, but another one has a far lower objective."""
     problem = concave_problem("lp", 1000.0)
     far = FISTA(tol=1e-6, max_iter=10_000).solve(problem)
     assert far.coef.any()

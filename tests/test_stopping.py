@@ -1,4 +1,4 @@
-"""When solvers stop: near the optimum, as the papers say, or where rounding ends the fit."""
+"""Stopping rules: near the optimum, by the rule of the papers, or because of rounding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMOOTH = ["newton", "tron", "lbfgs"]
 
 
 def separable_data():
-    """Fewer documents than features: with a large C, ‖g‖ ≤ ε‖g(0)‖ holds far from the optimum."""
+    """With fewer documents than features and a large C, ‖g‖ ≤ ε‖g(0)‖ holds far from f*."""
     X = np.random.default_rng(0).standard_normal((12, 40))
     return RankingData(X, np.arange(12) % 3)
 
@@ -36,7 +36,7 @@ def separable_data():
 @pytest.mark.skipif(config.DISABLE_JIT, reason="its paths take a minute as plain Python")
 @pytest.mark.parametrize("name", SMOOTH)
 def test_a_warm_start_does_not_end_a_path_early(name):
-    """From one C to the next the gradient is small at once, and the optimum is elsewhere."""
+    """After a warm start from another C, the gradient is small at once, far from the optimum."""
     data = make_ranking(
         40, n_features=30, n_informative=10, correlation=0.98, noise=1.0, random_state=0
     )
@@ -61,7 +61,7 @@ def test_who_claims_the_optimum_is_there(name):
 @pytest.mark.parametrize(("n", "d", "seed", "tol"), [(30, 5, 118, 1e-3), (30, 40, 61, 1e-2)])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_pairs_that_leave_their_margin_do_not_hide_the_optimum(n, d, seed, tol, name):
-    """They add curvature that vanishes along the Newton step: its decrease is no bound."""
+    """These pairs add curvature that vanishes along the step, so its decrease is no bound."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.1)
     y, qid = rng.integers(0, 3, n), np.sort(rng.integers(0, 3, n))
@@ -74,7 +74,7 @@ def test_pairs_that_leave_their_margin_do_not_hide_the_optimum(n, d, seed, tol, 
 
 @pytest.mark.parametrize("name", [*SMOOTH, "coordinate-descent"])
 def test_a_hessian_that_rounding_spoils_claims_nothing(name):
-    """A feature far from zero cancels in the Hessian of the domination loss."""
+    """The values of a feature far from 0 cancel in the Hessian of the domination loss."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2))
     y, qid = (X[:, 1] > 0).astype(float), np.repeat([0, 1, 2], 20)
@@ -89,7 +89,7 @@ def test_a_hessian_that_rounding_spoils_claims_nothing(name):
 
 
 def test_the_rule_of_the_papers_says_when_the_optimum_is_far():
-    """Lee & Lin 2014, eq. 38: ‖g(w)‖ ≤ ε‖g(0)‖ alone."""
+    """The stopping rule is ‖g(w)‖ ≤ ε‖g(0)‖ alone (Lee & Lin 2014, eq. 38)."""
     far = make_solver("tron-paper").solve(make_problem(separable_data(), 1e6))
     assert far.gradient_norm <= 1e-3
     assert far.status is Status.FAR
@@ -100,7 +100,7 @@ def test_the_rule_of_the_papers_says_when_the_optimum_is_far():
 
 
 def test_the_protocol_of_the_paper_starts_every_fit_from_zero():
-    """Lee & Lin 2014, §4.4: each C by itself."""
+    """Each C of a path starts from w = 0 (Lee & Lin 2014, §4.4)."""
     X, y, qid = make_problem_arrays("five levels")
     problem = make_problem(RankingData(X, y, qid))
     path = regularization_path(problem, [0.01, 1.0, 100.0], solver="tron-paper")
@@ -119,7 +119,7 @@ def test_stop_is_one_of_two():
     [("squared_hinge", None), ("hinge", None), ("huber", L1()), ("squared_hinge", Log())],
 )
 def test_every_evaluation_and_product_is_counted(loss, penalty, monkeypatch):
-    """Also those of the problems that are solved on the way: other C, losses and penalties."""
+    """The counts include inner problems with another C, loss or penalty."""
     X, y, qid = make_problem_arrays("five levels")
     problem = make_problem(RankingData(X, y, qid), 0.01, loss=loss, penalty=penalty)
     calls = Counter()
@@ -169,14 +169,14 @@ def test_both_conditions_end_a_fit(gradient, distance, arrived):
     ("distance", "status"), [(0.1, Status.CONVERGED), (0.101, Status.FAR), (1.0, Status.FAR)]
 )
 def test_the_distance_beyond_which_the_rule_of_the_papers_is_far(distance, status):
-    """0.1·ε·f(w)."""
+    """The limit of the distance is 0.1·ε·f(w)."""
     solver = solver_at(16.0, 0.0, distance, tol=2.0**-4, stop="gradient")
     assert solver._status_on_arrival() is status
 
 
 @pytest.mark.parametrize(("factor", "later", "next_at"), [(16.0, 0.51, 0.5), (1.21, 0.95, 0.9)])
 def test_an_estimate_waits_until_the_gradient_has_fallen(factor, later, next_at):
-    """By √(goal/distance), at most by half."""
+    """‖g‖ must fall by √(goal/distance), but at most by half."""
     solver = solver_at(1.0, 1.0, factor)
     assert not solver._is_near_optimum(1.0)
     solver.point.gradient[:] = later
@@ -185,7 +185,7 @@ def test_an_estimate_waits_until_the_gradient_has_fallen(factor, later, next_at)
     solver.point.gradient[:] = next_at
     assert not solver._is_near_optimum(1.0)
     assert len(solver.asked) == 2
-    solver._prepare()  # another fit asks at once
+    solver._prepare()  # a new fit estimates at once
     solver.point.gradient[:] = 1.0
     assert not solver._is_near_optimum(1.0)
     assert len(solver.asked) == 3
@@ -205,7 +205,7 @@ def test_an_estimate_waits_until_the_gradient_has_fallen(factor, later, next_at)
     ],
 )
 def test_the_status_where_no_step_helps(gradient, distance, noise, status):
-    """Near the optimum, within rounding (at least 1e-12 of f), or neither."""
+    """The distance is small, within rounding (at least 1e-12 of f), or neither."""
     solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
     solver.problem = SimpleNamespace(value_grad=lambda w: None)
     solver._noise = lambda: noise
@@ -219,13 +219,13 @@ def test_the_status_where_no_step_helps(gradient, distance, noise, status):
     [
         (0.0, 15.5, 0.0, True),  # ½·0² + ½ = ε·f
         (0.1, 15.5, 0.0, False),
-        (1.0, 16.5, 0.0, True),  # a value that rises proves nothing, and hides nothing
+        (1.0, 16.5, 0.0, True),  # a rise of the objective has no effect
         (2.0, 16.0, 0.25, True),
         (2.1, 16.0, 0.25, False),
     ],
 )
 def test_the_gradient_behind_a_newton_step_confirms_the_distance(after, value, remainder, holds):
-    """By f(w) − f(w + s) + ½‖g(w + s)‖² ≤ ε·f(w), or by the part of g'P⁻¹g that is left."""
+    """The check is f(w) − f(w + s) + ½‖g(w + s)‖² ≤ ε·f(w), or the remainder of g'P⁻¹g."""
     solver = solver_at(16.0, 4.0, 0.0, tol=2.0**-5)
     solver.problem = SimpleNamespace(
         value_grad=lambda w: (value, np.array([after])),
@@ -239,7 +239,7 @@ def test_the_gradient_behind_a_newton_step_confirms_the_distance(after, value, r
 
 
 def near_an_optimum():
-    """A problem, the optimum, and the objective and gradient a little beside it."""
+    """A problem, its optimum, and the objective and gradient at a point near the optimum."""
     problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)
     best = make_solver("newton", tol=1e-10).solve(problem)
     value, gradient = problem.value_grad(best.coef + 1e-4)
@@ -259,7 +259,7 @@ def test_the_distance_to_the_optimum_by_a_matrix():
 
 
 def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
-    """A diagonal may say that the optimum is far. That it is near, a Newton step has to prove."""
+    """A diagonal can show that the optimum is far; only a Newton step shows that it is near."""
     monkeypatch.setattr("linrank.solvers.preconditioner.HESSIAN", HessianSettings(dense_limit=0))
     problem, distance, gradient = near_an_optimum()
     by_diagonal = 0.5 * gradient @ (gradient / problem.hessian(problem.engine.hessian_diagonal()))
@@ -273,7 +273,7 @@ def test_the_distance_to_the_optimum_without_a_matrix(monkeypatch):
 
 
 def test_a_newton_step_certifies_the_distance():
-    """−½ g's + ½‖r‖² with r = −g − Hs, where ½‖r‖² is at most half the goal."""
+    """The estimate is −½ g's + ½‖r‖² with r = −g − Hs, and ½‖r‖² is at most half the goal."""
     problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)
     w = np.zeros(problem.n_features)
     _, gradient = problem.value_grad(w)
@@ -320,7 +320,7 @@ def test_rounding_is_at_least_1e_13_of_the_objective(value):
 
 
 def test_rounding_is_measured_one_unit_beside_the_weights():
-    """The objective changes by 3 when the weight does by one unit in its last place."""
+    """The objective changes by 3 if the weight changes by one unit in its last place."""
     seen = []
 
     def evaluate(w):

@@ -1,6 +1,6 @@
 """linrank: linear learning to rank at memory speed.
 
-Names are loaded when they are first used, so that ``import linrank`` costs nothing.
+Names are loaded on first use, so ``import linrank`` is fast.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _HOME = {
 
 __all__ = list(_HOME)
 
-TYPE_CHECKING = False  # for type checkers; `typing` takes some milliseconds to import
+TYPE_CHECKING = False  # True for type checkers; importing `typing` would take some milliseconds
 if TYPE_CHECKING:
     from typing import Any
 

@@ -1,4 +1,4 @@
-"""Checks of arguments: each returns the value or raises a `DataError` that names it."""
+"""Checks of arguments, which raise a `DataError` that names the argument."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from .errors import DataError
 
 
-def choice(name: str, value: Any, known: Iterable[Any], more: str = "") -> None:
+def choice(name: str, value: object, known: Iterable[object], more: str = "") -> None:
     """Raise a `DataError` that lists the known values, unless `value` is one of them.
 
     Examples
@@ -23,7 +23,7 @@ def choice(name: str, value: Any, known: Iterable[Any], more: str = "") -> None:
         raise DataError(f"{name} is {value!r}; known choices are {listed}")
 
 
-def positive_number(name: str, value: Any) -> float:
+def positive_number(name: str, value: object) -> float:
     """Return a finite number above 0 as a float, or raise a `DataError`.
 
     Examples
@@ -32,12 +32,12 @@ def positive_number(name: str, value: Any) -> float:
     2.0
     """
     try:
-        fits = isinstance(value, Real) and 0 < float(value) < math.inf
+        number = float(value) if isinstance(value, Real) else math.nan
     except OverflowError:  # an int that no float can hold
-        fits = False
-    if not fits:
+        number = math.nan
+    if not 0 < number < math.inf:
         raise DataError(f"{name} is {_shown(value)}; expected a finite number above 0")
-    return float(value)
+    return number
 
 
 def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
@@ -60,7 +60,7 @@ def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = No
     return number
 
 
-def _shown(value: Any) -> str:
-    """Return the text of a value; Python raises an error for integers of thousands of digits."""
+def _shown(value: object) -> str:
+    """Return a value as text. Python itself raises an error for integers of 5000 digits."""
     is_huge = isinstance(value, int) and not -(10**40) < value < 10**40
     return "a number of more than 40 digits" if is_huge else repr(value)[:60]

@@ -1,4 +1,4 @@
-"""Attributes and public names that are made when they are first used, without a lock."""
+"""Attributes and public names that are loaded on first use, without a lock."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 class lazy_property(Generic[T]):
-    """Compute an attribute when it is first read, and keep its value in the instance.
+    """Compute an attribute on first use, and keep its value in the instance.
 
-    `functools.cached_property` does the same, but before Python 3.12 it holds a lock during the
-    computation, which all instances of the class share. A process that is forked while another
-    thread holds this lock would wait for it for ever. Without a lock, two threads that read the
-    attribute at the same time may both compute it.
+    `functools.cached_property` does the same. Before Python 3.12 it holds a lock during the
+    computation, which all instances of the class share. If a process is forked while another
+    thread holds the lock, the new process waits for ever. Without a lock, two threads that read
+    the attribute at the same time may both compute it.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class lazy_property(Generic[T]):
     @overload
     def __get__(self, instance: object, owner: type | None = None) -> T: ...
     def __get__(self, instance: object, owner: type | None = None) -> lazy_property[T] | T:
-        """Compute the value, and store it in the instance, where Python then finds it first."""
+        """Compute the value, and store it in the instance, where Python finds it next time."""
         if instance is None:
             return self
         value = instance.__dict__[self._name] = self._compute(instance)

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._checks import choice
-from ._typing import Vector
+from ._typing import Integers, Vector
 from .data.ranking import RankingData, rank_by_content, row_keys
 from .errors import DataError
 from .metrics import evaluate, parse_metric
 from .metrics.names import RULES, FlavourName, RuleName
 
-Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  #: rows to train on, rows held out
+Fold = tuple[Integers, Integers]  #: rows to train on, and held-out rows
 
 
 def mean_metric(data: RankingData, scores: Vector, metric: str, **options: Any) -> float:
@@ -26,7 +25,9 @@ def mean_metric(data: RankingData, scores: Vector, metric: str, **options: Any) 
 
 
 def best_index(values: Vector, greater_is_better: bool = True) -> int:
-    """Return the first, so the smallest C, of the best values: the largest, or smallest error.
+    """Return the index of the first best value, which belongs to the smallest best C.
+
+    The best value is the largest one, or the smallest one of an error.
 
     Examples
     --------
@@ -36,7 +37,10 @@ def best_index(values: Vector, greater_is_better: bool = True) -> int:
     0
     """
     if np.isnan(values).all():
-        raise DataError("the metric is undefined for every C: no query can be evaluated")
+        raise DataError(
+            "the metric is undefined for every C, because no query can be evaluated. Use held-out "
+            "data with different labels within queries."
+        )
     return int(np.nanargmax(values) if greater_is_better else np.nanargmin(values))
 
 
@@ -63,7 +67,7 @@ class Criterion:
         parse_metric(self.metric)
 
     def best(self, values: Vector) -> int:
-        """Return the first of the best values: the largest, or the smallest of an error."""
+        """Return the index of the first best value; see `best_index`."""
         return best_index(values, parse_metric(self.metric).greater_is_better)
 
     def improves(self, values: Vector, on: float) -> bool:
@@ -71,8 +75,8 @@ class Criterion:
         better = values > on if parse_metric(self.metric).greater_is_better else values < on
         return bool(better.any())
 
-    def choose(self, values: Vector, error: float, n_features: NDArray[np.int64]) -> int:
-        """Return the number of the chosen C, given the value of each and the error of the best.
+    def choose(self, values: Vector, error: float, n_features: Integers) -> int:
+        """Return the index of the chosen C, given all values and the error of the best one.
 
         Examples
         --------
@@ -80,7 +84,7 @@ class Criterion:
         >>> Criterion(rule="1se").choose(values, 0.02, n_features)
         1
         """
-        if n_features.any():  # a model without features is only chosen if there is no other
+        if n_features.any():  # prefer models with features
             values = np.where(n_features > 0, values, np.nan)
         best = self.best(values)
         if self.rule == "best":
@@ -99,7 +103,7 @@ class Criterion:
         return standard_error(values[~np.isnan(values)])
 
     def mean(self, data: RankingData, scores: Vector) -> float:
-        """Return the mean over the queries of the data; NaN where no query can be measured."""
+        """Return the mean over the queries of the data; NaN if no query can be measured."""
         doc_ids = data.doc_ids if self.flavour == "trec" else None
         return mean_metric(data, scores, self.metric, flavour=self.flavour, doc_ids=doc_ids)
 
@@ -108,7 +112,7 @@ class Criterion:
         if np.isnan(self.mean(data, np.zeros(data.n_docs))):
             raise DataError(
                 f"C cannot be chosen by {parse_metric(self.metric).name}: it is undefined in all "
-                f"{data.n_queries} queries of the held-out data"
+                f"{data.n_queries} queries of the held-out data. Use other data or another metric."
             )
 
 
@@ -116,14 +120,17 @@ def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
     """Split data into folds of whole queries, or of documents if there is only one query.
 
     The folds depend on the content only, not on the order of rows or the type of `qid`. Documents
-    of one query are assigned by label, so that every fold has some of each.
+    of one query are assigned by label, so that every fold has documents of each label.
     """
     from sklearn.model_selection import GroupKFold, PredefinedSplit
 
     one = data.n_queries == 1
     n_groups, what = (data.n_docs, "documents of one query") if one else (data.n_queries, "queries")
     if not 2 <= n_folds <= n_groups:
-        raise DataError(f"there are {n_groups} {what}: {n_folds} folds cannot be made of them")
+        raise DataError(
+            f"there are {n_groups} {what}: {n_folds} folds cannot be made of them. Use 2 to "
+            f"{n_groups} folds."
+        )
     if one:
         fold = np.empty(data.n_docs, np.int64)
         fold[np.lexsort((row_keys(data.X), data.y))] = np.arange(data.n_docs) % n_folds
@@ -133,12 +140,12 @@ def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
 
 
 def standard_error(values: Vector) -> float:
-    """Return the standard error of the mean of some values; 0 where there is only one."""
+    """Return the standard error of the mean of some values; 0 if there is only one."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def mean_of_folds(values: Vector) -> Vector:
-    """Return the mean over the folds in which the metric is defined; NaN where there is none."""
+    """Return the mean over the folds in which the metric is defined; NaN if there is none."""
     defined = ~np.isnan(values)
     total = np.where(defined, values, 0.0).sum(axis=1)
     mean = np.full(len(values), np.nan)

@@ -1,4 +1,4 @@
-"""The errors that linrank raises on purpose. All are one sentence that a user can act on."""
+"""Errors and warnings of linrank; their messages say what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import warnings
 
 
 class LinrankError(Exception):
-    """Base of every error that linrank raises on purpose."""
+    """Base class of the errors of linrank."""
 
 
 class DataError(LinrankError, ValueError):
-    """The data or an argument cannot be used; the message names it and what is expected."""
+    """The data or an argument is not valid; the message names it and the expected value."""
 
 
 class FileFormatError(DataError):
-    """A file cannot be read; the message names the file and, where there is one, the line."""
+    """A file cannot be read; the message names the file and, in text, the line."""
 
 
 class WorkersLost(LinrankError, RuntimeError):
-    """Workers of a cluster are gone and cannot be replaced; the message says why."""
+    """Workers of a cluster are lost and cannot be replaced; the message gives the reason."""
 
 
-#: The errors above by name: a worker names the error that its client is to raise.
+#: The errors by name. A worker sends the name of an error, and its client raises the error.
 REFUSALS = {kind.__name__: kind for kind in (LinrankError, DataError, FileFormatError, WorkersLost)}
 
 
@@ -31,23 +31,23 @@ class GridEdgeWarning(UserWarning):
 
 
 class NotConvergedWarning(UserWarning):
-    """The solver stopped before its stopping rule was met; the message says where it stands."""
+    """The solver stopped before its stopping rule was met; the message has its last values."""
 
 
 class NothingSelectedWarning(UserWarning):
-    """No feature has a weight; the message names the smallest C for which one has."""
+    """No feature has a weight; the message names the smallest C that selects a feature."""
 
 
 class QueriesMovedWarning(UserWarning):
-    """Rows were moved between workers, whose parts shared queries; the message counts them."""
+    """Rows were moved between workers, because parts shared queries; the message counts them."""
 
 
 class KernelCacheWarning(UserWarning):
-    """Compiled kernels cannot be loaded or stored; the message says which file and why."""
+    """Compiled kernels cannot be loaded or stored; the message names the file and the reason."""
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the first caller outside of the package."""
+    """Issue a warning for the line of the first caller outside of the package."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_globals["__name__"].startswith("linrank."):
         level, frame = level + 1, frame.f_back

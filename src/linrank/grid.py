@@ -1,4 +1,4 @@
-"""Grids of C: how they follow the data, and the search for the best value."""
+"""Grids of C that adapt to the data, and the search for the best C."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from .losses.pairwise import SQUARED_HINGE
 from .path import C_GRID, sparse_grid
 from .problem import Problem
 
-Edge = Literal["smallest", "largest"]
-Measure = Callable[[Vector], tuple[Vector, bool]]
+Edge = Literal["smallest", "largest"]  #: the end of the grid at which the best C lies
+Measure = Callable[[Vector], tuple[Vector, bool]]  #: see `search`
 
 FLAT = 1e-3  #: C‖∇L(0)‖²/L(0) below which a smaller C does not change the ranking
-LARGEST_START = 2.0**-5  #: a flat range that ends above this C moves the default grid up
-SMALLEST_START = 2.0**-25  #: a balance of penalty and loss below this C moves it down
-SAMPLED_FEATURES = 64  #: features whose curvature tells where that balance is
-SAMPLED_ROWS = 5000  #: documents from which the curvature is estimated
+LARGEST_START = 2.0**-5  #: largest C without effect on the ranking for which the grid stays
+SMALLEST_START = 2.0**-25  #: smallest C with equal curvatures for which the grid stays
+SAMPLED_FEATURES = 64  #: features whose curvature is estimated; more are slower and more exact
+SAMPLED_ROWS = 5000  #: documents from which the curvature is estimated; more are slower
 ROOM = 2.0**20  #: factor by which a grid can be extended above its largest C
-LEAST_MORE = 5  #: fewest values that an extension adds
+LEAST_MORE = 5  #: smallest number of values that an extension adds
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Values of C in increasing order, with the limits up to which they may be extended.
+    """Values of C in increasing order, with the limits of extensions.
 
     Attributes
     ----------
     Cs : float64 array
+        The values.
     lowest, highest : float
-        The grid is not extended from an end that lies beyond these limits. By default it is not
-        extended at all.
+        An end of the grid that lies beyond its limit is not extended. By default no end is
+        extended.
     """
 
     Cs: Vector
@@ -45,7 +46,7 @@ class Grid:
     highest: float = 0.0
 
     def beyond(self, Cs: Vector, best: int) -> Vector | None:
-        """Return the values beyond the end of `Cs` at which the best one lies, if there are any.
+        """Return values beyond the end of `Cs` at which the best C lies; None if not extended.
 
         Examples
         --------
@@ -76,7 +77,7 @@ class Search(NamedTuple):
 
 
 def as_grid(Cs: Sequence[float] | Vector | Grid) -> Grid:
-    """Return a grid of the given values, in increasing order, which is not extended."""
+    """Return a grid of the given values in increasing order; it is not extended."""
     if isinstance(Cs, Grid):
         return Cs
     try:
@@ -87,21 +88,21 @@ def as_grid(Cs: Sequence[float] | Vector | Grid) -> Grid:
     if not sound:
         raise DataError(f"Cs is {Cs!r}; expected a list of finite numbers above 0")
     if not len(values):
-        raise DataError("Cs is empty; give at least one C")
+        raise DataError("Cs is empty; expected at least one C")
     return Grid(values)
 
 
 def default_grid(problem: Problem) -> Grid:
-    """Return the grid for a problem: 2^-15 … 2^10 for the penalty ½‖w‖² (Lee & Lin 2014, §4.4).
+    """Return the default grid: 2^-15 … 2^10 for the penalty ½‖w‖² (Lee & Lin 2014, §4.4).
 
-    The grid starts elsewhere, with as many values, in two cases:
+    In two cases the grid has the same number of values, but starts at another C:
 
-    - at the largest C that does not change the ranking, if that is above 2^-5;
-    - at the C where the penalty matters for the feature with the smallest scale, if that is below
-      2^-25: features of 1e4 and more, or raw counts.
+    - If the ranking is the same for all C up to a number above 2^-5, the grid starts there.
+    - If features are large, such as raw counts above 1e4, the grid starts at the C at which the
+      penalty matters for the feature with the smallest scale. This C must be below 2^-25.
 
-    The grid can be extended at both ends. The grid of a sparse problem starts where the first
-    feature is selected, and can be extended upward.
+    The grid can be extended at both ends. For penalties that select features, the grid starts
+    where the first feature is selected, and can be extended upward.
     """
     if not problem.penalty.smooth:
         Cs = sparse_grid(problem)
@@ -115,20 +116,20 @@ def default_grid(problem: Problem) -> Grid:
 
 
 def _largest_flat_C(engine: Engine) -> float:
-    """Return the C up to which w ≈ −C∇L(0), so that the ranking is the same: C‖∇L(0)‖² ≪ L(0).
+    """Return the C up to which w ≈ −C∇L(0), so that the ranking is the same.
 
-    It is infinite where the gradient is 0.
+    The condition is C‖∇L(0)‖² ≪ L(0). If the gradient is 0, the C is infinite.
     """
     loss, slope = engine.at_zero
     return FLAT * loss / slope**2 if slope > 0 else np.inf
 
 
 def _largest_balance(problem: Problem) -> float:
-    """Return 1/min_j H_jj, the C at which ½w_j² and C·L have the same curvature.
+    """Return 1/min_j H_jj, the largest C at which ½w_j² and C·L have the same curvature.
 
     The smallest H_jj is that of the feature with the smallest scale. H is estimated at w = 0 from
-    a sample of documents and features. The result is infinite where no sampled feature
-    distinguishes documents.
+    a sample of documents and features. If no sampled feature distinguishes documents, the result
+    is infinite.
     """
     engine, d = problem.engine, problem.n_features
     if not engine.loss.smooth:
@@ -142,18 +143,18 @@ def _largest_balance(problem: Problem) -> float:
 
 
 def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
-    """Measure the values of a grid, and extend it while the best one is at an end.
+    """Measure the values of a grid, and extend the grid while the best C is at an end.
 
-    Extensions that are no better are dropped. Extension goes on past equal values, because many
-    values of C give the same ranking where C is large against the scale of the features.
+    Extensions that are no better are dropped. Equal values do not end the extension, because many
+    values of C give the same ranking if C is large for the scale of the features.
 
     Parameters
     ----------
     grid : Grid
     criterion : Criterion
     measure : callable
-        Takes values of C, and returns a row of values for each, and whether an interrupt ended it
-        early. After an interrupt there may be fewer rows.
+        Takes values of C. Returns an array with a row for each C, and whether an interrupt came.
+        After an interrupt there may be fewer rows.
     """
     values, interrupted = measure(grid.Cs)
     Cs = grid.Cs[: len(values)]
@@ -179,6 +180,6 @@ def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
 
 
 def _edge(means: Vector, best: int) -> Edge | None:
-    if not (means != means[best]).any():  # no C is better than another
+    if not (means != means[best]).any():  # all values are equal
         return None
     return "smallest" if best == 0 else "largest" if best == len(means) - 1 else None

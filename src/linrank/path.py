@@ -28,10 +28,10 @@ from .solvers.reweighted import BARRED
 #: The grid of Lee & Lin 2014, §4.4: C = 2^-15, 2^-14, …, 2^10.
 C_GRID = tuple(2.0**power for power in range(-15, 11))
 
-MAX_DOUBLINGS = 60  #: doublings of C in the search for one that selects a feature
+MAX_DOUBLINGS = 60  #: doublings of C before the search for a C that selects a feature fails
 NO_USEFUL_FEATURE = (
-    "no feature lowers the loss: documents that are compared have the same features, or all of "
-    "their margins are met"
+    "no feature lowers the loss, because the documents of each pair have the same features, or "
+    "because all margins are met"
 )
 
 
@@ -41,9 +41,12 @@ class RegularizationPath:
 
     Attributes
     ----------
-    Cs : float64 array of shape (n_Cs,), increasing
+    Cs : float64 array of shape (n_Cs,)
+        The values of C in increasing order.
     coefs : float64 array of shape (n_Cs, n_features)
+        The weights for each C.
     results : list of Result
+        The result of the solver for each C.
     """
 
     Cs: Vector
@@ -55,7 +58,7 @@ class RegularizationPath:
 
     @property
     def n_features(self) -> Integers:
-        """The number of features with a weight, for each C."""
+        """The number of features with a weight for each C."""
         return np.count_nonzero(self.coefs, axis=1)
 
     @property
@@ -64,17 +67,18 @@ class RegularizationPath:
         return bool(self.results) and self.results[-1].status is Status.INTERRUPTED
 
     def evaluate(self, data: RankingData, metric: str = "ndcg@10", **options: Any) -> Vector:
-        """Return the mean of a metric on other data, for each C."""
+        """Return the mean of a metric on other data for each C."""
         return np.array(
             [mean_metric(data, multiply(data.X, coef), metric, **options) for coef in self.coefs]
         )
 
 
 def first_C(problem: Problem) -> float:
-    """Return the smallest C at which a penalised feature is selected; infinite if there is none.
+    """Return the smallest C at which a penalised feature is selected; infinity if there is none.
 
     Features without a cost are fitted first. A concave penalty can drop a feature that l1 has just
-    selected. For these, C is doubled until a feature is selected, and then refined to within 5 %.
+    selected. For concave penalties, C is therefore doubled until a feature is selected, and then
+    refined to within 5 %.
     """
     C = problem.entry_C(_free_optimum(problem))
     if problem.penalty.convex or not np.isfinite(C):
@@ -115,12 +119,15 @@ def _finished(result: Result) -> Result:
 
 
 def sparse_grid(problem: Problem, n: int = 50, ratio: float = 1e4) -> Vector:
-    """Return n values of C, evenly on a log scale, from the smallest that selects a feature."""
+    """Return n values of C on a log scale, from the smallest C that selects a feature."""
     if not problem.penalty.weights.any():
-        raise DataError("there is nothing to select: no feature has a cost")
+        raise DataError(
+            "there is nothing to select, because no feature has a cost. Use penalty='l1', or a "
+            "feature_cost above 0."
+        )
     start = first_C(problem)
     if not np.isfinite(start):
-        raise DataError(f"there is nothing to select: {NO_USEFUL_FEATURE}")
+        raise DataError(f"there is nothing to select: {NO_USEFUL_FEATURE}.")
     return start * np.geomspace(1.0 + 1e-6, ratio, n)
 
 
@@ -134,19 +141,19 @@ def regularization_path(
     seed: int = 0,
     callback: Callable[[float, Step], None] | None = None,
 ) -> RegularizationPath:
-    """Solve a problem for each C in increasing order, starting from the solution before.
+    """Solve a problem for each C in increasing order, with warm starts.
 
     Parameters
     ----------
     problem : Problem
-        From `make_problem`; its own C does not matter.
+        The problem, as from `make_problem`. Its own C is not used.
     Cs : sequence of float, optional
-        By default `C_GRID`; for sparse problems 50 values from the smallest C that selects a
-        feature upward, to 10,000 times that.
+        The values of C. The default is `C_GRID`. For penalties that select features, it is 50
+        values from the smallest C that selects a feature to 10,000 times that C.
     tol, solver, max_iter
         See `linrank.RankSVM`. A `Solver` has its own tol and max_iter.
     seed : int
-        For stochastic solvers.
+        Seed of the stochastic solvers.
     callback : callable, optional
         Called with C and a `Step` after every iteration.
 
@@ -162,7 +169,7 @@ def regularization_path(
         Cs = C_GRID if problem.penalty.smooth else sparse_grid(problem)
     grid = np.unique(np.array([positive_number("C", C) for C in Cs]))
     if not len(grid):
-        raise DataError("Cs is empty; give at least one C")
+        raise DataError("Cs is empty; expected at least one C")
     results: list[Result] = []
     method = make_solver(
         solver, problem.engine.loss, problem.penalty, seed=seed, tol=tol, max_iter=max_iter
@@ -179,7 +186,7 @@ def regularization_path(
 
 
 def path_of(solutions: Sequence[tuple[float, Result]]) -> RegularizationPath:
-    """Return the path of some values of C, in increasing order, with their results."""
+    """Return the path for values of C in increasing order, with their results."""
     Cs, results = zip(*solutions, strict=True)
     return RegularizationPath(np.array(Cs), np.array([r.coef for r in results]), list(results))
 
@@ -205,22 +212,24 @@ def sparse_path(
     penalty, shape
         See `linrank.SparseRankSVM`.
     Cs : sequence of float, optional
-        By default 50 values, from the smallest C that selects a feature to 10,000 times that.
+        The values of C. By default there are 50, from the smallest C that selects a feature to
+        10,000 times that C.
     valid : RankingData, optional
-        Held-out data to measure on.
+        Held-out data, on which the metric is measured.
     metric : str
+        The name of the metric, as for `linrank.evaluate`.
     tol, solver
         See `linrank.SparseRankSVM`.
     n_threads : int, optional
     **options
-        Of `make_problem`: loss, counting, preferences, normalize, engine.
+        Options of `make_problem`: loss, counting, preferences, normalize, engine.
 
     Returns
     -------
     path : RegularizationPath
-        ``path.Cs``, ``path.coefs``, ``path.n_features`` and the solver's results.
+        ``path.Cs``, ``path.coefs``, ``path.n_features`` and the results of the solver.
     values : float64 array of shape (n_Cs,) or None
-        The metric on the held-out data.
+        The metric on the held-out data for each C.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The objective as an oracle: what a solver may ask about weights w."""
+"""The objective of a fit: value, gradient and Hessian as functions of the weights w."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class Problem:
     """Regularised ranking: minimise Ω(w) + C·L(w) within the bounds of Ω.
 
-    L(w) = Σ_pairs weight·ℓ(w'x_i − w'x_j), or the domination loss, comes from an engine. With the
-    default penalty Ω(w) = ½‖w‖² and the squared hinge this is Lee & Lin 2014, eq. 3; with l1 it is
-    Laporte et al. 2014, eq. 7, and with other penalties their eq. 2.
+    An engine computes L(w) = Σ_pairs weight·ℓ(w'x_i − w'x_j), or the domination loss. With the
+    default penalty Ω(w) = ½‖w‖² and the squared hinge, the problem is Lee & Lin 2014, eq. 3. With
+    l1 it is Laporte et al. 2014, eq. 7, and with other penalties their eq. 2.
 
-    The *smooth part* f is C·L, and Ω too if Ω has a derivative. Gradients and Hessians are those of
-    f; solvers treat any other Ω by its proximal operator. `hessp` and `hessian` refer to the last
-    w that was given to `value_grad` (the first call of `start` evaluates w = 0).
+    If Ω has a derivative, the *smooth part* f is Ω + C·L, and otherwise C·L. Gradients and Hessians
+    are those of f. Solvers use the proximal operator of any other Ω. `hessp` and `hessian` refer to
+    the last w of `value_grad`. The first call of `start` evaluates w = 0.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ class Problem:
         self.penalty = penalty.at(self.C).for_features(engine.n_features, engine.data.feature_names)
 
     def with_C(self, C: float) -> Problem:
-        """Return the same problem with another C; nothing is computed again."""
+        """Return the same problem with another C; the engine is shared."""
         return Problem(self.engine, C, self.penalty)
 
     def with_penalty(self, penalty: Penalty) -> Problem:
-        """Return the same problem with another penalty; nothing is computed again."""
+        """Return the same problem with another penalty; the engine is shared."""
         return Problem(self.engine, self.C, penalty)
 
     def with_engine(self, engine: Engine) -> Problem:
@@ -72,8 +72,8 @@ class Problem:
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """Return the objective at w and the gradient of the smooth part f.
 
-        If Ω is smooth and has bounds, entries of the gradient are 0 where a bound blocks the
-        descent, so that the gradient is 0 at the optimum.
+        If Ω is smooth and a bound blocks the descent in a feature, its entry of the gradient is 0.
+        The gradient is therefore 0 at the optimum.
         """
         loss, gradient = self._loss(w)
         gradient = self.C * gradient
@@ -85,7 +85,7 @@ class Problem:
         return self.penalty.value(w) + self.C * loss, gradient
 
     def _loss(self, w: Vector) -> tuple[float, Vector]:
-        """Return L and its gradient at w, unless the engine has just computed them, for any C."""
+        """Return L and its gradient at w; the last evaluation of the engine is not repeated."""
         last = self.engine.last
         if last is not None and np.array_equal(w, last[0]):
             return last[1], last[2]
@@ -105,9 +105,9 @@ class Problem:
         return product
 
     def hessian(self, of_loss: Vector | None = None) -> Vector:
-        """Return the Hessian of f as a matrix: exact, or from an estimate of that of the loss L.
+        """Return the Hessian of f as a matrix: exact, or from an estimate for the loss L.
 
-        If the estimate is a diagonal, a diagonal is returned.
+        If the estimate is a diagonal, the function returns a diagonal.
         """
         H = self.C * (self.engine.hessian() if of_loss is None else of_loss)
         if not self.penalty.smooth:
@@ -122,37 +122,37 @@ class Problem:
         return self.hessian(self.engine.hessian_diagonal())
 
     def loss_hessian(self, features: Integers, n_rows: int | None = None) -> Vector:
-        """Return the Hessian of L in some features, from a sample of about `n_rows` rows if given.
+        """Return the Hessian of L in some features, at the last w of `value_grad`.
 
-        It is that at the last w of `value_grad`.
+        If `n_rows` is given, the Hessian is that of a sample of about `n_rows` rows.
         """
         return self.engine.hessian(n_rows, features)
 
     def gap_bound(self, gradient: Vector) -> float:
-        """Return ½‖g‖² ≥ f(w) − f*, for the penalty ½‖w‖².
+        """Return the bound ½‖g‖² ≥ f(w) − f*, for the penalty ½‖w‖².
 
-        The objective curves at least as much as ½‖w‖², because L is convex.
+        L is convex, so the curvature of the objective is at least that of ½‖w‖².
         """
         return 0.5 * float(gradient @ gradient)
 
     def face(self, w: Vector, gradient: Vector) -> Problem | Face:
-        """Return the problem in the features that may move from w, where the gradient is given."""
+        """Return the problem in the features that may move from w, given the gradient at w."""
         limits = self.penalty.limits
         if limits is None:
             return self
         return Face(self, ~((gradient == 0) & ((w <= limits.low) | (w >= limits.high))))
 
     def clip(self, w: Vector) -> Vector:
-        """Return the nearest weights within the bounds: w itself, where there are none."""
+        """Return the nearest weights within the bounds; without bounds, w itself."""
         return self.penalty.clip(w)
 
     @property
     def smallest_C(self) -> float:
-        """The C from which on w = 0 is not optimal, where all features have a cost."""
+        """The smallest C at which a feature gets a weight, if all features have a cost."""
         return self.entry_C(np.zeros(self.n_features))
 
     def entry_C(self, w: Vector) -> float:
-        """Return the C from which on a penalised feature gets a weight.
+        """Return the smallest C at which a penalised feature gets a weight.
 
         w is the optimum without penalised features.
         """
@@ -160,10 +160,10 @@ class Problem:
 
 
 class Face:
-    """A problem in some of its features: the others stay where they are.
+    """A problem in which some features may move and the others are fixed.
 
-    It answers what `Problem` does about gradients and Hessians. Vectors keep their length, with 0
-    in the features that stay.
+    It has the methods of `Problem` for gradients and Hessians. Vectors keep their length, with 0
+    for the fixed features.
 
     Parameters
     ----------
@@ -177,11 +177,11 @@ class Face:
         self.engine, self.n_features = problem.engine, problem.n_features
 
     def hessp(self, v: Vector) -> Vector:
-        """Return the Hessian times v, for v that is 0 in the features that stay."""
+        """Return the Hessian times v, where v is 0 for the fixed features."""
         return np.where(self.free, self.problem.hessp(v), 0.0)
 
     def hessian(self, of_loss: Vector | None = None) -> Vector:
-        """Return the Hessian, with the rows and columns of the identity for features that stay."""
+        """Return the Hessian, with rows and columns of the identity for the fixed features."""
         H = self.problem.hessian(of_loss)
         if H.ndim == 1:
             return np.where(self.free, H, 1.0)
@@ -196,7 +196,7 @@ class Face:
         return self.problem.gap_bound(gradient)
 
     def without(self, features: Mask) -> Face:
-        """Return the face in which these features stay as well."""
+        """Return the face in which these features are fixed, too."""
         return Face(self.problem, self.free & ~features)
 
 
@@ -243,5 +243,5 @@ def no_pair(data: RankingData) -> DataError:
     """Return the error for data without any pair of different labels."""
     return DataError(
         "there is no pair to learn from: within every query all labels are equal "
-        f"({data.n_queries} queries, {data.n_docs} documents)"
+        f"({data.n_queries} queries, {data.n_docs} documents). Check y and qid."
     )

@@ -1,4 +1,4 @@
-"""The settings of a training: one frozen object, from command line and estimators to models."""
+"""Settings of a training: one frozen object for estimators, command line and model files."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from .solvers import SolverChoice
 from .solvers.base import Callback, Solver
 from .solvers.registry import make_solver, with_options
 
-DEFAULT_TOL = 1e-3
-DEFAULT_MAX_ITER = 1000
+DEFAULT_TOL = 1e-3  #: tolerance of solvers that are given by name
+DEFAULT_MAX_ITER = 1000  #: largest number of iterations of solvers that are given by name
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is minimised, and how.
+    """Loss, penalty, solver and all other options of a training.
 
-    Loss, penalty and solver may be given by name. They are resolved and checked against each
-    other at once, so that the attributes hold objects.
+    Loss, penalty and solver may be given by name. The constructor checks them against each other,
+    and stores objects as attributes.
 
     Parameters
     ----------
     loss : str or Loss
     tol, max_iter
-        Of a solver that is given by name; an object has its own.
+        Options of a solver that is given by name. A `Solver` has its own.
     solver : str or Solver
     counting, normalize, n_threads, engine
         See `linrank.RankSVM`.
@@ -58,7 +58,7 @@ class Settings:
     penalty : str, Penalty or None
         None is ``"l2"``.
     seed : int
-        Of a stochastic solver that is given by name.
+        Seed of a stochastic solver that is given by name.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Settings:
         solver_options: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Self:
-        """Return the settings for options as estimators and the command line have them.
+        """Return the settings for the options of estimators and of the command line.
 
         Parameters
         ----------
@@ -135,9 +135,9 @@ class Settings:
         penalty, shape, feature_cost, bounds
             See `linrank.SparseRankSVM`.
         solver_options : mapping, optional
-            Fields of the solver's class, for a solver that is given by name.
+            Options of the solver, which are the fields of its class.
         **more
-            Fields of the class.
+            Other fields of this class.
         """
         settings = cls(
             loss=get_loss(loss),
@@ -167,7 +167,7 @@ class Settings:
         )  # fmt: skip
 
     def new_solver(self, callback: Callback | None = None) -> Solver:
-        """Return a copy of the solver for one training."""
+        """Return a copy of the solver for one fit."""
         return replace(self.solver, callback=callback)
 
     def describe(self, C: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Training: from data to a model that can be saved, with one C or the best of many."""
+"""Training: from data to a model that can be saved, with one C or the best of a grid."""
 
 from __future__ import annotations
 
@@ -31,41 +31,41 @@ from .solvers.fista import trace_of_hessian
 from .solvers.newton import Newton
 from .solvers.result import Result, Status, Step
 
-Report = Callable[[float, Step, int], None]  #: takes C, step, and the fold (0: all of the data)
+Report = Callable[[float, Step, int], None]  #: gets C, step, and the fold (0: all of the data)
 
 DEFAULT_CRITERION = Criterion()
-REFIT_RIDGE = 1e-6  #: part of the mean curvature of the loss that remains as a ridge in a refit
+REFIT_RIDGE = 1e-6  #: l2 penalty of a refit, relative to the mean curvature of the loss
 REFIT_TOL = 1e-4  #: largest tolerance of a refit
 
 
 @dataclass
 class Training:
-    """A trained model and how the training went.
+    """A trained model, with the result of the solver and the choice of C.
 
     Attributes
     ----------
     model : LinearModel
     result : Result
-        Of the solver, for the model's C.
+        The result of the solver for the C of the model.
     C : float
     n_pairs, n_levels, n_empty_queries : int
         Pairs and levels of the training data, and queries without pairs, which are skipped.
     value : float or None
-        The criterion on the held-out data (for folds: the mean over them).
+        The criterion on the held-out data; with folds, its mean over the folds.
     Cs, values : float64 arrays or None
-        Where C was chosen: the grid, and the criterion for each of its C.
+        If C was chosen: the grid, and the criterion for each C.
     fold_values : float64 array of shape (n_Cs, n_parts) or None
-        Where C was chosen: the criterion on each held-out part, of which folds have many.
+        If C was chosen: the criterion on each held-out part. With folds there are several parts.
     path : RegularizationPath or None
-        The solutions on all of the data: for `Cs`, or where C was chosen by folds, up to it.
+        The solutions on all of the data for `Cs`. If folds chose C, the path ends at that C.
     edge : {None, "smallest", "largest"}
-        Where C was chosen: whether the best C is the smallest or the largest of the grid. None if
+        If C was chosen: whether the best C is the smallest or the largest of the grid. None if
         values beyond that end were tried and were no better.
     interrupted : bool
-        Whether an interrupt ended the work early; the model is the best until then.
+        Whether an interrupt ended the training early. The model is then the best so far.
     folds_done : int or None
-        The number of finished folds, if an interrupt came before anything was learnt from all of
-        the data. The weights are then those of the first fold.
+        The number of finished folds, if an interrupt came before a fit on all of the data. The
+        weights are then those of the first fold.
     """
 
     model: LinearModel
@@ -86,7 +86,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Trainer(Settings):
-    """Trains models with one group of settings.
+    """Train models with given settings.
 
     Parameters
     ----------
@@ -125,10 +125,11 @@ class Trainer(Settings):
         w0: Vector | None = None,
         valid: RankingData | None = None,
     ) -> Training:
-        """Train with one C, from zero or from the weights `w0`."""
+        """Train with one C, starting from 0 or from the weights `w0`."""
         if w0 is not None and len(w0) != data.n_features:
             raise DataError(
-                f"the weights to start from have {len(w0)} features, the data {data.n_features}"
+                f"the weights to start from have {len(w0)} features, but the data have "
+                f"{data.n_features}. Start from a model of data with the same features."
             )
         callback = self.callback
         report = None if callback is None else (lambda step: callback(C, step, 0))
@@ -142,13 +143,14 @@ class Trainer(Settings):
     def train_on_grid(
         self, data: RankingData, valid: RankingData, Cs: Sequence[float] | Grid | None = None
     ) -> Training:
-        """Train with every C, with warm starts, and keep the best on the held-out data.
+        """Train with every C, with warm starts, and keep the best model on the held-out data.
 
         Parameters
         ----------
         data, valid : RankingData
         Cs : sequence of float or Grid, optional
-            None: `default_grid`, which is extended while the best C is at one of its ends.
+            The grid. The default is `default_grid`, which is extended while the best C is at an
+            end.
         """
         self.criterion.check(valid)
         problem = self.problem(data)
@@ -186,9 +188,9 @@ class Trainer(Settings):
         ----------
         data : RankingData
         folds : int or iterable of (rows, held-out rows)
-            A number is that of `query_folds`; rows are those of the data, increasing.
+            The number of folds for `query_folds`, or the rows of each fold in increasing order.
         Cs : sequence of float or Grid, optional
-            As for `train_on_grid`.
+            The grid, as for `train_on_grid`.
         """
         parts = list(query_folds(data, folds) if isinstance(folds, int) else folds)
         first: Training | None = None
@@ -206,7 +208,7 @@ class Trainer(Settings):
                 if interrupted:
                     raise KeyboardInterrupt
                 columns[fold - 1], n_done = values, max(n_done, fold)
-                del problem  # a graphics card may have no room for the X of two folds
+                del problem  # two X may not fit in the memory of a graphics card
             return columns.T, False
 
         def measure_more(Cs: Vector) -> tuple[Vector, bool]:
@@ -215,7 +217,7 @@ class Trainer(Settings):
                 return measure(Cs)
             try:
                 return measure(Cs)
-            except KeyboardInterrupt:  # the grid is complete, so that its extension is dropped
+            except KeyboardInterrupt:  # keep the complete grid, and drop its extension
                 cut_short = True
                 return np.empty((0, len(parts))), True
 
@@ -231,7 +233,7 @@ class Trainer(Settings):
             return replace(first, interrupted=True, folds_done=n_done)
 
     def _refit(self, data: RankingData, Cs: Vector, fold_values: Vector) -> Training:
-        """Train on all of the data with the chosen C, with warm starts from the smaller ones."""
+        """Train on all of the data with the chosen C, with warm starts from smaller values."""
         means = mean_of_folds(fold_values)
         best = self.criterion.best(means)
         problem = self.problem(data)
@@ -251,7 +253,7 @@ class Trainer(Settings):
         )
 
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
-        """Return a sentence on the C that selects a feature, if none is selected."""
+        """Return a warning that names the smallest useful C, if no feature is selected."""
         if self.penalty.smooth or training.result.coef.any():
             return None
         problem = self.problem(data, training.C)
@@ -262,9 +264,10 @@ class Trainer(Settings):
         return f"no feature is selected at C = {training.C:g}: {where}"
 
     def debias(self, training: Training, data: RankingData) -> Training:
-        """Fit the loss again on the features in use, with a ridge that keeps the weights finite.
+        """Fit the loss again on the features in use, with a small l2 penalty.
 
-        The result is that of this fit. Certificates of the first fit do not hold for it.
+        The penalty keeps the weights finite. The result is that of the second fit, so it has no
+        certificate of the first fit.
         """
         used = np.flatnonzero(training.result.coef)
         chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
@@ -285,7 +288,7 @@ class Trainer(Settings):
         interrupted = training.interrupted or result.status is Status.INTERRUPTED
         return replace(training, result=result, model=model, interrupted=interrupted)
 
-    def _solutions(self, problem: Problem, Cs: Any, fold: int) -> RegularizationPath:
+    def _solutions(self, problem: Problem, Cs: Vector, fold: int) -> RegularizationPath:
         callback = self.callback
         report = None if callback is None else (lambda C, step: callback(C, step, fold))
         path = regularization_path(problem, Cs, solver=self.solver, callback=report)
@@ -295,7 +298,7 @@ class Trainer(Settings):
     def _path(
         self, problem: Problem, valid: RankingData, Cs: Vector, fold: int
     ) -> tuple[RegularizationPath, Vector, bool]:
-        """Solve and measure for each C; the last value says whether an interrupt ended it early."""
+        """Return the solutions and their values for each C, and whether an interrupt came."""
         if self.announce is not None:
             self.announce(Cs)
         path = self._solutions(problem, Cs, fold)
@@ -316,7 +319,7 @@ class Trainer(Settings):
         values: Vector,
         valid: RankingData | None = None,
     ) -> Training:
-        """Return the training of the chosen C; for rule 1se the error is measured on `valid`."""
+        """Return the training for the chosen C; rule 1se measures the error on `valid`."""
         k = replace(self.criterion, rule="best").choose(values, 0.0, path.n_features)
         if valid is not None and self.criterion.rule != "best":
             scores = multiply(valid.X, path.coefs[k], self.n_threads)
@@ -341,7 +344,7 @@ class Trainer(Settings):
         )
 
     def streamed(self, data: RankingData, coef: Vector, C: float, n_steps: int) -> LinearModel:
-        """Return the model of weights that were learnt in batches, of which `data` is the last."""
+        """Return the model of weights that were learnt from batches; `data` is the last batch."""
         return LinearModel(
             coef,
             feature_names=data.feature_names,
@@ -370,7 +373,7 @@ class Trainer(Settings):
 
 
 def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:
-    """Return what a model file says about how its weights were learnt."""
+    """Return the entries of a model file that describe the training."""
     return {
         "status": result.status.name.lower(),
         "objective": result.objective,
@@ -385,7 +388,7 @@ def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, 
 
 
 def _with_weights(results: list[Result]) -> list[Result]:
-    """Return the results without that of an interrupt before the first iteration."""
+    """Return the results, without a last one that was interrupted before its first iteration."""
     if results[-1].status is Status.INTERRUPTED and results[-1].n_iter == 0:
         results = results[:-1]
     if not results:

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and how their texts are read."""
+"""Arguments and options that several commands share, with the parsers of their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IndexBaseName = Literal["auto", "0", "1"]
 
 
 def parse_C(text: str) -> float:
-    """Return a positive number, given as such or as a power like 2^-5.
+    """Parse a positive number such as 0.1, or a power such as 2^-5.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def parse_C(text: str) -> float:
 
 
 def parse_grid(text: str) -> tuple[float, ...]:
-    """Return all C of ``LOW:HIGH``, doubling from LOW, or of a list with commas between.
+    """Parse a grid of C: ``LOW:HIGH``, which doubles from LOW, or a list with commas.
 
     Examples
     --------
@@ -46,7 +46,9 @@ def parse_grid(text: str) -> tuple[float, ...]:
         return tuple(sorted({parse_C(part) for part in text.split(",")}))
     low, high = (parse_C(part) for part in text.split(":", 1))
     if high < low:
-        raise typer.BadParameter(f"{text!r} goes down; expected LOW:HIGH such as 2^-15:2^10")
+        raise typer.BadParameter(
+            f"{text!r} has HIGH below LOW; expected LOW:HIGH such as 2^-15:2^10"
+        )
     n_doublings = math.floor(math.log2(high) - math.log2(low) + 1e-9)
     return tuple(math.ldexp(low, k) for k in range(n_doublings + 1))
 
@@ -80,7 +82,7 @@ COption = Annotated[
         parser=parse_C,
         metavar="NUMBER",
         help="The weight of the loss against the penalty, such as 0.1 or 2^-5.",
-        show_default="1, or the best of a grid where there is --valid or --folds",
+        show_default="1, or the best of a grid with --valid or --folds",
         rich_help_panel=CHOICE,
     ),
 ]
@@ -98,7 +100,7 @@ Folds = Annotated[
 VALID = typer.Option(
     "--valid",
     metavar="DATA",
-    help="Held-out data to choose C by, with features numbered as in the training data.",
+    help="Held-out data on which C is chosen, with features numbered as in the training data.",
     rich_help_panel=CHOICE,
     show_default=False,
 )
@@ -145,7 +147,7 @@ Float32 = Annotated[
     bool,
     typer.Option(
         "--float32",
-        help="Read features of a text in single precision, which halves the memory.",
+        help="Read features from text in single precision, which halves the memory.",
         rich_help_panel=INPUT,
     ),
 ]
@@ -153,7 +155,7 @@ IndexBase = Annotated[
     IndexBaseName,
     typer.Option(
         "--index-base",
-        help="The number of the first feature in the text; auto: 0 if it occurs, else 1.",
+        help="The number of the first feature in the text. auto is 0 if it occurs, and else 1.",
         rich_help_panel=INPUT,
     ),
 ]
@@ -164,5 +166,5 @@ Json = Annotated[
 
 
 def number_of(index_base: IndexBaseName) -> int | Literal["auto"]:
-    """Return the index base as `linrank.read_letor` takes it."""
+    """Return the index base in the form that `linrank.read_letor` takes."""
     return index_base if index_base == "auto" else int(index_base)

@@ -1,7 +1,7 @@
-"""The options that the commands which train share: each is declared once.
+"""Options that `train` and `path` share; each is declared once.
 
-The name of an option is that of an option of `linrank.settings.Settings.of` or of
-`linrank.criterion.Criterion`, except those that `make_trainer` translates.
+The names are those of the options of `linrank.settings.Settings.of` and of
+`linrank.criterion.Criterion`. `make_trainer` translates the exceptions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._options import CHOICE, FLAVOUR_HELP, LOSS, PANELS, SOLVER, Threads
 
 
 class Shared(NamedTuple):
-    """An option of the commands that train: its type with its help, and its default."""
+    """An option of `train` and `path`: its annotated type and its default."""
 
     annotation: Any
     default: Any
@@ -34,7 +34,7 @@ def _option(flag: str, panel: str, help: str, **more: Any) -> Any:
 
 
 def parse_bounds(text: str) -> Any:
-    """Return the bounds of ``positive`` or ``LOW:HIGH``, where either may be left out.
+    """Parse bounds: ``positive`` or ``LOW:HIGH``, where either number may be missing.
 
     Examples
     --------
@@ -49,12 +49,14 @@ def parse_bounds(text: str) -> Any:
     except ValueError:
         limits = ()
     if not colon or not limits:
-        raise typer.BadParameter(f"{text!r} is neither positive nor LOW:HIGH such as 0:1")
+        raise typer.BadParameter(
+            f"{text!r} is not valid; expected positive, or LOW:HIGH such as 0:1"
+        )
     return limits
 
 
 def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
-    """Return the options of ``name=value`` texts; values are Python literals or plain text.
+    """Parse ``name=value`` texts; values are Python literals or plain text.
 
     Examples
     --------
@@ -89,7 +91,8 @@ SHARED: dict[str, Shared] = {
     "rule": Shared(
         Annotated[RuleName, _option(
             "--rule", CHOICE,
-            "Take the best C, or the C with the fewest features within one standard error of it.",
+            "Take the C with the best metric, or the C with the fewest features within one "
+            "standard error of it.",
         )],
         "best",
     ),
@@ -125,8 +128,9 @@ SHARED: dict[str, Shared] = {
     "penalty": Shared(
         Annotated[PenaltyName | None, _option(
             "--penalty", LOSS,
-            "The penalty of the weights. l2 keeps all features. l1 and elastic_net are convex and "
-            "choose features; mcp, scad, log and lp choose fewer.", show_default="l2, ½‖w‖²",
+            "The penalty of the weights. l2 and none keep all features. l1 and elastic_net are "
+            "convex and select features. mcp, scad, log and lp select fewer.",
+            show_default="l2, ½‖w‖²",
         )],
         None,
     ),
@@ -141,7 +145,7 @@ SHARED: dict[str, Shared] = {
     "bounds": Shared(
         Annotated[Any, _option(
             "--bounds", LOSS,
-            "Limits of all weights: positive, or LOW:HIGH where either may be left out.",
+            "Limits of all weights: positive, or LOW:HIGH. Either may be missing, as in 0: or :1.",
             parser=parse_bounds, metavar="positive|LOW:HIGH", show_default="none",
         )],
         None,
@@ -149,15 +153,15 @@ SHARED: dict[str, Shared] = {
     "solver": Shared(
         Annotated[SolverChoice, _option(
             "--solver", SOLVER,
-            "The algorithm. auto takes preconditioned Newton, smoothing for the hinge, proximal "
-            "Newton for l1 and elastic_net, and reweighted l1 for the other penalties.",
+            "The algorithm. auto is preconditioned Newton, smoothing for the hinge, proximal "
+            "Newton for l1, elastic_net and none, and reweighted l1 for the other penalties.",
         )],
         "auto",
     ),
     "solver_option": Shared(
         Annotated[list[str] | None, _option(
             "--solver-option", SOLVER,
-            "An option of the solver, such as damped=False for cutting-planes; may be repeated.",
+            "An option of the solver, such as damped=False for cutting-planes. It may be repeated.",
             metavar="NAME=VALUE", show_default=False,
         )],
         None,
@@ -165,16 +169,16 @@ SHARED: dict[str, Shared] = {
     "counting": Shared(
         Annotated[CountingName, _option(
             "--counting", SOLVER,
-            "How to sum over pairs. All give the same numbers; auto is the fastest.",
+            "The algorithm that sums over pairs. All give the same numbers; auto is the fastest.",
         )],
         "auto",
     ),
     "tol": Shared(
         Annotated[float, _option(
             "--tol", SOLVER,
-            "Stop when the gradient is this part of the gradient at w = 0 and the optimum is near. "
-            "For smoothing, cutting-planes, l1 and elastic_net: when the duality gap is this part "
-            "of the objective.", metavar="NUMBER",
+            "Stop when the norm of the gradient is this fraction of its value at w = 0 and the "
+            "optimum is near. For smoothing, cutting-planes, l1 and elastic_net, stop when the "
+            "duality gap is this fraction of the objective.", metavar="NUMBER",
         )],
         1e-3,
     ),
@@ -212,7 +216,7 @@ SHARED: dict[str, Shared] = {
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `SHARED`; it gets their values as the dict `options`."""
+    """Add the options of `SHARED` to a command, which gets their values as `options`."""
     hints = get_type_hints(command, include_extras=True)
     own = [
         parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
@@ -236,6 +240,6 @@ def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _panel(parameter: inspect.Parameter) -> int:
-    """Return the place of an option's panel in the help; arguments come first."""
+    """Return the position of an option's panel in the help; arguments come first."""
     panel = parameter.annotation.__metadata__[0].rich_help_panel
     return PANELS.index(panel) if panel in PANELS else -1

@@ -1,4 +1,4 @@
-"""What the commands `train` and `path` do alike: settings, data, progress and exit codes."""
+"""Functions of `train` and `path`: settings, data, progress and exit codes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def make_trainer(options: Mapping[str, Any]) -> Trainer:
-    """Return the trainer for the options of `SHARED`; check them before anything is read."""
+    """Return the trainer for the options of `SHARED`, and check them before data are read."""
     from ..criterion import Criterion
     from ..engines.choose import check_engine
     from ..training import Trainer
@@ -32,7 +32,9 @@ def make_trainer(options: Mapping[str, Any]) -> Trainer:
     metric, flavour, rule = (options.pop(name) for name in ("metric", "flavour", "rule"))
     if options["penalty"] in (None, "l2") and (options["shape"] is not None or rule == "1se"):
         name = "--shape" if options["shape"] is not None else "--rule 1se"
-        raise typer.BadParameter(f"{name} is for sparse rankers: give --penalty as well")
+        raise typer.BadParameter(
+            f"{name} needs a penalty that selects features. Add --penalty, such as elastic_net."
+        )
     check_engine(options["engine"])
     return Trainer.of(
         n_threads=options.pop("threads"),
@@ -54,17 +56,17 @@ def read_pair(
 
 
 T = TypeVar("T")
-Opened = tuple["Trainer", Any, "RankingData | None"]  #: with the data that it is to train on
+Opened = tuple["Trainer", Any, "RankingData | None"]  #: trainer, training data, held-out data
 
 
 @contextmanager
 def opened_here(trainer: Trainer, train: Path, valid: Path | None, *how: Any) -> Iterator[Opened]:
-    """Yield the trainer with its data in this process; `how` is as for `read_pair`."""
+    """Yield the trainer and its data in this process; `how` is passed to `read_pair`."""
     yield trainer, *read_pair(train, valid, *how)
 
 
 def told(make: Callable[[], T]) -> T:
-    """Call a function, and print its warnings on stderr."""
+    """Call a function, print its warnings on stderr, and return its result."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", QueriesMovedWarning)
         made = make()
@@ -74,7 +76,7 @@ def told(make: Callable[[], T]) -> T:
 
 
 def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
-    """Return `opened_here` for data in the memory of the workers of a Dask cluster."""
+    """Return the counterpart of `opened_here` for data in the workers of a Dask cluster."""
     try:
         from ..dask.clusters import connected
         from ..dask.data import DaskData
@@ -103,7 +105,7 @@ def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
 
 @contextmanager
 def about(path: Path) -> Iterator[None]:
-    """Add the name of the file to the errors of training on its data."""
+    """Add the name of a data file to errors that its data cause."""
     try:
         yield
     except DataError as error:
@@ -112,7 +114,7 @@ def about(path: Path) -> Iterator[None]:
 
 @contextmanager
 def showing(trainer: Trainer, n_folds: int = 0) -> Iterator[Trainer]:
-    """Give the trainer a progress line within a ``with`` block."""
+    """Show a progress line for the trainer within a ``with`` block."""
     with progress("training") as update:
         shown = TrainingProgress(update, trainer.tol, n_folds)
         yield replace(trainer, callback=shown, announce=shown.expect)
@@ -125,7 +127,7 @@ def finish(
     out: Path | None,
     n_folds: int | None = None,
 ) -> None:
-    """Report what went wrong, if anything did, and end with the exit code for it."""
+    """Report problems of the training, and end with the exit code for them."""
     kept = "it was not saved" if out is None else f"it was saved as {out}"
     fault = getattr(data, "fault", None)
     if fault is not None:
@@ -135,7 +137,7 @@ def finish(
         sentence = f"interrupted; the model is the best so far, and {kept}"
         if training.folds_done is not None:
             sentence += (
-                f" (it is that of the first fold, learnt from a part of the data: "
+                " (it is the model of the first fold, learnt from a part of the data: "
                 f"{training.folds_done} of {n_folds} folds were done)"
             )
         say_error(sentence, "")
@@ -150,7 +152,7 @@ def finish(
 
 
 def check_plot(plot: Path | None) -> None:
-    """Check before any long work that a plot can be drawn and written there."""
+    """Check before the training that a plot can be drawn and written to a file."""
     check_output(plot)
     if plot is not None:
         from ..report.plots import check_plot_file

@@ -1,4 +1,4 @@
-"""``linrank path``."""
+"""The command ``linrank path``."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def path(
             "--grid",
             parser=options_.parse_grid,
             metavar="LOW:HIGH",
-            help="The values of C: doubling from LOW to HIGH, or a list with commas between.",
+            help="The values of C: doubling from LOW to HIGH, or a list with commas.",
             rich_help_panel=options_.CHOICE,
-            show_default="2^-15:2^10, and beyond while the best C is at an end; with --penalty "
-            "50 values from the first feature on",
+            show_default="2^-15:2^10, and more while the best C is at an end; with --penalty "
+            "50 values from the C that selects the first feature",
         ),
     ] = None,
     out: Annotated[

@@ -1,4 +1,4 @@
-"""``linrank train``."""
+"""The command ``linrank train``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ._shared import with_shared_options
 from ._training import about, finish, make_trainer, opened_here, opened_on, showing
 
 if TYPE_CHECKING:
+    from .._typing import Vector
     from ..data.ranking import RankingData
     from ..training import Trainer, Training
 
@@ -51,7 +52,7 @@ def train(
     *,
     options: dict[str, Any],
 ) -> None:
-    """Learn a model; C is given, or chosen on held-out data."""
+    """Train a model; C is given, or chosen on held-out data."""
     _check_usage(valid, C, folds, warm_start, dask)
     check_output(out)
     trainer = make_trainer(options)
@@ -84,18 +85,22 @@ def _check_usage(
     warm_start: Path | None,
     dask: str | None,
 ) -> None:
-    """Refuse options that contradict each other."""
+    """Raise a `typer.BadParameter` for options that contradict each other."""
     if folds and C is not None:
-        raise typer.BadParameter("--folds chooses C, so --C cannot be given as well")
+        raise typer.BadParameter(
+            "--folds chooses C, so --C cannot be given. Leave out one of them."
+        )
     if folds and valid is not None:
-        raise typer.BadParameter("--folds and --valid both choose C; give one of them")
+        raise typer.BadParameter("--folds and --valid both choose C. Leave out one of them.")
     if folds and dask is not None:
-        raise typer.BadParameter("--folds needs all rows in this process: with --dask give --valid")
+        raise typer.BadParameter(
+            "--folds needs all rows in this process. With --dask, use --valid."
+        )
     if warm_start is not None and C is None and (folds or valid is not None):
-        raise typer.BadParameter("--warm-start needs one C: give --C as well")
+        raise typer.BadParameter("--warm-start needs a single C. Add --C.")
 
 
-def _weights(warm_start: Path) -> Any:
+def _weights(warm_start: Path) -> Vector:
     from ..model import LinearModel
 
     return LinearModel.load(warm_start).coef
@@ -107,7 +112,7 @@ def _train(
     held_out: RankingData | None,
     C: float | None,
     folds: int | None,
-    start: Any,
+    start: Vector | None,
 ) -> Training:
     with showing(trainer, folds or 0) as shown:
         if folds:

@@ -1,1 +1,1 @@
-"""The scikit-learn surface."""
+"""Estimators with the interface of scikit-learn."""

@@ -1,42 +1,43 @@
-"""What all rankers share: checking input, scores, ranks, and the default metric."""
+"""Base classes of all rankers: checks of the input, scores, ranks and the default metric."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import multiply
 from .._threads import resolve_threads
-from .._typing import Vector
+from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import ndcg
 
-DTYPES = [np.float64, np.float32]
+DTYPES = [np.float64, np.float32]  #: precisions in which X is used without a copy
 
 
 class Ranker(BaseEstimator):
-    """Base of all rankers; subclasses implement `fit` and `_scores`."""
+    """Base class of all rankers; subclasses implement `fit` and `_scores`."""
 
-    # Queries travel with the rows: with metadata routing on, no `set_fit_request` is needed.
+    # With metadata routing, scikit-learn passes these arguments on without `set_fit_request`.
     __metadata_request__fit: ClassVar = {"qid": True, "sample_weight": True}
     __metadata_request__score: ClassVar = {"qid": True, "sample_weight": True}
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         return tags
 
-    def predict(self, X: Any) -> Vector:
-        """Score documents; higher is better.
+    def predict(self, X: Matrix) -> Vector:
+        """Score documents; a higher score is better.
 
         Only scores of documents of the same query can be compared.
 
@@ -54,8 +55,8 @@ class Ranker(BaseEstimator):
         )
         return self._scores(check_matrix(X))
 
-    def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
-        """The place of each document in its query: 1 is the best.
+    def rank(self, X: Matrix, qid: ArrayLike | None = None) -> Integers:
+        """Return the rank of each document in its query; rank 1 is the best.
 
         Documents with equal scores keep the order in which they are given.
 
@@ -63,7 +64,7 @@ class Ranker(BaseEstimator):
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         qid : array of shape (n_docs,), optional
-            None: all documents belong to one query.
+            The query of each document. None: all documents belong to one query.
 
         Returns
         -------
@@ -78,35 +79,42 @@ class Ranker(BaseEstimator):
         ranks[rows[best_first]] = np.arange(len(scores)) - query_ptr[query] + 1
         return ranks
 
-    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
-        """The mean NDCG@10 over the queries (see `linrank.ndcg` for its conventions).
+    def score(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the mean NDCG@10 over the queries; see `linrank.ndcg` for its conventions.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         y : array of shape (n_docs,)
+            The label of each document.
         qid : array of shape (n_docs,), optional
-            Required when the ranker was fitted with `qid`.
+            The query of each document. It is required if the ranker was fitted with `qid`.
         sample_weight : ignored
             Accepted because scikit-learn's pipelines pass it.
         """
         check_is_fitted(self)
         if qid is None and self.fitted_with_qid_:
             raise DataError(
-                "this ranker was fitted with qid, so score needs qid too; if all rows belong to "
-                "one query, pass qid=np.zeros(len(y))"
+                "this ranker was fitted with qid, so score needs qid too. If all rows belong to "
+                "one query, pass qid=np.zeros(len(y))."
             )
         return ndcg(y, self.predict(X), qid, k=10)
 
     def _scores(self, X: Matrix) -> Vector:
-        """The scores of a checked matrix, which may still hold NaN or infinity."""
+        """Return the scores of a checked matrix, which may still hold NaN or infinity."""
         raise NotImplementedError
 
     def _ranking_data(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any,
-        reset: bool = True, **more: Any,
+        self, X: Matrix, y: ArrayLike, qid: ArrayLike | None, sample_weight: ArrayLike | None,
+        query_weight: ArrayLike | None, reset: bool = True, **more: Any,
     ) -> RankingData:  # fmt: skip
-        """Check the arguments of `fit`; `more` are others of `RankingData`."""
+        """Check the arguments of `fit`; `more` are other arguments of `RankingData`."""
         X, y = validate_data(
             self, X, y, reset=reset, dtype=DTYPES, order="C", accept_sparse="csr",
             ensure_all_finite=False, ensure_min_samples=2, y_numeric=True,
@@ -125,7 +133,7 @@ class Ranker(BaseEstimator):
 
 
 class LinearRanker(Ranker):
-    """Base of the rankers that score by ``X @ coef_``."""
+    """Base class of the rankers whose scores are ``X @ coef_``."""
 
     __metadata_request__fit: ClassVar = {"query_weight": True}
 
@@ -138,8 +146,8 @@ class LinearRanker(Ranker):
         return scores
 
 
-def library_matrix(X: Matrix) -> Any:
-    """X as other libraries take it: sparse with the narrow indices that scipy would choose."""
+def library_matrix(X: Matrix) -> Matrix:
+    """Return X for other libraries: a sparse X has the index types that scipy chooses."""
     if not sparse.issparse(X):
         return X
     return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)

@@ -1,4 +1,4 @@
-"""`DominationRank` and `DominationRankCV`: few relevant documents above very many others."""
+"""`DominationRank` and `DominationRankCV`: rankers for few relevant documents among many."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import choice
 from ..counting.names import NormalizeName
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..engines.names import EngineName
 from ..errors import DataError
@@ -20,7 +21,7 @@ from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
-from .trained import ChoosesC, SparseRanker
+from .trained import ChoosesC, SparseRanker, Splitter
 
 LevelsName = Literal["multi", "binary"]
 LOSSES: Mapping[LevelsName, DominationName] = {
@@ -29,13 +30,13 @@ LOSSES: Mapping[LevelsName, DominationName] = {
 
 
 class DominationRanker(SparseRanker):
-    """Base of the rankers with a domination loss."""
+    """Base class of the rankers with a domination loss."""
 
     def _training_data(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any, propensity: Any,
-        margin: Any,
+        self, X: Matrix, y: ArrayLike, qid: ArrayLike | None, sample_weight: ArrayLike | None,
+        query_weight: ArrayLike | None, propensity: ArrayLike | None, margin: ArrayLike | None,
     ) -> RankingData:  # fmt: skip
-        """Check the arguments of `fit`; a margin per label becomes one per document."""
+        """Check the arguments of `fit`, and turn a margin per label into one per document."""
         data = super()._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
         scale = self.margin
         if not isinstance(scale, float | int | np.number) or not 0 <= scale < np.inf:
@@ -44,8 +45,8 @@ class DominationRanker(SparseRanker):
             return data
         if margin is not None:
             raise DataError(
-                f"margin is given per document to fit, and as {scale} per label to the ranker. "
-                "Give one of them."
+                f"fit has a margin for each document, but the ranker has margin={scale} per label. "
+                "Use one of them."
             )
         return data.replace(margin=scale * data.y)
 
@@ -55,37 +56,39 @@ class DominationRanker(SparseRanker):
 
 
 class DominationRank(DominationRanker):
-    """Domination Rank: each relevant document should beat all worse ones together.
+    """Domination Rank: each relevant document should outscore all worse ones together.
 
-    Minimises, D(i) being the documents of i's query with a lower label,
+    Let D(i) be the documents of the query of i that have a lower label. The ranker minimises
 
         Ω(w) + C·Σ_i log(1 + Σ_{j∈D(i)} exp(w'x_j − w'x_i + Δ(i, j)))
 
-    (Stevens, Bengio & Singer 2013, eq. 1.1 and §1.4) in O(non-zeros of X) per pass: made for few
-    relevant documents among very many. It is a scikit-learn feature selector too.
+    (Stevens, Bengio & Singer 2013, eq. 1.1 and §1.4). A pass over the data takes O(non-zeros of X)
+    time. The loss is made for few relevant documents among very many. The ranker is also a
+    scikit-learn feature selector.
 
     Parameters
     ----------
     C : float
         The weight of the loss against the penalty.
     penalty : {"l1", "l2", "none", "elastic_net", "mcp", "scad", "log", "lp"} or Penalty
-        Ω: ‖w‖₁, ½‖w‖², 0, or one of those of `SparseRankSVM`. Without a penalty there may be no
-        optimum: weights grow if all relevant documents can be ranked first.
+        Ω: ‖w‖₁, ½‖w‖², 0, or a penalty of `SparseRankSVM`. Without a penalty there may be no
+        optimum: weights grow without limit if all relevant documents can be ranked first.
     shape, feature_cost
         See `SparseRankSVM`.
     levels : {"multi", "binary"}
-        Whether each label dominates the lower ones, or labels above 0 dominate the others.
+        ``multi``: every label dominates all lower labels. ``binary``: labels above 0 dominate the
+        others.
     margin : float
-        Δ(i, j) = margin·(y_i − y_j); other margins go to `fit`.
+        Δ(i, j) = margin·(y_i − y_j). Pass other margins to `fit`.
     tol : float
-        See `SparseRankSVM`; with penalty l2 `RankSVM`.
+        See `SparseRankSVM`, or `RankSVM` for the penalty l2.
     solver : {"auto", "proximal-newton", "fista", "reweighted", "newton", "tron", "lbfgs", \
 "coordinate-descent"} or Solver
-        ``coordinate-descent`` is the paper's (figure 1.1). ``auto`` is proximal Newton, Newton for
-        penalty l2, or reweighted l1 for concave penalties.
+        ``coordinate-descent`` is the algorithm of the paper (figure 1.1). ``auto`` is Newton for
+        the penalty l2, reweighted l1 for concave penalties, and proximal Newton otherwise.
     normalize : {None, "pairs", "queries"}
-        Divide the loss by the number of documents that dominate others, or that of each query
-        by its number of them.
+        ``pairs``: divide the loss by the number of documents that dominate others. ``queries``:
+        divide the loss of each query by its number of such documents.
     max_iter, n_threads, engine, warm_start, verbose, bounds
         See `RankSVM`.
 
@@ -93,11 +96,11 @@ class DominationRank(DominationRanker):
     ----------
     coef_ : float64 array of shape (n_features,)
     n_selected_ : int
-        Features with a weight.
+        The number of features with a weight.
     zero_weights_ : float
-        The part of the weights that are 0.
+        The fraction of the weights that are 0.
     n_empty_queries_ : int
-        Queries without a relevant document, or without an irrelevant one: they were skipped.
+        The number of queries that were skipped, because no document dominates another.
     sparsity_ratio_, result_, model_, n_pairs_, n_queries_
         See `SparseRankSVM`.
 
@@ -105,7 +108,7 @@ class DominationRank(DominationRanker):
     --------
     >>> from linrank import DominationRank, make_ranking
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries and test on the other 25
     >>> ranker = DominationRank(C=0.01).fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
@@ -153,15 +156,15 @@ class DominationRankCV(ChoosesC, DominationRanker):
     Parameters
     ----------
     Cs : sequence of float, optional
-        The grid; by default 50 values from the smallest C that selects a feature upward, or for
-        penalty l2 that of `RankSVMCV`.
+        The grid. By default it has 50 values, from the smallest C that selects a feature upward.
+        For the penalty l2 it is the grid of `RankSVMCV`.
     metric, cv
         See `RankSVMCV`.
     rule
         See `SparseRankSVMCV`.
     penalty, shape, feature_cost, levels, margin, tol, solver, normalize, max_iter, n_threads, \
 engine, verbose, bounds
-        See `DominationRank`; without a penalty there is no C to choose.
+        See `DominationRank`. The penalty cannot be ``"none"``, which leaves no C to choose.
 
     Attributes
     ----------
@@ -184,7 +187,7 @@ engine, verbose, bounds
         Cs: Sequence[float] | None = None,
         *,
         metric: str = "ndcg@10",
-        cv: Any = 5,
+        cv: Splitter = 5,
         rule: RuleName = "best",
         penalty: PenaltyName | Penalty = "l1",
         shape: float | None = None,

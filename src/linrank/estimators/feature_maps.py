@@ -4,35 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, eigh, norm, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from .._typing import Integers, Vector
+from ..data.checks import Matrix
 from ..errors import DataError
-from .base import Vector
 
-RANK_TOL = 1e-12  #: directions of the feature space below this part of the largest are rounding
-PSD_TOL = 1e-6  #: what rounding may take from a positive semidefinite matrix
-CHUNK_BYTES = 2**24  #: of the kernel matrix that are computed at a time to score documents
+#: Documents in the form that a kernel takes: a matrix, or row numbers for "precomputed".
+Documents: TypeAlias = Matrix
+Kernel: TypeAlias = Callable[[Matrix, Documents], Vector]  #: ``(X, Z) ↦ k(x_i, z_j)``
+
+RANK_TOL = 1e-12  #: relative size below which a direction of the feature space is rounding
+PSD_TOL = 1e-6  #: relative error above which K is not positive semidefinite
+CHUNK_BYTES = 2**24  #: bytes of the kernel matrix that are computed at a time to score documents
 INDEFINITE = (
-    "the kernel matrix is not positive semidefinite, or features far from zero make it so by "
-    "rounding: choose another kernel or parameters, or centre the features"
+    "the kernel matrix is not positive semidefinite. Features far from 0 can cause this by "
+    "rounding. Choose another kernel or other parameters, or centre the features."
 )
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Documents in an orthonormal basis v_p = Σ_i A_ip φ(x_i) of a part of feature space.
+    """Coordinates of documents in an orthonormal basis v_p = Σ_i A_ip φ(x_i) of feature space.
+
+    The basis spans the feature space, or a part of it.
 
     Attributes
     ----------
     psi : float64 array of shape (n_docs, n_components)
         The coordinates ψ_p(x) = Σ_i A_ip k(x, x_i) of the documents.
     anchors : int64 array
-        The documents x_i that the basis is made of.
+        The documents x_i of which the basis consists.
     dual : callable
         ``w ↦ β = Aw``, for which w'ψ(x) = Σ_i β_i k(x, x_i).
 
@@ -45,14 +51,15 @@ class FeatureMap:
     """
 
     psi: Vector
-    anchors: NDArray[np.int64]
+    anchors: Integers
     dual: Callable[[Vector], Vector]
 
 
 def cholesky_map(K: Vector) -> FeatureMap:
-    """ψ = L of K = LL', with pivots, so that the first documents span the others.
+    """Return the map ψ = L of the Cholesky factorisation K = LL' with pivots.
 
-    These are the anchors, and A = L⁻ᵀ there. Destroys K.
+    The first documents in the order of the pivots span the others. They are the anchors, and
+    A = L⁻ᵀ there. The factorisation overwrites K.
     """
     probe = _Probe(K)
     L, pivots, rank, _ = dpstrf(K.T, tol=RANK_TOL * probe.largest, lower=1, overwrite_a=1)
@@ -60,7 +67,7 @@ def cholesky_map(K: Vector) -> FeatureMap:
     psi = np.empty((len(K), rank))
     psi[order] = L[:, :rank]
     for p in range(rank):
-        psi[order[p], p + 1 :] = 0.0  # above the diagonal is what was left of K
+        psi[order[p], p + 1 :] = 0.0  # LAPACK leaves entries of K above the diagonal
     probe.check(psi)
     anchors = order[:rank]
     return FeatureMap(
@@ -69,7 +76,10 @@ def cholesky_map(K: Vector) -> FeatureMap:
 
 
 def eigen_map(K: Vector) -> FeatureMap:
-    """ψ = UΛ^½ of K = UΛU', A = UΛ^-½: the map of kernel PCA. Destroys K."""
+    """Return the map of kernel PCA: ψ = UΛ^½ and A = UΛ^-½, where K = UΛU'.
+
+    The factorisation overwrites K.
+    """
     probe = _Probe(K)
     values, vectors = eigh(K, overwrite_a=True, check_finite=False)
     first = int(np.searchsorted(values, RANK_TOL * values[-1], side="right"))
@@ -81,11 +91,12 @@ def eigen_map(K: Vector) -> FeatureMap:
 
 
 def nystroem_map(
-    kernel: Callable[[Any, Any], Vector], rows: Any, documents: Any, anchors: NDArray[np.int64]
+    kernel: Kernel, rows: Matrix, documents: Documents, anchors: Integers
 ) -> FeatureMap:
-    """ψ of all documents in the span of the anchors, by `eigen_map` of these.
+    """Return the coordinates ψ of all documents in the span of the anchors.
 
-    ``kernel(rows[i], documents[j])`` is the kernel matrix between two lots of documents.
+    The basis is that of `eigen_map` for the anchors. ``kernel(rows[i], documents[j])`` is the
+    kernel matrix between the documents i and the documents j.
     """
     own = eigen_map(np.ascontiguousarray(kernel(rows[anchors], documents[anchors])))
     A = own.dual(np.eye(own.psi.shape[1]))
@@ -96,14 +107,15 @@ def nystroem_map(
 
 
 def identity_map(K: Vector) -> FeatureMap:
-    """ψ = K, A = I: no basis, but the β of Newton's method."""
+    """Return ψ = K and A = I, for Newton's method in β itself."""
     return FeatureMap(K, np.arange(len(K)), lambda w: w)
 
 
 def smallest_lift(K: Vector) -> float:
-    """What to add to the diagonal of K to have it positive definite, in spite of rounding.
+    """Return the smallest number that makes K positive definite if added to its diagonal.
 
-    Tried are 1e-12, 1e-11, …, 1e-6 of its largest entry.
+    Rounding can make a singular K indefinite. The numbers tried are 1e-12, 1e-11, …, 1e-6 of the
+    largest diagonal entry.
     """
     largest = _Probe(K).largest
     part = RANK_TOL
@@ -120,21 +132,29 @@ def smallest_lift(K: Vector) -> float:
 
 
 class _Probe:
-    """What K does to one vector, kept to see whether a factor that replaces it does the same."""
+    """The product of K with a random vector, to check a factorisation that overwrites K."""
 
     def __init__(self, K: Vector) -> None:
         self.z = np.random.default_rng(0).standard_normal(len(K))
         self.product = K @ self.z
         self.largest = float(K.diagonal().max())
         if not np.isfinite(self.product).all():
-            raise DataError("the kernel is NaN or infinite for some documents")
+            raise DataError(
+                "the kernel is NaN or infinite for some documents. Scale the features, or choose "
+                "other parameters of the kernel."
+            )
         if self.largest <= 0:
-            raise DataError("the kernel of every document with itself is 0: nothing can be learnt")
+            raise DataError(
+                "the kernel of every document with itself is 0, so nothing can be learnt. Choose "
+                "another kernel or other parameters."
+            )
         if self._differs(self.z @ K):
-            raise DataError("the kernel is not symmetric: k(x, z) differs from k(z, x)")
+            raise DataError(
+                "the kernel is not symmetric: k(x, z) differs from k(z, x). Use a symmetric kernel."
+            )
 
     def check(self, psi: Vector) -> None:
-        """Raise an error unless ψψ' is K."""
+        """Raise a `DataError` unless ψψ' is K."""
         if self._differs(psi @ (self.z @ psi)):
             raise DataError(INDEFINITE)
 
@@ -143,6 +163,6 @@ class _Probe:
 
 
 def row_chunks(n_rows: int, width: int) -> list[tuple[int, int]]:
-    """Ranges of rows of which a kernel matrix of that width takes about `CHUNK_BYTES`."""
+    """Split rows into ranges for which a kernel matrix of `width` columns has `CHUNK_BYTES`."""
     step = max(1, CHUNK_BYTES // (8 * width))
     return [(a, min(a + step, n_rows)) for a in range(0, n_rows, step)]

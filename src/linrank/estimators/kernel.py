@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
+from sklearn.utils import Tags
 
 from .._checks import choice, whole_number
 from .._threads import blas_threads, resolve_threads, run
+from .._typing import Integers, Vector
 from ..counting.names import NormalizeName
 from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData, row_keys
@@ -27,9 +29,11 @@ from ..solvers.base import Solver
 from ..solvers.newton import Newton
 from ..solvers.result import Result, Status
 from ..solvers.tron import Tron
-from .base import Ranker, Vector, library_matrix
+from .base import Ranker, library_matrix
 from .feature_maps import (
+    Documents,
     FeatureMap,
+    Kernel,
     cholesky_map,
     eigen_map,
     identity_map,
@@ -40,65 +44,70 @@ from .feature_maps import (
 from .trained import as_seed, print_step
 
 METHODS = ("auto", "cholesky", "eigen", "newton", "nystroem")
-EXACT_LIMIT = 5000  #: most documents for which "auto" factors the whole kernel matrix
-DEFAULT_MEMORY = 2.0**32  #: bytes allowed where the machine does not say how many it has
+EXACT_LIMIT = 5000  #: documents up to which "auto" factors the whole kernel matrix
+DEFAULT_MEMORY = 2.0**32  #: bytes for matrices if the system does not report its memory
 
 
 class KernelRankSVM(Ranker):
     """RankSVM with a kernel k: f(x) = Σ_i β_i k(x, x_i).
 
-    Minimises, over all pairs (i, j) of documents of one query with label i above label j,
+    The ranker minimises, over all pairs (i, j) of documents of one query with label i > label j,
 
         ½‖f‖² + C·Σ_(i,j) max(0, 1 − (f(x_i) − f(x_j)))²,    ‖f‖² = β'Kβ,
 
-    K the kernel matrix of the documents (Chapelle & Keerthi 2010, §6.3, eq. 10).
+    where K is the kernel matrix of the documents (Chapelle & Keerthi 2010, §6.3, eq. 10).
 
     Parameters
     ----------
     kernel : str or callable
-        One of scikit-learn's `pairwise_kernels`, a function of two rows, or
-        ``"precomputed"``: X is then K, and at `predict` the kernel between its rows and
-        all documents of the fit.
+        A name of scikit-learn's `pairwise_kernels`, or a function of two rows. With
+        ``"precomputed"``, X of `fit` is K, and X of `predict` is the kernel matrix between
+        its documents and all documents of the fit.
     gamma, degree, coef0 : float
-        Parameters of the kernels that have them; ``gamma=None`` is scikit-learn's default,
-        1 / n_features for most.
+        Parameters of the kernels that have them. ``gamma=None`` is the default of
+        scikit-learn, which is 1 / n_features for most kernels.
     kernel_params : mapping, optional
-        More parameters, as of a function.
+        Other parameters of the kernel, such as those of a function.
     C : float
         The weight of the loss against the penalty.
     method : {"auto", "cholesky", "eigen", "newton", "nystroem"}
-        ``cholesky`` and ``eigen`` take an orthonormal basis of the span of the n documents
-        in feature space, from K = LL' or K = UΛU', and train a linear RankSVM on their
-        coordinates ψ, for which ψ(x_i)'ψ(x_j) = k(x_i, x_j). ``newton`` minimises over β
-        itself; it is the slowest, and checks the others. These three reach the same optimum,
-        in O(n³) steps and 2·n² numbers of memory (``eigen`` 3·n²). ``nystroem`` does as
-        ``eigen`` with the span of `n_components` documents drawn at random: in
-        O(n·n_components²) steps, an approximation. ``auto`` is ``cholesky`` for up to 5000
-        documents (some ten seconds on one core, 0.4 GB) and ``nystroem`` beyond. Documents that
-        are in no pair do not change f and are left out of n.
+        How the n documents that are in a pair are represented. Other documents do not
+        change f.
+
+        - ``cholesky`` and ``eigen`` compute an orthonormal basis of the span of the documents
+          in feature space, from K = LL' or K = UΛU'. A linear RankSVM is trained on the
+          coordinates ψ, for which ψ(x_i)'ψ(x_j) = k(x_i, x_j).
+        - ``newton`` minimises over β itself. It is the slowest method, and a check of the
+          other two. All three reach the same optimum in O(n³) time, with memory for 2·n²
+          numbers (``eigen``: 3·n²).
+        - ``nystroem`` is ``eigen`` for the span of `n_components` documents drawn at random.
+          It is an approximation and takes O(n·n_components²) time.
+        - ``auto`` is ``cholesky`` for up to 5000 documents (about ten seconds on one core,
+          0.4 GB), and ``nystroem`` for more.
     n_components : int
-        The number of documents that ``nystroem`` draws, at most all.
+        The number of documents that ``nystroem`` draws. If there are fewer, it uses all.
     max_memory : int, optional
-        Bytes that matrices may take; by default half of the machine's memory.
+        Largest number of bytes for matrices. The default is half of the machine's memory.
     loss, tol, solver, normalize, max_iter, n_threads, verbose
-        See `linrank.RankSVM`; above is the loss ``"squared_hinge"``.
+        See `linrank.RankSVM`. The formula above has the loss ``"squared_hinge"``.
     random_state : int, optional
-        Seed of the draw of ``nystroem`` and of the stochastic solvers; None is 0.
+        Seed of ``nystroem`` and of the stochastic solvers; None is 0.
 
     Attributes
     ----------
     dual_coef_ : float64 array of shape (n_anchors,)
-        β, of the documents that the basis needs: all, or for ``cholesky`` and ``nystroem``
-        as many as are linearly independent in feature space, or as were drawn.
+        The β_i of the anchors, which are the documents that the basis consists of. For
+        ``cholesky`` they are linearly independent in feature space, and for ``nystroem`` they
+        are the documents drawn.
     X_fit_ : array or sparse matrix of shape (n_anchors, n_features)
-        Their features; for ``kernel="precomputed"`` their row numbers.
+        The features of the anchors; for ``kernel="precomputed"`` their row numbers.
     n_components_ : int
-        The dimension of the space that was trained in.
+        The dimension of the space in which the ranker was trained.
     method_ : str
-        What ``auto`` chose.
+        The method used, which ``auto`` has chosen.
     result_ : Result
-        Status, objective, history, and a sentence on how it went; its `coef` are the
-        weights of the coordinates ψ, or for ``newton`` β.
+        Status, objective and history of the solver. Its `coef` holds the weights of the
+        coordinates ψ, or β for ``newton``.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
 
     Examples
@@ -106,7 +115,7 @@ class KernelRankSVM(Ranker):
     >>> import numpy as np
     >>> from linrank.estimators.kernel import KernelRankSVM
     >>> X = np.linspace(-1, 1, 21)[:, None]
-    >>> y = np.abs(X[:, 0]) < 0.5  # the middle ranks above both ends: no line can say that
+    >>> y = np.abs(X[:, 0]) < 0.5  # the middle is best: no line can rank so
     >>> KernelRankSVM(gamma=5.0).fit(X, y).score(X, y)
     1.0
     """
@@ -155,15 +164,20 @@ class KernelRankSVM(Ranker):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
     def fit(
-        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
     ) -> KernelRankSVM:
-        """Learn β.
+        """Learn the coefficients β.
 
         Parameters
         ----------
@@ -173,9 +187,12 @@ class KernelRankSVM(Ranker):
         kernel, settings = self._kernel(), self._settings()
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         if self.kernel == "precomputed" and data.n_docs != data.n_features:
-            raise DataError(f"X has shape {data.X.shape}; a precomputed kernel matrix is square")
+            raise DataError(
+                f"X has shape {data.X.shape}; a precomputed kernel matrix is square. Pass the "
+                "kernel between all documents of the fit."
+            )
         self.n_queries_ = data.n_queries
-        self.n_pairs_ = settings.problem(data).engine.n_pairs  # raises before the long work begins
+        self.n_pairs_ = settings.problem(data).engine.n_pairs  # raises errors before the long work
         data, places = _with_pairs(data)
         self.method_ = self._method(data.n_docs)
         rows = _kernel_rows(data.X)
@@ -194,7 +211,7 @@ class KernelRankSVM(Ranker):
         check_finite(X, None)
         kernel, n_threads = self._kernel(), resolve_threads(self.n_threads)
         beta, documents = self.dual_coef_, self.X_fit_
-        with blas_threads(1):  # each of our threads multiplies its own rows
+        with blas_threads(1):  # each thread of `run` multiplies its own rows
             parts = run(
                 lambda a, b: kernel(_kernel_rows(X[a:b]), documents) @ beta,
                 row_chunks(X.shape[0], len(beta)),
@@ -204,8 +221,8 @@ class KernelRankSVM(Ranker):
 
     # The steps of fit -----------------------------------------------------------------------
 
-    def _kernel(self) -> Callable[[Any, Any], Vector]:
-        """The function that makes kernel matrices, ``(X, Z) ↦ k(x_i, z_j)``."""
+    def _kernel(self) -> Kernel:
+        """Return the function that computes kernel matrices, ``(X, Z) ↦ k(x_i, z_j)``."""
         more = dict(self.kernel_params or {})
         if callable(self.kernel):
             return lambda X, Z: pairwise_kernels(X, Z, metric=self.kernel, **more)
@@ -239,7 +256,7 @@ class KernelRankSVM(Ranker):
         return settings
 
     def _method(self, n: int) -> str:
-        """The method to use for n documents, whose matrices must fit in the memory allowed."""
+        """Return the method for n documents; raise a `DataError` if its matrices are too large."""
         m = whole_number("n_components", self.n_components)
         method = self.method
         if method == "auto":
@@ -255,21 +272,22 @@ class KernelRankSVM(Ranker):
             way_out = "a smaller n_components" if nystroem else 'method="nystroem"'
             raise DataError(
                 f"method {method!r} needs {needed / 1e9:,.3g} GB of memory for {n:,} documents, "
-                f"and max_memory allows {allowed / 1e9:,.3g} GB: use {way_out}, or raise max_memory"
+                f"and max_memory allows {allowed / 1e9:,.3g} GB. Use {way_out}, or a larger "
+                "max_memory."
             )
         return method
 
     def _features(
-        self, kernel: Callable[[Any, Any], Vector], rows: Any, documents: Any, keys: Vector
+        self, kernel: Kernel, rows: Matrix, documents: Documents, keys: Vector
     ) -> FeatureMap:
         if self.method_ == "nystroem":
             drawn = np.random.default_rng(as_seed(self.random_state)).permutation(len(keys))
-            by_content = np.argsort(keys, kind="stable")  # the rows' order does not matter
+            by_content = np.argsort(keys, kind="stable")  # not by the order of the rows
             return nystroem_map(kernel, rows, documents, by_content[drawn[: self.n_components]])
         make = {"cholesky": cholesky_map, "eigen": eigen_map, "newton": identity_map}
         return make[self.method_](np.ascontiguousarray(kernel(rows, documents)))
 
-    def _store(self, result: Result, features: FeatureMap, documents: Any) -> None:
+    def _store(self, result: Result, features: FeatureMap, documents: Documents) -> None:
         if not result.converged and result.status is not Status.INTERRUPTED:
             warn(result.message, NotConvergedWarning)
         self.result_ = result
@@ -277,25 +295,25 @@ class KernelRankSVM(Ranker):
         self.X_fit_ = documents[features.anchors]
         self.n_components_ = features.psi.shape[1]
         self.n_iter_ = max(1, result.n_iter)
-        if result.status is Status.INTERRUPTED:  # re-raised so that callers also stop
+        if result.status is Status.INTERRUPTED:  # re-raise so that callers also stop
             raise KeyboardInterrupt(result.message)
 
 
 class KernelProblem(Problem):
-    """Minimise ½β'K̃β + C·L(Kβ): RankSVM in the β of Chapelle & Keerthi 2010, eq. 10.
+    """The objective ½β'K̃β + C·L(Kβ) in the β of Chapelle & Keerthi 2010, eq. 10.
 
-    The engine's matrix is K. With g_L and H_L the derivatives of L in the scores,
+    The matrix of the engine is K. With the derivatives g_L and H_L of L in the scores,
 
         gradient  K̃β + C·K'g_L(Kβ)          Hessian product  K̃v + C·K'H_L Kv.
 
-    K̃ is K with `lift` added to its diagonal, by default as little as makes it positive
-    definite: where K is singular but for rounding, β could else grow without end.
+    K̃ is K with `lift` added to its diagonal. The default is the smallest lift that makes K̃
+    positive definite. Without it, β could grow without limit where K is singular.
 
     Examples
     --------
     >>> from linrank import RankingData, make_problem
     >>> from linrank.solvers import Newton
-    >>> K = RankingData([[2.0, 1.0], [1.0, 2.0]], [1, 0])  # of two documents, one pair
+    >>> K = RankingData([[2.0, 1.0], [1.0, 2.0]], [1, 0])  # two documents, one pair
     >>> problem = KernelProblem(make_problem(K).engine, 0.5)
     >>> Newton().solve(problem).coef.round(6) + 0.0
     array([ 0.333333, -0.333333])
@@ -306,25 +324,25 @@ class KernelProblem(Problem):
         self.lift = smallest_lift(engine.data.X) if lift is None else lift
 
     def with_C(self, C: float) -> KernelProblem:
-        """The same problem with another C."""
+        """Return the same problem with another C."""
         return KernelProblem(self.engine, C, self.lift)
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
-        """The objective and its gradient at β = w."""
+        """Return the objective and its gradient at β = w."""
         loss, gradient = self._loss(w)
         penalty = self.engine.scores(w) + self.lift * w
         return 0.5 * float(w @ penalty) + self.C * loss, self.C * gradient + penalty
 
     def hessp(self, v: Vector) -> Vector:
-        """The Hessian times v."""
+        """Return the Hessian times v."""
         return self.C * self.engine.hessp(v) + self.engine.scores(v) + self.lift * v
 
     def gap_bound(self, gradient: Vector) -> float:
-        """Return infinity: there is no bound, because K̃ may be singular but for rounding."""
+        """Return infinity: K̃ may be nearly singular, so the gradient gives no bound."""
         return np.inf
 
     def hessian(self, of_loss: Vector | None = None) -> Vector:
-        """The Hessian as a matrix, or a diagonal; see `linrank.problem.Problem`."""
+        """Return the Hessian as a matrix, or a diagonal; see `linrank.problem.Problem`."""
         H = self.C * (self.engine.hessian() if of_loss is None else of_loss)
         if H.ndim == 1:
             return H + self.engine.data.X.diagonal() + self.lift
@@ -333,10 +351,10 @@ class KernelProblem(Problem):
         return H
 
 
-def _with_pairs(data: RankingData) -> tuple[RankingData, NDArray[np.int64]]:
-    """The documents that are in some pair, and the caller's numbers of their rows.
+def _with_pairs(data: RankingData) -> tuple[RankingData, Integers]:
+    """Return the documents that are in a pair, and the caller's row numbers of them.
 
-    For others β_i = 0: the loss does not depend on their scores.
+    For other documents β_i = 0, because the loss does not depend on their scores.
     """
     alive = np.ones(data.n_docs, bool) if data.weight is None else data.weight > 0
     starts, sizes = data.query_ptr[:-1], np.diff(data.query_ptr)
@@ -350,17 +368,17 @@ def _with_pairs(data: RankingData) -> tuple[RankingData, NDArray[np.int64]]:
     return (data, places) if len(rows) == data.n_docs else (data.take(rows), places[rows])
 
 
-def _kernel_rows(X: Matrix) -> Any:
+def _kernel_rows(X: Matrix) -> Matrix:
     return library_matrix(X).astype(np.float64, copy=False)
 
 
-def _columns(X: Any, columns: NDArray[np.int64]) -> Vector:
-    """Columns of a kernel matrix that was computed before."""
+def _columns(X: Matrix, columns: Integers) -> Vector:
+    """Return columns of a precomputed kernel matrix."""
     return (X.toarray() if sparse.issparse(X) else X)[:, columns]
 
 
 def _memory() -> float:
-    """Half of the machine's memory, in bytes."""
+    """Return half of the machine's memory, in bytes."""
     if not hasattr(os, "sysconf"):
         return DEFAULT_MEMORY
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2

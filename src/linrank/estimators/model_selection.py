@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold
 
-from ..data.checks import check_matrix, group_by_query
+from .._typing import Integers
+from ..data.checks import Matrix, check_matrix, group_by_query
 from ..data.ranking import rank_by_content, row_keys
 from ..errors import DataError
 
@@ -16,9 +18,9 @@ from ..errors import DataError
 class QueryKFold(GroupKFold):
     """K folds that never split a query.
 
-    With scikit-learn's metadata routing, `qid` reaches it by itself, so that
-    ``cross_validate(ranker, X, y, cv=QueryKFold(5), params={"qid": qid})`` is all there is
-    to write; without routing, pass ``groups=qid``. Which query goes into which fold depends
+    With scikit-learn's metadata routing,
+    ``cross_validate(ranker, X, y, cv=QueryKFold(5), params={"qid": qid})`` passes `qid` to the
+    ranker and to the folds. Without routing, pass ``groups=qid``. The fold of a query depends
     on its size and content, not on the order of rows or the type of the ids.
 
     Examples
@@ -34,18 +36,20 @@ class QueryKFold(GroupKFold):
 
     __metadata_request__split: ClassVar = {"groups": "qid"}
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Any]:
-        """Pairs of row indices to train and to test on.
+    def split(
+        self, X: Matrix, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Iterator[tuple[Integers, Integers]]:
+        """Return pairs of row numbers: rows to train on, and rows to test on.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         y : ignored
         groups : array of shape (n_docs,)
-            The queries: any type, any order.
+            The query of each row: any type, in any order.
         """
         if groups is None:
-            raise DataError("QueryKFold needs the queries: pass qid (or groups=qid)")
+            raise DataError("QueryKFold needs the queries. Pass qid, or groups=qid.")
         X = check_matrix(X)
         query_ptr, _, order = group_by_query(groups, X.shape[0])
         rows = np.arange(X.shape[0]) if order is None else order

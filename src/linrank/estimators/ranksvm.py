@@ -1,15 +1,17 @@
-"""`RankSVM` and `RankSVMCV`."""
+"""`RankSVM` and `RankSVMCV`: linear rankers with a loss of pairs and the penalty ½‖w‖²."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from .._threads import resolve_threads
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..engines.names import EngineName
 from ..errors import DataError
@@ -20,9 +22,9 @@ from ..solvers import SolverChoice
 from ..solvers.base import Solver
 from ..solvers.stochastic import SGDState, stream_pass
 from .base import DTYPES
-from .trained import ChoosesC, TrainedRanker
+from .trained import ChoosesC, Splitter, TrainedRanker
 
-#: What `partial_fit` draws with each solver.
+#: The items, pairs or queries, that `partial_fit` draws for each solver.
 STREAMS: dict[str, Literal["pairs", "queries"]] = {
     "auto": "pairs", "sgd-pairs": "pairs", "sgd-queries": "queries"
 }  # fmt: skip
@@ -31,52 +33,63 @@ STREAMS: dict[str, Literal["pairs", "queries"]] = {
 class RankSVM(TrainedRanker):
     """Linear RankSVM: squared hinge, hinge, Huber or logistic loss.
 
-    Minimises, over all pairs (i, j) of documents of one query with label i above label j,
+    The ranker minimises, over all pairs (i, j) of documents of one query with label i > label j,
 
         ½‖w‖² + C·Σ_(i,j) ℓ(w'x_i − w'x_j)      with by default   ℓ(t) = max(0, 1 − t)²
 
-    (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3) in O(l·d + l log l) per pass for l
-    documents with d features, whatever the number of pairs. With all rows in one query and two
-    labels, this optimises the AUC.
+    (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3). A pass over l documents with d features takes
+    O(l·d + l log l) time for any number of pairs. If all rows are in one query and there are two
+    labels, the loss is a surrogate of the AUC.
 
     Parameters
     ----------
     C : float
-        The weight of the loss against the penalty. It multiplies the plain sum over pairs, as in
-        the papers, unless `normalize` says otherwise.
+        The weight of the loss against the penalty. It multiplies the sum over pairs, as in the
+        papers, unless `normalize` divides the sum.
     loss : str or Loss
-        ``"squared_hinge"`` max(0, 1 − t)²; ``"hinge"`` max(0, 1 − t); ``"huber"`` quadratic for
-        0 < t < 1 and linear below; ``"logistic"`` log(1 + exp(−t)) to within 0.0029 by quadratic
-        pieces; ``"logistic_exact"`` the same exactly, over listed pairs; ``"domination"`` and
-        ``"domination_binary"`` (see `DominationRank`). Any other convex piecewise quadratic loss is
-        a `linrank.losses.PairwiseLoss` with a table of hinges.
+        The loss ℓ(t) of a pair with score difference t:
+
+        - ``"squared_hinge"``: max(0, 1 − t)²;
+        - ``"hinge"``: max(0, 1 − t);
+        - ``"huber"``: quadratic for 0 < t < 1 and linear below;
+        - ``"logistic"``: log(1 + exp(−t)) to within 0.0029, by quadratic pieces;
+        - ``"logistic_exact"``: log(1 + exp(−t)), over listed pairs;
+        - ``"domination"`` and ``"domination_binary"``: see `DominationRank`;
+        - a `linrank.losses.PairwiseLoss`: any other convex loss of quadratic pieces, as a table of
+          hinges.
     tol : float
         ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖, and an estimated distance to the optimum of at
-        most 0.01·ε times the objective. For ``smoothing`` and ``cutting-planes``: a duality gap
-        of at most ε times the objective.
+        most 0.01·ε times the objective. For ``smoothing`` and ``cutting-planes`` it is a duality
+        gap of at most ε times the objective.
     solver : str or Solver
-        ``"newton"`` with a sample of the Hessian as preconditioner; ``"tron"``, the trust-region
-        Newton method of Lee & Lin; ``"tron-paper"``, the same with the paper's stopping rule, which
-        can be met far from the optimum, and without warm starts; ``"smoothing"`` for the hinge,
-        with a duality gap as certificate; ``"cutting-planes"`` for any pairwise loss, also with a
-        gap; ``"lbfgs"``; ``"sgd-pairs"`` and ``"sgd-queries"``, stochastic and less exact.
-        ``"auto"`` is newton, or smoothing for the hinge. A `Solver` such as
-        ``linrank.solvers.Newton(max_iter=50)`` has its own tol and max_iter.
+        The algorithm:
+
+        - ``"newton"``: Newton's method, with a sample of the Hessian as preconditioner;
+        - ``"tron"``: the trust-region Newton method of Lee & Lin;
+        - ``"tron-paper"``: TRON without warm starts and with the stopping rule of the paper, which
+          can be met far from the optimum;
+        - ``"smoothing"``: Newton's method for the hinge, with a duality gap as certificate;
+        - ``"cutting-planes"``: a bundle method for any pairwise loss, with a duality gap;
+        - ``"lbfgs"``: L-BFGS of scipy;
+        - ``"sgd-pairs"`` and ``"sgd-queries"``: stochastic gradient descent, which is less exact;
+        - ``"auto"``: newton, or smoothing for losses without a derivative;
+        - a `linrank.solvers.Solver`, such as ``Newton(max_iter=50)``, with its own tol and
+          max_iter.
     counting : {"auto", "tables", "explicit", "two-level", "direct", "selection-tree", \
 "fenwick", "red-black", "red-black-by-score", "avl", "aa"}
-        How to sum over pairs. All give the same numbers; ``auto`` is the fastest.
+        The algorithm that sums over pairs. All give the same numbers; ``auto`` is the fastest.
     pairs : {"all", "adjacent"}
-        ``adjacent``: only pairs of neighbouring levels of a query.
+        Compare all levels of a query, or ``adjacent`` levels only.
     rescale : {None, "margin", "slack"}
         ``margin``: the scores of a pair should differ by √δ instead of 1. ``slack``: the loss of a
         pair is multiplied by δ.
     delta : {"label", "label-squared", "gain", "dcg"} or callable
-        δ of a pair: y_i − y_j, its square, 2^y_i − 2^y_j, or the DCG lost when the two exchange
-        places in the ideal ranking; or a function of two arrays of labels. In the ideal ranking
-        each document holds one place, whatever it weighs.
+        δ of a pair: y_i − y_j, its square, 2^y_i − 2^y_j, or the DCG that is lost when the two
+        documents exchange places in the ideal ranking. A function gets two arrays of labels. In
+        the ideal ranking each document holds one place, whatever its weight.
     normalize : {None, "pairs", "queries"}
         Divide the loss by the number of pairs, or the loss of each query by the number of its
-        pairs. With weights, the sum of the weights takes the place of the number.
+        pairs. With weights, the sum of the weights of the pairs replaces their number.
     bounds : None, "positive" or (low, high)
         Limits of the weights. Each limit is a number for all features, an array with one number
         per feature, or a dict by feature name; None is no limit. ``"positive"`` is ``(0, None)``.
@@ -87,7 +100,7 @@ class RankSVM(TrainedRanker):
     engine : {"threads", "cuda", "cuda-streaming", "p-swx"}
         Where sums are computed: on the processor, or on a graphics card (docs/cuda.md).
     warm_start : bool
-        Start from the weights of the fit before.
+        Start from the weights of the previous fit.
     verbose : bool
         Print a line for each iteration.
     random_state : int, optional
@@ -97,20 +110,20 @@ class RankSVM(TrainedRanker):
     ----------
     coef_ : float64 array of shape (n_features,)
     result_ : Result
-        Status, objective, history, and a sentence on how it went.
+        Status, objective and history of the solver, and a message that summarises them.
     model_ : LinearModel
-        The same weights in the form that is saved: ``ranker.model_.save("model.json")``.
+        The weights in the form that is saved: ``ranker.model_.save("model.json")``.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
     n_empty_queries_ : int
-        Queries without pairs, which were skipped.
+        The number of queries without pairs, which were skipped.
     feature_names_in_ : array of str
-        Where X had column names.
+        The column names of X, if it has any.
 
     Examples
     --------
     >>> from linrank import RankSVM, make_ranking
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; 25 others remain
+    >>> known = data.qid <= 75  # train on 75 queries and test on the other 25
     >>> ranker = RankSVM(C=0.01).fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
@@ -157,14 +170,20 @@ class RankSVM(TrainedRanker):
         self.random_state = random_state
         self.bounds = bounds
 
-    def fit_pairs(self, X: Any, pairs: Any, pair_weight: Any = None, margin: Any = None) -> RankSVM:
+    def fit_pairs(
+        self,
+        X: Matrix,
+        pairs: ArrayLike,
+        pair_weight: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
+    ) -> RankSVM:
         """Learn the weights from listed preferences, without labels.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         pairs : integer array of shape (n_pairs, 2)
-            Rows of X: the first is preferred to the second.
+            Row numbers of X: the first document is preferred to the second.
         pair_weight : array of shape (n_pairs,), optional
         margin : array of shape (n_pairs,), optional
             The difference that the two scores should have; the default is 1.
@@ -186,13 +205,18 @@ class RankSVM(TrainedRanker):
         return self._fit_data(data)
 
     def partial_fit(
-        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, query_weight: Any = None
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
     ) -> RankSVM:
         """Learn from one more batch of a stream, by stochastic gradients.
 
         The weights approach those that one `fit` of all batches would find. `solver` must be
-        ``sgd-pairs`` (the choice of ``auto`` here) or ``sgd-queries``, and queries must not be
-        split between batches. `fit` and `fit_pairs` start again from zero.
+        ``sgd-pairs`` (the choice of ``auto`` here) or ``sgd-queries``. All documents of a query
+        must be in the same batch. `fit` and `fit_pairs` start again from zero.
 
         Parameters
         ----------
@@ -213,13 +237,16 @@ class RankSVM(TrainedRanker):
                 f"partial_fit learns by stochastic gradients, which do not support {what}. Use fit."
             )
         if self.normalize is not None:
-            raise DataError("normalize needs all of the data, which partial_fit has not: use None")
+            raise DataError(
+                "normalize needs all of the data, but partial_fit gets one batch at a time. Use "
+                "normalize=None."
+            )
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
         self._stream = stream_pass(
             None if first else self._stream, data, loss, self.C, over, trainer.seed,
             counting=self.counting, preferences=trainer.preferences,
         )  # fmt: skip
-        for name in ("result_", "n_pairs_", "n_queries_", "n_empty_queries_"):  # of an earlier fit
+        for name in ("result_", "n_pairs_", "n_queries_", "n_empty_queries_"):  # an earlier fit's
             self.__dict__.pop(name, None)
         self.coef_ = self._stream.coef
         self.model_ = trainer.streamed(data, self.coef_, self.C, self._stream.n_steps)
@@ -230,8 +257,8 @@ class RankSVM(TrainedRanker):
 class RankSVMCV(ChoosesC):
     """RankSVM with C chosen by a ranking metric, on held-out data or by query folds.
 
-    The whole grid is solved with warm starts. With folds, the metric is averaged over the
-    folds and the best C is fitted again on all of the data.
+    Fits with increasing C start from the solution for the previous C. With folds, C has the best
+    mean of the metric over the folds, and the ranker is then fitted on all of the data.
 
     Parameters
     ----------
@@ -239,12 +266,12 @@ class RankSVMCV(ChoosesC):
         The grid. By default 2^-15, …, 2^10, extended while the best C is at one of its ends
         (`linrank.grid.default_grid`).
     metric : str
-        The criterion: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …. The largest value is
-        the best; for ``"domination-error"`` and ``"all-pairs-error"`` it is the smallest.
+        The metric that chooses C: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …. The largest
+        value is the best. For ``"domination-error"`` and ``"all-pairs-error"`` it is the smallest.
     cv : int, splitter or iterable
         The number of folds, an object with ``split(X, y, groups)`` (groups are the queries),
-        or pairs of train and test rows. A number means folds of whole queries; where there
-        is only one query, folds of its documents.
+        or pairs of train and test rows. A number means folds of whole queries. If there is only
+        one query, the folds consist of its documents.
     loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, \
 verbose, random_state, bounds
         See `RankSVM`.
@@ -254,17 +281,17 @@ verbose, random_state, bounds
     C_ : float
         The chosen C.
     metric_path_ : float64 array of shape (n_Cs, n_folds)
-        The metric on each held-out part (None if an interrupt ended the folds early).
+        The metric on each held-out part. None if an interrupt ended the folds early.
     path_ : RegularizationPath
-        The solutions on all of the data (for folds: up to the chosen C).
+        The solutions on all of the data. With folds it ends at the chosen C.
     coef_, result_, model_, n_pairs_, n_queries_
-        Of the chosen solution.
+        See `RankSVM`. They describe the solution for the chosen C.
 
     Examples
     --------
     >>> from linrank import RankSVMCV, make_ranking
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; the 25 others choose C
+    >>> known = data.qid <= 75  # train on 75 queries, and choose C on the other 25
     >>> held_out = data.X[~known], data.y[~known], data.qid[~known]
     >>> ranker = RankSVMCV()
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known], valid=held_out)
@@ -277,7 +304,7 @@ verbose, random_state, bounds
         Cs: Sequence[float] | None = None,
         *,
         metric: str = "ndcg@10",
-        cv: Any = 5,
+        cv: Splitter = 5,
         loss: LossName | Loss = "squared_hinge",
         tol: float = 1e-3,
         solver: SolverChoice | Solver = "auto",

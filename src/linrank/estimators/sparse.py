@@ -1,9 +1,8 @@
-"""`SparseRankSVM` and `SparseRankSVMCV`: rankers that choose their features."""
+"""`SparseRankSVM` and `SparseRankSVMCV`: rankers that select features."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -18,51 +17,58 @@ from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
-from .trained import ChoosesC, SparseRanker
+from .trained import ChoosesC, SparseRanker, Splitter
 
 
 class SparseRankSVM(SparseRanker):
-    """RankSVM with a penalty that sets weights to zero: it chooses features while it learns.
+    """RankSVM with a penalty that sets weights to zero, and so selects features.
 
-    Minimises, over all pairs (i, j) of documents of one query with label i above label j,
+    The ranker minimises, over all pairs (i, j) of documents of one query with label i > label j,
 
         Σ_f cost_f·g(|w_f|) + C·Σ_(i,j) ℓ(w'x_i − w'x_j)
 
-    (Laporte et al. 2014, eqs. 2 and 7). It is a scikit-learn feature selector too.
+    (Laporte et al. 2014, eqs. 2 and 7). It is also a scikit-learn feature selector.
 
     Parameters
     ----------
     C : float
-        The weight of the loss against the penalty: larger C, more features.
+        The weight of the loss against the penalty. A larger C selects more features.
     penalty : {"l1", "elastic_net", "mcp", "scad", "log", "lp", "l2", "none"} or Penalty
-        g(u): u; ρu + ½(1 − ρ)u²; or one of the concave ones, which keep fewer features. l2 and
-        none keep all features. `linrank.penalties.GroupL1` chooses groups of features.
+        The penalty g:
+
+        - ``l1``: g(u) = u;
+        - ``elastic_net``: g(u) = ρu + ½(1 − ρ)u²;
+        - ``mcp``, ``scad``, ``log`` and ``lp``: concave penalties, which select fewer features;
+        - ``l2`` and ``none``: penalties that keep all features;
+        - a `linrank.penalties.Penalty`, such as `GroupL1`, which selects groups of features.
     shape : float, optional
         The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp. The
         defaults are 0.5, 2, 3.7, 0.1 and 0.5.
     feature_cost : array of shape (n_features,), optional
-        The cost of each feature; 0 for a feature that is not penalised.
+        The cost of each feature. A feature with cost 0 is not penalised.
     debias : bool
-        Fit the chosen features again without the penalty, which makes weights smaller.
+        Fit the selected features again without the penalty, because the penalty shrinks weights.
     solver : {"auto", "proximal-newton", "reweighted", "fista"} or Solver
-        Proximal Newton for convex penalties, reweighted l1 for concave ones, or accelerated
-        proximal gradients for all.
+        ``proximal-newton`` is for convex penalties, ``reweighted`` l1 for concave ones, and
+        ``fista`` (accelerated proximal gradients) for all. ``auto`` chooses the first that fits.
+        For the penalty l2, the solvers are those of `RankSVM`.
     tol : float
-        For convex penalties, the duality gap as a part of the objective. For others, the change of
-        the objective and the distance to a critical point.
+        For convex penalties, the largest duality gap as a fraction of the objective. For others,
+        the limit of the change of the objective and of the distance to a critical point.
     loss, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, warm_start, \
 verbose, bounds
-        See `RankSVM`; the loss must have a derivative.
+        See `RankSVM`. The loss must have a derivative, unless the penalty is l2.
 
     Attributes
     ----------
     coef_ : float64 array of shape (n_features,)
     n_selected_ : int
-        Features with a weight.
+        The number of features with a weight.
     sparsity_ratio_ : float
-        Their part of the features that are not zero everywhere (Laporte et al. 2014, §V.B).
+        The number of features with a weight divided by the number of features that are not zero
+        in all documents (Laporte et al. 2014, §V.B).
     result_, model_, n_pairs_, n_queries_
-        See `RankSVM`; ``result_.gap`` is the certified distance to the optimum.
+        See `RankSVM`. ``result_.gap`` is a bound on the distance to the optimum.
 
     Examples
     --------
@@ -123,11 +129,12 @@ class SparseRankSVMCV(ChoosesC, SparseRanker):
     Parameters
     ----------
     Cs : sequence of float, optional
-        The grid; by default 50 values from the smallest C that selects a feature upward.
+        The grid. By default it has 50 values, from the smallest C that selects a feature upward.
     metric, cv
         See `RankSVMCV`.
     rule : {"best", "1se"}
-        Take the best C, or the one with the fewest features within one standard error of it.
+        Take the C with the best metric, or the C with the fewest features within one standard
+        error of the best metric.
     penalty, shape, feature_cost, debias, solver, tol, loss, counting, pairs, rescale, delta, \
 normalize, max_iter, n_threads, engine, verbose, bounds
         See `SparseRankSVM`.
@@ -143,7 +150,7 @@ normalize, max_iter, n_threads, engine, verbose, bounds
     --------
     >>> from linrank import SparseRankSVMCV, make_ranking
     >>> data = make_ranking(random_state=0)
-    >>> known = data.qid <= 75  # the queries to learn from; the 25 others choose C
+    >>> known = data.qid <= 75  # train on 75 queries, and choose C on the other 25
     >>> held_out = data.X[~known], data.y[~known], data.qid[~known]
     >>> ranker = SparseRankSVMCV(penalty="l1", rule="1se")
     >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known], valid=held_out)
@@ -156,7 +163,7 @@ normalize, max_iter, n_threads, engine, verbose, bounds
         Cs: Sequence[float] | None = None,
         *,
         metric: str = "ndcg@10",
-        cv: Any = 5,
+        cv: Splitter = 5,
         rule: RuleName = "best",
         penalty: PenaltyName | Penalty = "l1",
         shape: float | None = None,

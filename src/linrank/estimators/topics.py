@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._threads import blas_threads, resolve_threads, run
 from .._typing import Vector
-from ..data.checks import check_finite, check_matrix
+from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
 from ..metrics import evaluate
 from .base import DTYPES, LinearRanker
@@ -21,29 +23,29 @@ from .trained import ChoosesC
 
 
 class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
-    """A linear ranker for each topic of a collection, learnt side by side from one X.
+    """One linear ranker for each topic of a collection of documents.
 
-    Each topic is a query over all documents: those of the topic should come before the others
-    (Stevens, Bengio & Singer 2013, §1.5, on the 103 topics of RCV1).
+    Each topic is a query over all documents. Documents of the topic should be ranked above the
+    others (Stevens, Bengio & Singer 2013, §1.5, on the 103 topics of RCV1). All rankers share X.
 
     Parameters
     ----------
     ranker : ranker, optional
-        Any linear one of linrank, such as `DominationRankCV` or `SparseRankSVM`; by default
-        ``DominationRank()``.
+        Any linear ranker of linrank, such as `DominationRankCV` or `SparseRankSVM`. The default
+        is ``DominationRank()``.
     n_threads : int, optional
-        How many topics are learnt at a time, each by one thread.
+        The number of topics that are learnt at the same time, each by one thread.
 
     Attributes
     ----------
     coef_ : float64 CSR array of shape (n_topics, n_features)
     rankers_ : list
-        The fitted ranker of each topic; None for one that was skipped.
+        The fitted ranker of each topic; None if the topic was skipped.
     skipped_topics_ : int64 array
-        Topics that all documents belong to, or none, and (with a warning) those that their ranker
-        cannot learn: they have no weights.
+        The topics without weights: all documents have the same label, or the ranker cannot learn
+        the topic. There is a warning for the second kind.
     zero_weights_ : float
-        The part of the weights that are 0, of the topics that were not skipped.
+        The fraction of the weights that are 0, without the topics that were skipped.
 
     Examples
     --------
@@ -54,27 +56,27 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     [0, 2]
     """
 
-    def __init__(self, ranker: Any = None, *, n_threads: int | None = None) -> None:
+    def __init__(self, ranker: LinearRanker | None = None, *, n_threads: int | None = None) -> None:
         self.ranker = ranker
         self.n_threads = n_threads
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         tags.target_tags.two_d_labels = True
         return tags
 
-    def fit(self, X: Any, Y: Any, valid: tuple[Any, Any] | None = None) -> Self:
+    def fit(self, X: Matrix, Y: Matrix, valid: tuple[Matrix, Matrix] | None = None) -> Self:
         """Learn the weights of all topics.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         Y : array or sparse matrix of shape (n_docs, n_topics)
-            The labels of each document: larger is more relevant to a topic.
+            The label of each document for each topic. A larger label is more relevant.
         valid : tuple (X, Y), optional
-            Held-out data to choose by, for rankers that choose C.
+            Held-out data, for rankers that choose C.
         """
         X = check_matrix(
             validate_data(self, X, dtype=DTYPES, order="C", accept_sparse="csr",
@@ -84,7 +86,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         labels = _label_matrix(Y, X.shape[0], "Y")
         n_topics, held_out = labels.shape[1], self._held_out(valid, labels.shape[1])
         tasks = [(X, _column(labels, t), held_out, t) for t in range(n_topics)]
-        with blas_threads(1):  # each topic by one thread
+        with blas_threads(1):  # one thread learns each topic
             self.rankers_ = run(self._fit_topic, tasks, resolve_threads(self.n_threads))
         if all(isinstance(ranker, DataError) for ranker in self.rankers_):
             raise self.rankers_[0]
@@ -103,11 +105,14 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         self.zero_weights_ = 1.0 - self.coef_.nnz / max(1, sum(learnt) * X.shape[1])
         return self
 
-    def _held_out(self, valid: tuple[Any, Any] | None, n_topics: int) -> tuple[Any, Any] | None:
+    def _held_out(
+        self, valid: tuple[Matrix, Matrix] | None, n_topics: int
+    ) -> tuple[Matrix, Matrix] | None:
+        """Check the held-out data."""
         if valid is None:
             return None
         if not isinstance(self._template(), ChoosesC):
-            raise DataError("valid is for rankers that choose C, such as DominationRankCV")
+            raise DataError("valid is for rankers that choose C. Use ranker=DominationRankCV().")
         X, Y = valid
         X = check_matrix(X)
         labels = _label_matrix(Y, X.shape[0], "valid[1]")
@@ -115,8 +120,10 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
             raise DataError(f"Y has {n_topics} topics but valid[1] has {labels.shape[1]}")
         return X, labels
 
-    def _fit_topic(self, X: Any, y: Vector, held_out: Any, topic: int) -> Any:
-        """The ranker of a topic, None where there is nothing to rank, or what is wrong."""
+    def _fit_topic(
+        self, X: Matrix, y: Vector, held_out: tuple[Matrix, Matrix] | None, topic: int
+    ) -> Any:
+        """Return the ranker of a topic, None if all labels are equal, or a `DataError`."""
         if y.min() == y.max():
             return None
         ranker = clone(self._template()).set_params(n_threads=1)
@@ -133,10 +140,12 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     def _template(self) -> LinearRanker:
         template = DominationRank() if self.ranker is None else self.ranker
         if not isinstance(template, LinearRanker):
-            raise DataError(f"ranker is {template!r}; expected a linear ranker of linrank")
+            raise DataError(
+                f"ranker is {template!r}; expected a linear ranker such as DominationRank()"
+            )
         return template
 
-    def predict(self, X: Any) -> Vector:
+    def predict(self, X: Matrix) -> Vector:
         """Score documents for all topics.
 
         Parameters
@@ -152,24 +161,32 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         scores = X @ self.coef_.T
         return np.asarray(scores.toarray() if sparse.issparse(scores) else scores)
 
-    def evaluate(self, X: Any, Y: Any, metrics: Any = ("map", "p@10")) -> dict[str, float]:
-        """The means of metrics over the topics that can be measured and were not skipped.
+    def evaluate(
+        self, X: Matrix, Y: Matrix, metrics: str | Sequence[str] = ("map", "p@10")
+    ) -> dict[str, float]:
+        """Return the means of metrics over the topics that were not skipped.
+
+        A topic for which a metric is undefined does not count in its mean.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         Y : array or sparse matrix of shape (n_docs, n_topics)
-        metrics : sequence of str
-            Names of `linrank.evaluate`.
+        metrics : str or sequence of str
+            Names of metrics, as for `linrank.evaluate`.
         """
         metrics = [metrics] if isinstance(metrics, str) else list(metrics)
         scores = self.predict(X)
         labels = _label_matrix(Y, len(scores), "Y")
         if labels.shape[1] != scores.shape[1]:
-            raise DataError(f"Y has {labels.shape[1]} topics; fitted were {scores.shape[1]}")
+            raise DataError(
+                f"Y has {labels.shape[1]} topics; expected {scores.shape[1]}, as in fit"
+            )
         topics = np.setdiff1d(np.arange(scores.shape[1]), self.skipped_topics_)
         if not len(topics):
-            raise DataError("all topics were skipped: there is nothing to evaluate")
+            raise DataError(
+                "fit skipped all topics, so none can be evaluated. Fit on labels that differ."
+            )
         found = evaluate(
             np.concatenate([_column(labels, t) for t in topics]),
             scores[:, topics].T.ravel(),
@@ -178,22 +195,22 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         )
         return dict(found.mean)
 
-    def score(self, X: Any, Y: Any) -> float:
-        """The mean average precision over the topics."""
+    def score(self, X: Matrix, Y: Matrix) -> float:
+        """Return the mean average precision over the topics."""
         return self.evaluate(X, Y, ("map",))["map"]
 
 
-def _label_matrix(Y: Any, n_docs: int, name: str) -> Any:
+def _label_matrix(Y: Matrix, n_docs: int, name: str) -> Matrix:
     labels = sparse.csc_array(Y) if sparse.issparse(Y) else np.asarray(Y)
     if labels.ndim != 2 or labels.shape[0] != n_docs or labels.shape[1] == 0:
         raise DataError(
-            f"{name} has shape {labels.shape}; expected a row of labels, one per topic, for each "
-            f"of the {n_docs} documents"
+            f"{name} has shape {labels.shape}; expected ({n_docs}, n_topics): a row of labels for "
+            "each document"
         )
     return labels
 
 
-def _column(labels: Any, topic: int) -> Vector:
+def _column(labels: Matrix, topic: int) -> Vector:
     column = labels[:, [topic]]
     column = column.toarray() if sparse.issparse(column) else column
     return np.asarray(column, dtype=np.float64).ravel()

@@ -1,15 +1,16 @@
-"""Rankers that `linrank.training` fits: the estimators below only declare their parameters."""
+"""Base classes of the rankers that `linrank.training` fits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.feature_selection import SelectorMixin
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import whole_number
@@ -32,13 +33,17 @@ from ..training import Trainer, Training
 from .base import LinearRanker
 from .model_selection import QueryKFold
 
-BLOCK_ENTRIES = 2**20  #: entries of X that `has_values` looks at together
+#: The number of folds, a splitter of scikit-learn, or pairs of train and test rows.
+Splitter: TypeAlias = int | BaseCrossValidator | Iterable[Fold] | None
+HeldOut: TypeAlias = tuple[Matrix, ArrayLike, ArrayLike | None]  #: (X, y, qid)
+
+BLOCK_ENTRIES = 2**20  #: entries of X that `has_values` reads at a time
 
 
 class TrainedRanker(LinearRanker):
-    """Base of the rankers whose parameters are options of `linrank.settings.Settings`.
+    """Base class of the rankers whose parameters are options of `linrank.settings.Settings`.
 
-    Subclasses declare parameters in `__init__` and document them.
+    Subclasses declare their parameters in `__init__` and document them.
     """
 
     __metadata_request__fit: ClassVar = {"propensity": True, "margin": True}
@@ -49,13 +54,13 @@ class TrainedRanker(LinearRanker):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
-        qid: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        propensity: Any = None,
-        margin: Any = None,
+        X: Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
     ) -> Self:
         """Learn the weights.
 
@@ -63,29 +68,30 @@ class TrainedRanker(LinearRanker):
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
         y : array of shape (n_docs,)
-            Labels: any real numbers; larger is more relevant.
+            The label of each document: any real number. A larger label is more relevant.
         qid : array of shape (n_docs,), optional
-            The query of each document: any type, any order. None: one query.
+            The query of each document: any type, in any order. None: all documents belong to one
+            query.
         sample_weight : array of shape (n_docs,), optional
-            Weight of each document. A pair weighs query × upper document × lower document. In the
-            objective, weight 0 is removal and weight 2 a second copy. The exception is
-            ``delta="dcg"``: there a document of any weight above 0 holds one place in the ideal
-            ranking, where two copies hold two.
+            The weight of each document. The weight of a pair is the product of the weights of its
+            query, its upper and its lower document. In the objective, weight 0 is removal and
+            weight 2 is a second copy. The exception is ``delta="dcg"``: a document of any weight
+            above 0 holds one place in the ideal ranking, while two copies hold two.
         query_weight : array of shape (n_docs,), optional
-            Weight of each document's query: one value within a query.
+            The weight of the query of each document, equal for all documents of a query.
         propensity : array of shape (n_docs,), optional
-            The probability that a document was examined. A pair is divided by the propensity of
-            its upper document, which corrects for clicks that low positions prevented.
+            The probability that a document was examined. The weight of a pair is divided by the
+            propensity of its upper document. This corrects for clicks that low positions prevented.
         margin : array of shape (n_docs,), optional
-            The scores of a pair should differ by margin_i − margin_j instead of 1; not together
-            with ``rescale="margin"``.
+            The scores of a pair should differ by margin_i − margin_j instead of 1. It cannot be
+            combined with ``rescale="margin"``.
         """
         data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
         return self._fit_data(data)
 
     def _training_data(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any, propensity: Any,
-        margin: Any,
+        self, X: Matrix, y: ArrayLike, qid: ArrayLike | None, sample_weight: ArrayLike | None,
+        query_weight: ArrayLike | None, propensity: ArrayLike | None, margin: ArrayLike | None,
     ) -> RankingData:  # fmt: skip
         return self._ranking_data(
             X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
@@ -112,7 +118,7 @@ class TrainedRanker(LinearRanker):
         return self.trainer_class.of(**options | more)
 
     def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
-        """Set the attributes of a fitted ranker; re-raise an interrupt so that callers stop too."""
+        """Set the attributes of a fitted ranker; re-raise an interrupt to stop callers, too."""
         result = training.result
         if not result.converged and not training.interrupted:
             warn(result.message, NotConvergedWarning)
@@ -128,7 +134,7 @@ class TrainedRanker(LinearRanker):
 
 
 class SparseRanker(SelectorMixin, TrainedRanker):
-    """Base of the rankers that choose features: a feature selector of scikit-learn as well."""
+    """Base class of the rankers that select features, as feature selectors of scikit-learn."""
 
     debias = False
 
@@ -150,7 +156,7 @@ class SparseRanker(SelectorMixin, TrainedRanker):
 
 
 class ChoosesC(TrainedRanker):
-    """Base of the rankers that choose C on held-out data or by folds."""
+    """Base class of the rankers that choose C on held-out data or by folds."""
 
     C_: float
     metric_path_: Vector | None
@@ -158,14 +164,14 @@ class ChoosesC(TrainedRanker):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
-        qid: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        propensity: Any = None,
-        margin: Any = None,
-        valid: tuple[Any, Any, Any] | None = None,
+        X: Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
+        valid: HeldOut | None = None,
     ) -> Self:
         """Choose C and learn the weights.
 
@@ -174,7 +180,7 @@ class ChoosesC(TrainedRanker):
         X, y, qid, sample_weight, query_weight, propensity, margin
             See `linrank.RankSVM.fit`.
         valid : tuple (X, y, qid), optional
-            Held-out data to choose C by. Without it, C is chosen by query folds of the data.
+            Held-out data on which C is chosen. Without it, C is chosen by query folds.
         """
         data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
         trainer = self._trainer(
@@ -193,21 +199,24 @@ class ChoosesC(TrainedRanker):
         self._store(training, data, trainer)
         return self
 
-    def _held_out(
-        self, valid: tuple[Any, Any, Any], data: RankingData, has_qid: bool
-    ) -> RankingData:
+    def _held_out(self, valid: HeldOut, data: RankingData, has_qid: bool) -> RankingData:
         if len(valid) != 3 or (has_qid and valid[2] is None):
             raise DataError(
                 "valid must be (X, y, qid), with a qid if fit has one. If all rows of valid belong "
-                "to one query, pass qid=np.zeros(len(y))."
+                "to one query, use np.zeros(len(y)) as its qid."
             )
         held_out = RankingData(*valid, n_threads=resolve_threads(self.n_threads))
         if held_out.n_features != data.n_features:
-            raise DataError(f"valid has {held_out.n_features} features but X has {data.n_features}")
+            raise DataError(
+                f"valid has {held_out.n_features} features, but X has {data.n_features}"
+            )
         return held_out
 
     def _folds(self, data: RankingData) -> int | Iterable[Fold]:
-        """Return the argument of `Trainer.train_by_folds`; splitters get the caller's rows."""
+        """Return the folds for `Trainer.train_by_folds`.
+
+        Rows of splitters and iterables are those of the caller. `RankingData` may have moved them.
+        """
         if self.cv is None or isinstance(self.cv, Integral):
             return 5 if self.cv is None else int(self.cv)
         if isinstance(self.cv, QueryKFold):
@@ -225,7 +234,7 @@ def edge_sentence(training: Training) -> str:
     wanted = "smaller" if training.edge == "smallest" else "larger"
     return (
         f"the best C, {best:g}, is the {training.edge} of the {len(training.Cs)} that were tried. "
-        f"A {wanted} C may be better: give Cs with {wanted} values."
+        f"A {wanted} C may be better. Use Cs with {wanted} values."
     )
 
 
@@ -235,7 +244,7 @@ def as_seed(random_state: int | None) -> int:
 
 
 def print_step(C: float, step: Step, fold: int) -> None:
-    """Print a line for an iteration, as ``verbose=True`` shows it."""
+    """Print a line for an iteration, for ``verbose=True``."""
     print(
         (f"fold {fold:<3d}" if fold else "")
         + f"C {C:<12.6g}iteration {step.iteration:<4d} objective {step.objective:<14.8g} "
@@ -245,7 +254,7 @@ def print_step(C: float, step: Step, fold: int) -> None:
 
 
 def has_values(X: Matrix) -> Mask:
-    """Return which features are not zero everywhere, looking at some rows at a time."""
+    """Return which features are not zero in all documents, in blocks of rows."""
     found: Mask = np.zeros(X.shape[1], dtype=np.bool_)
     step = max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
     for first in range(0, X.shape[0], step):

@@ -1,7 +1,9 @@
 """Losses: functions of the scores within a query, with their kernels.
 
-`tables` holds the pairwise losses by name, `pairwise` and `domination` the classes and kernels,
-`registry` finds a loss by name, and `kernels` picks the kernel for a way of counting.
+- `tables` has the tables of the pairwise losses by name.
+- `pairwise` and `domination` have the classes and their kernels.
+- `registry` finds a loss by name.
+- `kernels` chooses the kernel for a layout of the pairs.
 """
 
 from __future__ import annotations

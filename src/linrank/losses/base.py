@@ -1,14 +1,15 @@
-"""The base class of all losses: a name, a table of hinges, and a layout of the data."""
+"""Base class of all losses: a name, a table of hinges, and a layout of the data."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .._typing import Vector
+from ..counting.base import Layout
 from ..counting.plan import Wanted
 from ..counting.preferences import Preferences
 from ..data.ranking import RankingData
@@ -19,9 +20,9 @@ from .tables import Hinge
 class Hinges(NamedTuple):
     """The table of a loss in the form that the kernels use.
 
-    ``counts`` are the factors of the sums of weights that value and gradient need: Σ_m c T,
-    (a + 2cτ) N and (a + cτ)τ T. ``values`` is the factor of the sum c S of weighted scores, or of
-    the vector of a Hessian product. ``exact`` asks for the logistic function itself.
+    ``counts`` holds the factors of the sums of weights for value and gradient: Σ_m c T,
+    Σ_m (a + 2cτ) N and Σ_m (a + cτ)τ T. ``values`` holds the factor of the sum Σ_m c S of weighted
+    scores, or of the vector of a Hessian product. ``exact`` selects the logistic function itself.
     """
 
     tau: Vector
@@ -33,9 +34,9 @@ class Hinges(NamedTuple):
 
 
 class Loss(ABC):
-    """A function of the scores within a query.
+    """Base class of losses: functions of the scores within a query.
 
-    Two losses are equal if their type, name and table are.
+    Two losses are equal if their types, names and tables are equal.
 
     Parameters
     ----------
@@ -44,8 +45,8 @@ class Loss(ABC):
         The hinges of a loss that is a sum of hinges over pairs.
     """
 
-    pairwise: ClassVar[bool] = True  #: whether it is a sum over pairs
-    exact: ClassVar[bool] = False  #: whether it is a sum over pairs that no table holds
+    pairwise: ClassVar[bool] = True  #: whether the loss is a sum over pairs
+    exact: ClassVar[bool] = False  #: whether the loss is pairwise, but has no table of hinges
 
     def __init__(self, name: str, table: Sequence[Hinge] = ()) -> None:
         self.name = name
@@ -53,18 +54,22 @@ class Loss(ABC):
             self.table: Vector = np.array(table, dtype=np.float64).reshape(-1, 3)
         except (TypeError, ValueError):
             raise DataError(
-                f"the table of loss {name!r} is not a list of hinges (τ, a, c)"
+                f"the table of loss {name!r} is {table!r}; expected hinges (τ, a, c), such as "
+                "[(1.0, 0.0, 1.0)]"
             ) from None
         self.table.setflags(write=False)
 
     @property
     def smooth(self) -> bool:
-        """Whether it has a derivative everywhere."""
+        """Whether the loss has a derivative everywhere."""
         return not self.table[:, 1].any()
 
     @property
     def squared(self) -> bool:
-        """Whether it is c·max(0, τ − t)²: then ℓ*(−s·u) = s·ℓ*(−u) − s(1 − s)·ℓ at u = −ℓ'."""
+        """Whether the loss is c·max(0, τ − t)².
+
+        Then ℓ*(−s·u) = s·ℓ*(−u) − s(1 − s)·ℓ at u = −ℓ'.
+        """
         return len(self.table) == 1 and self.smooth
 
     def hinges(self, shift: float = 0.0) -> Hinges:
@@ -79,8 +84,8 @@ class Loss(ABC):
     @abstractmethod
     def lay_out(
         self, data: RankingData, preferences: Preferences, counting: str, n_threads: int
-    ) -> Any:
-        """Arrange what is compared with what in the form that the kernels of the loss need."""
+    ) -> Layout:
+        """Return the preferences of the data in the form that the kernels of the loss read."""
 
     def __eq__(self, other: object) -> bool:
         return (

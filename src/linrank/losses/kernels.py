@@ -1,6 +1,6 @@
-"""The kernels of the losses, each picked by the type of the state that it works on.
+"""Kernels of the losses, chosen by the type of their state.
 
-The type is known when the kernels of an engine are compiled, so the choice costs nothing later.
+The choice is made when the kernels of an engine are compiled, so it costs no time later.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..counting.two_level import (
 from . import pairwise
 from .domination import DominationState, curve_domination, linearize_domination
 
-#: ``linearize_query(plan, state, hinges, q, scores, gradient, scratch)``: the loss of query q, and
-#: its gradient in the scores; leaves `state` at these scores.
+#: ``linearize_query(plan, state, hinges, q, scores, gradient, scratch)`` returns the loss of query
+#: q, and stores its gradient in the scores. `state` then belongs to these scores.
 linearize_query = by_type(
     1,
     {
@@ -36,8 +36,8 @@ linearize_query = by_type(
     },
 )
 
-#: ``curve_query(plan, state, hinges, q, v, out, scratch)``: ``out = H v`` for query q, H the
-#: Hessian of the loss at the scores last linearised.
+#: ``curve_query(plan, state, hinges, q, v, out, scratch)`` stores ``out = H v`` for query q, where
+#: H is the Hessian of the loss at the scores of the last `linearize_query`.
 curve_query = by_type(
     1,
     {
@@ -49,8 +49,8 @@ curve_query = by_type(
     },
 )
 
-#: ``gaps_query(plan, state, hinges, q, scores, gaps, scratch)``: adds Σ_p weight·max(0, τ_m − t_p)
-#: to ``gaps[m]``, at the scores last linearised.
+#: ``gaps_query(plan, state, hinges, q, scores, gaps, scratch)`` adds Σ_p weight·max(0, τ_m − t_p)
+#: to ``gaps[m]``, at the scores of the last `linearize_query`.
 gaps_query = by_type(
     1,
     {

@@ -1,16 +1,16 @@
 """Pairwise losses: sums of hinges over the preference pairs of each query.
 
-A loss is a function ℓ of the score difference t = s_i − s_j of a pair (i, j), label i above
-label j, and is written as a table of hinges,
+A pairwise loss is a function ℓ of the score difference t = s_i − s_j of a pair (i, j) with
+label i > label j. It is a table of hinges,
 
     ℓ(t) = Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)².
 
-Everything here lives in score space: the derivatives are with respect to the scores s,
-and only `linrank.engines` multiplies by X.
+All derivatives in this module are with respect to the scores s. Only `linrank.engines` multiplies
+by X.
 
-With partner sums over the active pairs of hinge m (`linrank.counting`), weighted counts
-n⁺, n⁻ above and below, score sums γ⁺, γ⁻, and N_m = n⁺ − n⁻, T_m = n⁺ + n⁻, S_m = γ⁺ + γ⁻
-(Lee & Lin 2014, eqs. 17–19, for several hinges and weights w), a query's part is
+`linrank.counting` sums over the active pairs of hinge m. The sums are weighted counts n⁺, n⁻ of
+the partners above and below, and sums γ⁺, γ⁻ of their scores. Let N_m = n⁺ − n⁻, T_m = n⁺ + n⁻ and
+S_m = γ⁺ + γ⁻ (Lee & Lin 2014, eqs. 17–19, for several hinges and weights w). For a query,
 
     loss      = Σ_i w_i·Σ_m ½ (a_m + c_m τ_m) τ_m T_m
                             + s_i ((a_m + 2 c_m τ_m) N_m + c_m (T_m s_i − S_m))
@@ -41,14 +41,14 @@ from .tables import TABLES, Hinge
 
 
 class PairwiseLoss(Loss):
-    """``ℓ(t) = Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)²``, a loss of pairs.
+    """A loss of pairs, ``ℓ(t) = Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)²``.
 
     Parameters
     ----------
     name : str
         The name that messages and model files use.
     table : sequence of (τ, a, c)
-        The hinges. The loss must be convex; it is then also never negative and never increasing.
+        The hinges. The loss must be convex. It is then also non-negative and non-increasing.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class PairwiseLoss(Loss):
     def lay_out(
         self, data: RankingData, preferences: Preferences, counting: str, n_threads: int
     ) -> Layout:
-        """Lay out the pairs for a way of counting."""
+        """Return the layout of the pairs for a counting."""
         return lay_out(data, preferences, counting, self.exact, n_threads)
 
     def smoothed(self, width: float) -> PairwiseLoss:
@@ -98,11 +98,13 @@ class PairwiseLoss(Loss):
 def _check_table(table: Vector) -> None:
     """Raise a `DataError` unless the hinges make a convex loss.
 
-    Going from large to small t, the slope must fall at each corner and the curvature must stay at
-    or above 0.
+    From large to small t, the slope must fall at each corner, and the curvature must be at least 0.
     """
     if not len(table) or not np.isfinite(table).all():
-        raise DataError("the table of a loss needs at least one hinge (τ, a, c) of finite numbers")
+        raise DataError(
+            "the table of a loss needs at least one hinge (τ, a, c) of finite numbers, such as "
+            "(1.0, 0.0, 1.0)"
+        )
     falling = table[np.argsort(-table[:, 0], kind="stable")]
     starts = np.flatnonzero(np.diff(falling[:, 0], prepend=np.nan) != 0)
     corners, jumps = np.add.reduceat(falling[:, 1:], starts).T
@@ -112,15 +114,15 @@ def _check_table(table: Vector) -> None:
     if len(bad):
         tau = falling[starts[bad[0]], 0]
         raise DataError(
-            f"the table of a loss is not convex below t = {tau:g}: from there on the sum of the c "
-            "of all larger τ must be at least 0, and so must every a"
+            f"the table of a loss is not convex below t = {tau:g}. There the sum of c over all "
+            "hinges with larger or equal τ must be at least 0, and so must the sum of a at τ."
         )
     if not (corners > rounding).any() and not (curvature > rounding).any():
-        raise DataError("the table of a loss is 0 for every t; give a hinge with a > 0 or c > 0")
+        raise DataError("the table of a loss is 0 for every t. Add a hinge with a > 0 or c > 0.")
 
 
 class ExactLogistic(PairwiseLoss):
-    """``ℓ(t) = log(1 + exp(−t))`` itself, for pairs that are listed one by one."""
+    """The logistic loss ``ℓ(t) = log(1 + exp(−t))``, for pairs that are listed one by one."""
 
     exact = True
 
@@ -150,7 +152,7 @@ add_pair_sums = by_type(1, {TableState: tables.add_pair_sums, TreeState: trees.a
 
 @njit(inner=True)
 def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
-    """The loss of query q and its gradient in the scores."""
+    """Return the loss of query q, and store its gradient in the scores."""
     find_active(plan, state, q, scores, hinges.tau, scratch)
     n, first, query_weight = len(scores), plan.query_ptr[q], plan.query_weight[q]
     weighted = len(plan.weight) > 0
@@ -160,7 +162,7 @@ def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignor
         sums[0, i], sums[1, i], sums[2, i] = 0.0, 0.0, 0.0
     add_pair_sums(plan, state, q, x, hinges.counts, 1.0, scratch, sums)
     for i in range(n):
-        gradient[i] = x[i] * (abs(sums[0, i]) + abs(sums[1, i]))  # the weight of active pairs
+        gradient[i] = x[i] * (abs(sums[0, i]) + abs(sums[1, i]))  # total weight of active pairs
     centre = centre_of(scores, gradient)
     for i in range(n):
         x[i] *= scores[i] - centre
@@ -178,7 +180,7 @@ def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignor
 
 @njit(inner=True)
 def curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-def]
-    """``out = H v`` for query q, at the scores last linearised."""
+    """Store ``out = H v`` for query q, at the scores of the last call of `linearize`."""
     n, first = len(v), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
     x = scratch.values
@@ -197,7 +199,7 @@ def curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-d
 
 @njit(inner=True, allocates=True)
 def gaps(plan, state, hinges, q, scores, gaps, scratch):  # type: ignore[no-untyped-def]
-    """``gaps[m] += Σ_p weight·max(0, τ_m − t_p)``, at the scores last linearised."""
+    """Add Σ_p weight·max(0, τ_m − t_p) to ``gaps[m]``, at the scores of `linearize`."""
     n, first = len(scores), plan.query_ptr[q]
     weighted = len(plan.weight) > 0
     x, sums = scratch.values, scratch.sums[:2, :n]

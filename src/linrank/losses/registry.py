@@ -17,7 +17,7 @@ LOSSES: Mapping[str, Loss] = {
 
 
 def get_loss(name: LossName | Loss) -> Loss:
-    """Return the loss of a name; a `Loss` is returned as it is.
+    """Return the loss of a name; a `Loss` is returned unchanged.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def get_loss(name: LossName | Loss) -> Loss:
 
 
 def describe_loss(loss: Loss) -> str | dict[str, Any]:
-    """Return a loss as model files store it: its name, and the table of a user's own loss.
+    """Return a loss as model files store it: its name, and the table if the loss is custom.
 
     Examples
     --------

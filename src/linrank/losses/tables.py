@@ -1,11 +1,12 @@
-"""The pairwise losses by name: each is a table of hinges.
+"""Pairwise losses by name, each as a table of hinges.
 
-A pairwise loss is a function ℓ of the score difference t of a pair. It is written as
+A pairwise loss is a function ℓ of the score difference t of a pair,
 
-    ℓ(t) = Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)²,
+    ℓ(t) = Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)².
 
-one row ``(τ_m, a_m, c_m)`` for each hinge m. To add a loss, add its name to `PairwiseName` and its
-rows to `TABLES`. This module imports nothing, so that the command line knows the names at once.
+Its table has a row ``(τ_m, a_m, c_m)`` for each hinge m. To add a loss, add its name to
+`PairwiseName` and its rows to `TABLES`. This module imports neither numpy nor numba, so that the
+command line starts fast.
 """
 
 from __future__ import annotations
@@ -51,6 +52,6 @@ TABLES: Mapping[PairwiseName, tuple[Hinge, ...]] = {
     "logistic": _from_steps(
         (1.4063788, 3.09072961, 5.99650972), (0.22881683, 0.08792983, 0.01035597)
     ),
-    # ℓ(t) = log(1 + exp(−t)) itself: no table holds it, so its pairs are listed one by one.
+    # ℓ(t) = log(1 + exp(−t)) is not a sum of hinges. Its pairs are listed one by one.
     "logistic_exact": (),
 }

@@ -1,8 +1,8 @@
-"""Penalties: functions of the weights. ½‖w‖² keeps all features, the others choose some.
+"""Penalties: functions of the weights. ½‖w‖² keeps all features; most others select some.
 
-To add a penalty, write its class in a module of this folder, and add its name to `PenaltyName`
-and its place to `CLASSES`. This module imports nothing heavy, so that the command line knows the
-names at once.
+To add a penalty, write its class in a module of this folder. Add its name to `PenaltyName`, and its
+module and class to `CLASSES`. This module imports neither numpy nor numba, so that the command line
+starts fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base classes of the penalties: Ω(w), for all weights together or feature by feature."""
+"""Base classes of the penalties Ω(w): for any function, and for sums over features."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from .._typing import Vector
+from .._typing import Integers, Mask, Vector
 from ..errors import DataError
 from .bounds import Bounds, BoundsLike, describe_bounds, make_bounds
 
-#: What solvers distinguish: a penalty with a derivative, other convex ones that are sums over
-#: features, concave ones, and convex ones of groups of features.
+#: The kinds of penalty that solvers distinguish: with a derivative, convex sums over features,
+#: concave sums over features, and convex functions of groups of features.
 Kind = Literal["smooth", "convex", "concave", "group"]
 
 
@@ -22,13 +22,13 @@ Kind = Literal["smooth", "convex", "concave", "group"]
 class Penalty(ABC):
     """A function Ω of the weights, with limits low ≤ w ≤ high.
 
-    A penalty is given to an estimator with whatever costs and bounds the user wrote.
-    `for_features` checks these and makes arrays of them. The other methods need that.
+    `for_features` checks the costs and bounds of the user and turns them into arrays. The other
+    methods need a penalty that `for_features` has returned.
 
     Parameters
     ----------
     weights : float or array of shape (n_features,), optional
-        β: the cost of each feature. The default is 1; 0 is a feature that is not penalised.
+        β: the cost of each feature. The default is 1. A feature with cost 0 is not penalised.
     bounds : None, "positive" or (low, high)
         Limits of the weights; see `linrank.penalties.bounds.make_bounds`.
     """
@@ -37,9 +37,9 @@ class Penalty(ABC):
     bounds: BoundsLike = field(default=None, kw_only=True)
     name: ClassVar[str]
     kind: ClassVar[Kind]
-    cost: ClassVar[float] = 1.0  #: of each feature, where no costs are given
+    cost: ClassVar[float] = 1.0  #: default cost of a feature
     takes_costs: ClassVar[bool] = True  #: whether features may have costs of their own
-    parameter: ClassVar[str | None] = None  #: the name of the parameter that `shape` sets
+    parameter: ClassVar[str | None] = None  #: name of the parameter that `shape` sets
 
     @property
     def smooth(self) -> bool:
@@ -53,12 +53,12 @@ class Penalty(ABC):
 
     @property
     def limits(self) -> Bounds | None:
-        """The bounds of each weight, once `for_features` has made arrays of them."""
+        """The bounds of each weight as arrays; `for_features` makes them."""
         assert self.bounds is None or isinstance(self.bounds, Bounds)
         return self.bounds
 
     def at(self, C: float) -> Self:
-        """Return the penalty for a C; penalties that depend on λ = 1/C take it from here."""
+        """Return the penalty for a C; subclasses that depend on λ = 1/C override this method."""
         return self
 
     def for_features(self, n_features: int, names: Sequence[str] | None = None) -> Self:
@@ -73,12 +73,14 @@ class Penalty(ABC):
         try:
             weights = np.array(self.cost if self.weights is None else self.weights, np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"feature costs cannot be read as numbers: {error}") from None
+            raise DataError(
+                f"feature costs cannot be read as numbers: {error}. Use one number per feature."
+            ) from None
         if weights.ndim == 0:
             weights = np.full(n_features, weights)
         if weights.shape != (n_features,):
             raise DataError(
-                f"feature costs have shape {weights.shape} but there are {n_features} features"
+                f"feature costs have shape {weights.shape}, but there are {n_features} features"
             )
         bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
         if len(bad):
@@ -88,14 +90,14 @@ class Penalty(ABC):
         if not self.takes_costs and (weights != self.cost).any():
             raise DataError(f"penalty={self.name!r} takes no feature costs. Use feature_cost=None.")
         bounds = None if self.bounds is None else make_bounds(self.bounds, n_features, names)
-        if bounds is not None and self.kind in ("concave", "group") and not bounds.contain_zero:
+        if bounds is not None and self.kind in ("concave", "group") and not bounds.contain_zero():
             raise DataError(
                 f"penalty={self.name!r} needs bounds with low ≤ 0 ≤ high. Use penalty='l1' for "
                 "other bounds."
             )
         return replace(self, weights=weights, bounds=bounds)
 
-    def for_some(self, features: Any) -> Self:
+    def for_some(self, features: Integers | Mask) -> Self:
         """Return the penalty of some of the features, given as a mask or as numbers."""
         bounds = self.limits
         if bounds is not None:
@@ -110,7 +112,7 @@ class Penalty(ABC):
         return found if self.bounds is None else found | {"bounds": describe_bounds(self.bounds)}
 
     def clip(self, w: Vector) -> Vector:
-        """Return the nearest weights within the bounds: w itself, where there are none."""
+        """Return the nearest weights within the bounds; without bounds, w itself."""
         return w if self.limits is None else self.limits.clip(w)
 
     @abstractmethod
@@ -123,15 +125,15 @@ class Penalty(ABC):
 
     @abstractmethod
     def distance(self, w: Vector, gradient: Vector) -> Vector:
-        """Return how far −gradient is from the subdifferential of Ω at w, by feature.
+        """Return the distance of −gradient to the subdifferential of Ω at w, by feature.
 
-        At a bound the subdifferential extends to infinity in the direction that is blocked. With
-        `gradient` that of f, all distances are 0 at a critical point of f + Ω.
+        At a bound, the subdifferential extends to infinity in the direction that is blocked. If
+        `gradient` is that of f, all distances are 0 at a critical point of f + Ω.
         """
 
     @abstractmethod
     def entry_C(self, gradient: Vector) -> float:
-        """Return the C from which on a penalised feature gets a weight, given ∇L at w = 0."""
+        """Return the smallest C at which a penalised feature gets a weight, given ∇L at w = 0."""
 
     @abstractmethod
     def best_dual(self, rise: float, bend: float, gradient: Vector, end: float) -> float:
@@ -172,7 +174,7 @@ class SeparablePenalty(Penalty):
     def prox(self, z: Vector, step: float | Vector) -> Vector:
         """Return ``argmin_w ½‖w − z‖² + step·Ω(w)``, by feature, within the bounds.
 
-        Where g is concave and the minimum is cut off by a bound, either that bound or 0 is best.
+        If g is concave and the minimum is beyond a bound, either that bound or 0 is best.
         """
         t = step * self.weights
         v = np.sign(z) * self.shrink(np.abs(z), t)
@@ -185,13 +187,13 @@ class SeparablePenalty(Penalty):
         return np.where((w != v) & (0.5 * z**2 <= at_bound), 0.0, w)
 
     def prices(self, w: Vector) -> Vector:
-        """Return ``β_j·g'(|w_j|)``, the cost of a small change of each weight; 0 if β_j = 0."""
+        """Return ``β_j·g'(|w_j|)``, the derivative of Ω in each |w_j|; it is 0 if β_j = 0."""
         return np.where(self.weights > 0, self.weights, 1.0) * np.where(
             self.weights > 0, self.slope(np.abs(w)), 0.0
         )
 
     def distance(self, w: Vector, gradient: Vector) -> Vector:
-        """Return how far −gradient is from the subdifferential of Ω at w, by feature."""
+        """Return the distance of −gradient to the subdifferential of Ω at w, by feature."""
         prices = self.prices(w)
         low, high = np.where(w > 0, prices, -prices), np.where(w < 0, -prices, prices)
         if self.limits is not None:
@@ -200,10 +202,9 @@ class SeparablePenalty(Penalty):
         return np.maximum(0.0, np.maximum(low + gradient, -gradient - high))
 
     def entry_C(self, gradient: Vector) -> float:
-        """Return ``min_j β_j·g'(0) / |∂L/∂w_j|`` over the features that may move as L falls.
+        """Return ``min_j β_j·g'(0) / |∂L/∂w_j|`` over the features that bounds do not block.
 
-        Solutions with a concave penalty begin with the l1 solution, so that the value is that of
-        l1.
+        Solvers for concave penalties start with the l1 solution, so the value is that of l1.
         """
         zero = np.zeros_like(gradient)
         need = self.prices(zero) if self.convex else self.weights
@@ -216,11 +217,11 @@ class SeparablePenalty(Penalty):
     def best_dual(self, rise: float, bend: float, gradient: Vector, end: float) -> float:
         """Return the largest ``rise·s − bend·s² − Ω*(−s·gradient)`` for 0 ≤ s ≤ end.
 
-        Its derivative in s is ``rise − 2·bend·s + Σ_j gradient_j·v_j(s)``, with v_j the weight at
-        which Ω*_j is attained. v_j moves from a_j, the weight nearest to 0, to b_j, the bound
-        against the gradient: linearly from one knot to another or, without an l2 part, at once.
-        So the derivative is piecewise linear and falls. Where b_j is infinite and v_j would jump,
-        s ends.
+        The derivative in s is ``rise − 2·bend·s + Σ_j gradient_j·v_j(s)``, where v_j is the weight
+        at which Ω*_j is attained. The weight v_j moves from a_j, the weight nearest to 0, to b_j,
+        the bound against the gradient. With an l2 part it moves linearly between two knots, and
+        otherwise it jumps. The derivative is therefore piecewise linear and decreasing. Where v_j
+        would jump to an infinite b_j, the range of s ends.
         """
         l1, l2 = self.parts()
         a, b = self._ends(gradient)
@@ -273,10 +274,9 @@ def _knots(
 def _root_of_falling(
     rise: float, fall: float, knots: Vector, lifts: Vector, slopes: Vector, end: float
 ) -> float:
-    """Return where a falling, piecewise linear function is 0, within 0 ≤ s ≤ end.
+    """Return the root of a decreasing, piecewise linear function, within 0 ≤ s ≤ end.
 
-    The function is ``rise − fall·s`` at first, and each knot that is passed adds
-    ``lift − slope·s``.
+    Before the first knot the function is ``rise − fall·s``. Each knot adds ``lift − slope·s``.
 
     Examples
     --------
@@ -297,7 +297,7 @@ def _root_of_falling(
     return float(min(end, max(first, rises[passed] / falls[passed])))
 
 
-def check_parameter(name: str, value: Any, low: float, high: float = np.inf) -> None:
+def check_parameter(name: str, value: object, low: float, high: float = np.inf) -> None:
     """Raise a `DataError` unless a parameter of a penalty is between two numbers."""
     if not isinstance(value, float | int | np.number) or not low < value < high:
         limit = f"above {low:g}" if high == np.inf else f"between {low:g} and {high:g}"
@@ -305,5 +305,5 @@ def check_parameter(name: str, value: Any, low: float, high: float = np.inf) -> 
 
 
 def keep_better(v: Vector, u: Vector, t: Vector, g: Vector) -> Vector:
-    """Return v, or 0 where that is at least as good in ½(v − u)² + t·g(v)."""
+    """Return v, or 0 where ½(v − u)² + t·g(v) is no larger at 0."""
     return np.where(0.5 * (v - u) ** 2 + t * g < 0.5 * u**2, v, 0.0)

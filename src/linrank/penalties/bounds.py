@@ -1,9 +1,9 @@
-"""Limits of the weights: low ≤ w ≤ high, for all features or for each."""
+"""Bounds on the weights: low ≤ w ≤ high, for all features or for each feature."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,26 +34,25 @@ class Bounds(NamedTuple):
         return np.clip(w, self.low, self.high)
 
     def blocks(self, w: Vector, direction: Vector) -> Mask:
-        """Return the features that are at a limit, with a direction that leads beyond it."""
+        """Return the features at a limit for which the direction leads beyond the limit."""
         return ((w <= self.low) & (direction < 0)) | ((w >= self.high) & (direction > 0))
 
-    @property
     def contain_zero(self) -> bool:
-        """Whether w = 0 is within the limits."""
+        """Return whether w = 0 is within the limits."""
         return bool((self.low <= 0).all() and (self.high >= 0).all())
 
 
 def make_bounds(
     bounds: BoundsLike, n_features: int, names: Sequence[str] | None = None
 ) -> Bounds | None:
-    """Return the limits of each weight; None where there are none.
+    """Return the limits of each weight as arrays; None if no weight has a limit.
 
     Parameters
     ----------
     bounds : None, "positive" or (low, high)
         ``"positive"`` is ``(0, None)``. Each limit is a number for all features, an array with one
-        number per feature, or a dict by feature name, in which other features have no limit. None
-        is no limit.
+        number per feature, or a dict by feature name. Features that are not in the dict have no
+        limit. None is no limit.
     n_features : int
     names : sequence of str, optional
         The names of the features, for limits by name.
@@ -79,7 +78,7 @@ def make_bounds(
 
 
 def _limits(
-    side: str, limit: Any, default: float, n_features: int, names: Sequence[str] | None
+    side: str, limit: Limit | str, default: float, n_features: int, names: Sequence[str] | None
 ) -> Vector:
     if limit is None:
         return np.full(n_features, default)
@@ -93,14 +92,15 @@ def _limits(
         return np.full(n_features, limits[0])
     if limits.shape != (n_features,):
         raise DataError(
-            f"bounds: {side} has shape {np.shape(limit)}, but there are {n_features} features"
+            f"bounds: {side} has shape {np.shape(limit)}; expected one number for each of the "
+            f"{n_features} features"
         )
     return limits
 
 
 def _limits_by_name(
     side: str,
-    limit: Mapping[str, Any],
+    limit: Mapping[str, float],
     default: float,
     n_features: int,
     names: Sequence[str] | None,
@@ -114,7 +114,10 @@ def _limits_by_name(
     limits = np.full(n_features, default)
     for name, value in limit.items():
         if name not in place:
-            raise DataError(f"bounds: {side} names {name!r}, which is not a feature of the data")
+            raise DataError(
+                f"bounds: {side} names {name!r}, which is not a feature of the data. The first "
+                f"feature is {names[0]!r}."
+            )
         limits[place[name]] = _limits(side, value, default, 1, None)[0]
     return limits
 

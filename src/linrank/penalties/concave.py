@@ -1,4 +1,4 @@
-"""Penalties that are concave in |w|: large weights cost less, so that fewer features are kept."""
+"""Penalties that are concave in |w|: large weights cost less, so fewer features are selected."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .base import Kind, SeparablePenalty, check_parameter, keep_better
 
 @dataclass(frozen=True, eq=False)
 class MCP(SeparablePenalty):
-    """``g(u) = u − u²/2κ`` up to κ = γλ, then κ/2: the minimax concave penalty (Zhang 2010).
+    """The minimax concave penalty (Zhang 2010): ``g(u) = u − u²/2κ`` up to κ = γλ, then κ/2.
 
     λ = 1/C, as in Laporte et al. 2014, table II: g'(u) = max(1 − u/γλ, 0).
 
     Parameters
     ----------
     gamma : float
-        γ; 2 in the paper.
+        γ, which is 2 in the paper. A larger γ is closer to l1.
     strength : float
-        λ.
+        λ, which `at` sets to 1/C.
     """
 
     gamma: float = 2.0
@@ -40,7 +40,7 @@ class MCP(SeparablePenalty):
 
     @property
     def knot(self) -> float:
-        """The weight κ = γλ from which on the penalty is constant."""
+        """The weight κ = γλ, beyond which the penalty is constant."""
         return self.gamma * self.strength
 
     def curve(self, u: Vector) -> Vector:
@@ -63,16 +63,16 @@ class MCP(SeparablePenalty):
 
 @dataclass(frozen=True, eq=False)
 class SCAD(SeparablePenalty):
-    """``g'(u) = 1`` up to λ, falling to 0 at aλ: smoothly clipped absolute deviation.
+    """Smoothly clipped absolute deviation (Fan & Li 2001).
 
-    (Fan & Li 2001.) λ = 1/C.
+    The slope g'(u) is 1 up to λ = 1/C, and falls to 0 at aλ.
 
     Parameters
     ----------
     a : float
-        Above 2; 3.7 in Fan & Li.
+        A number above 2, which is 3.7 in Fan & Li. A larger a is closer to l1.
     strength : float
-        λ.
+        λ, which `at` sets to 1/C.
     """
 
     a: float = 3.7
@@ -99,7 +99,7 @@ class SCAD(SeparablePenalty):
         return np.clip((self.a * self.strength - u) / ((self.a - 1) * self.strength), 0.0, 1.0)
 
     def shrink(self, u: Vector, t: Vector) -> Vector:
-        """Return the best of the minima of the three parts of g."""
+        """Return the best minimum of the three parts of g."""
         lam, end = self.strength, self.a * self.strength
         t = np.broadcast_to(t, u.shape)
         bend = t / ((self.a - 1) * lam)
@@ -112,12 +112,14 @@ class SCAD(SeparablePenalty):
 
 @dataclass(frozen=True, eq=False)
 class Log(SeparablePenalty):
-    """``g(u) = log(1 + u/ε)`` (Laporte et al. 2014, table II: g'(u) = 1/(ε + u)).
+    """The log penalty ``g(u) = log(1 + u/ε)``, with g'(u) = 1/(ε + u).
+
+    It is that of Laporte et al. 2014, table II.
 
     Parameters
     ----------
     epsilon : float
-        ε; 0.1 in the paper.
+        ε, which is 0.1 in the paper. A larger ε is closer to l1.
     """
 
     epsilon: float = 0.1
@@ -147,12 +149,14 @@ class Log(SeparablePenalty):
 
 @dataclass(frozen=True, eq=False)
 class Lp(SeparablePenalty):
-    """``g(u) = u^p`` with p < 1 (Laporte et al. 2014, table II: g'(u) = p·u^(p−1)).
+    """The l_p penalty ``g(u) = u^p`` with p < 1 and g'(u) = p·u^(p−1).
+
+    It is that of Laporte et al. 2014, table II.
 
     Parameters
     ----------
     p : float
-        Between 0 and 1; 0.5 in the paper.
+        A number between 0 and 1, which is 0.5 in the paper. A larger p is closer to l1.
     """
 
     p: float = 0.5
@@ -168,7 +172,7 @@ class Lp(SeparablePenalty):
         return u**self.p
 
     def slope(self, u: Vector) -> Vector:
-        """Return g'(u) = p·u^(p−1). It is infinite at 0, which no small step therefore leaves."""
+        """Return g'(u) = p·u^(p−1), which is infinite at 0. Small steps cannot leave 0."""
         with np.errstate(divide="ignore"):
             return self.p * u ** (self.p - 1.0)
 
@@ -178,7 +182,9 @@ class Lp(SeparablePenalty):
         Newton's method finds the root from above.
         """
         t = np.maximum(np.broadcast_to(t, u.shape), np.finfo(float).tiny)
-        lowest = (t * self.p * (1 - self.p)) ** (1 / (2 - self.p))  # the derivative is least here
+        lowest = (t * self.p * (1 - self.p)) ** (
+            1 / (2 - self.p)
+        )  # the derivative is smallest here
         has_root = (u > 0) & (lowest + t * self.p * lowest ** (self.p - 1.0) < u)
         v = np.where(has_root, u, 1.0)
         for _ in range(60):

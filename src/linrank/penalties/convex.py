@@ -13,7 +13,7 @@ from .base import Kind, SeparablePenalty, check_parameter
 
 @dataclass(frozen=True, eq=False)
 class L1(SeparablePenalty):
-    """``g(u) = u``: the lasso, weighted where weights are given (Laporte et al. 2014, eq. 7).
+    """The lasso, ``g(u) = u`` (Laporte et al. 2014, eq. 7). With costs it is the weighted lasso.
 
     Examples
     --------
@@ -43,12 +43,12 @@ class L1(SeparablePenalty):
 
 @dataclass(frozen=True, eq=False)
 class ElasticNet(SeparablePenalty):
-    """``g(u) = ρ·u + ½(1 − ρ)·u²``.
+    """The elastic net, ``g(u) = ρ·u + ½(1 − ρ)·u²``.
 
     Parameters
     ----------
     ratio : float
-        ρ, above 0 and at most 1, where it is l1.
+        ρ, above 0 and at most 1. With ρ = 1 the penalty is l1.
 
     Examples
     --------

@@ -1,29 +1,31 @@
-"""The group lasso: features are chosen in groups."""
+"""The group lasso, which selects groups of features."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._typing import Integers, Vector
+from .._typing import Integers, Mask, Vector
 from ..errors import DataError
 from .base import Kind, Penalty
 
 
 @dataclass(frozen=True, eq=False)
 class GroupL1(Penalty):
-    """``Ω(w) = Σ_G β_G·‖w_G‖``, all weights of a group G being 0 or none (Yuan & Lin 2006).
+    """The group lasso, ``Ω(w) = Σ_G β_G·‖w_G‖`` (Yuan & Lin 2006).
+
+    The weights of a group G are all 0, or none of them is.
 
     Parameters
     ----------
     groups : array of shape (n_features,)
         The group of each feature: numbers or names.
     weights : float or array of shape (n_features,), optional
-        β_G: the cost of a group, repeated for each of its features. The default is the square root
-        of the number of features of the group.
+        β_G: the cost of each group, repeated for each of its features. The default is the square
+        root of the number of features of the group.
 
     Examples
     --------
@@ -36,7 +38,7 @@ class GroupL1(Penalty):
     name: ClassVar[str] = "group_l1"
     kind: ClassVar[Kind] = "group"
 
-    def for_features(self, n_features: int, names: Any = None) -> Self:
+    def for_features(self, n_features: int, names: Sequence[str] | None = None) -> Self:
         """Return the penalty with its groups, costs and bounds checked, as arrays."""
         groups = np.asarray(self.groups)
         if groups.shape != (n_features,):
@@ -50,9 +52,13 @@ class GroupL1(Penalty):
             n_features, names
         )
         if (filled.weights != filled.weights[filled._first(group)][group]).any():
-            raise DataError("the features of a group have different costs; give a group one cost")
+            raise DataError(
+                "weights has different costs for features of one group. Use one cost per group."
+            )
         if filled.bounds is not None:
-            raise DataError("penalty GroupL1 takes no bounds. Use L1 for bounded weights.")
+            raise DataError(
+                "GroupL1 does not support bounds. Use penalty='l1' for weights with bounds."
+            )
         return filled
 
     def value(self, w: Vector) -> float:
@@ -67,7 +73,7 @@ class GroupL1(Penalty):
         return z * factor[self.groups]
 
     def distance(self, w: Vector, gradient: Vector) -> Vector:
-        """Return how far −gradient is from the subdifferential of Ω at w, by feature."""
+        """Return the distance of −gradient to the subdifferential of Ω at w, by feature."""
         norms, pulls, costs = self._norms(w), self._norms(gradient), self._costs()
         excess = np.maximum(0.0, pulls - costs)
         part = np.divide(excess, pulls, out=np.zeros_like(pulls), where=pulls > 0)
@@ -108,7 +114,7 @@ class GroupL1(Penalty):
         """Return the first feature of each group."""
         return np.unique(group, return_index=True)[1]
 
-    def for_some(self, features: ArrayLike) -> Self:
+    def for_some(self, features: Integers | Mask) -> Self:
         """Return the penalty of some of the features, given as a mask or as numbers."""
         _, groups = np.unique(self.groups[features], return_inverse=True)
         return replace(self, weights=self.weights[features], groups=groups)

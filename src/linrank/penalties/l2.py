@@ -1,4 +1,4 @@
-"""The penalties that keep all features: ½‖w‖², and none."""
+"""Penalties that keep all features: ½‖w‖² and none."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .base import Kind, SeparablePenalty
 
 @dataclass(frozen=True, eq=False)
 class L2(SeparablePenalty):
-    """``Ω(w) = ½‖w‖²``: the penalty of RankSVM (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3).
+    """The penalty of RankSVM, ``Ω(w) = ½‖w‖²`` (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3).
 
-    It has a derivative, so that it is a part of the gradient and the Hessian of a `Problem`.
+    It has a derivative, so it is a part of the gradient and the Hessian of a `Problem`.
 
     Examples
     --------
@@ -50,9 +50,9 @@ class L2(SeparablePenalty):
 
 @dataclass(frozen=True, eq=False)
 class NoPenalty(SeparablePenalty):
-    """``Ω(w) = 0``: only the loss is minimised.
+    """No penalty, ``Ω(w) = 0``: only the loss is minimised.
 
-    There may be no optimum: where the training data can be ranked without error, weights grow
+    There may be no optimum. If the training data can be ranked without error, the weights grow
     without limit, and the objective falls to 0.
     """
 

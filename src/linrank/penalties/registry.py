@@ -50,13 +50,15 @@ def make_penalty(
     if isinstance(name, Penalty):
         if shape is not None or weights is not None:
             raise DataError(
-                f"shape and feature_cost belong to a penalty that is given by name, but penalty is "
-                f"{name!r}. Give them to its constructor."
+                "shape and feature_cost need a penalty that is given by name, but penalty is "
+                f"{name!r}. Pass them to its constructor."
             )
         if bounds is None:
             return name
         if name.bounds is not None:
-            raise DataError("bounds are given twice: by bounds= and by the penalty. Give one.")
+            raise DataError(
+                "bounds are given twice: by bounds= and by the penalty. Use bounds=None."
+            )
         return replace(name, bounds=bounds)
     choice("penalty", name, PENALTIES, "or a Penalty")
     kind = PENALTIES[name]

@@ -1,8 +1,8 @@
 """Solvers: one algorithm per file; each takes a `Problem` and returns a `Result`.
 
-To add a solver, write its class in a module of this folder, and add its name to `SolverName` and
-its place to `CLASSES`. An option of a solver is a field of its class, and nothing else. This
-module imports nothing heavy, so that the command line knows the names at once.
+To add a solver, write its class in a module of this folder. Add its name to `SolverName` and its
+module and class to `CLASSES`. To add an option, add a field to the class of the solver. This module
+imports neither numpy nor numba, so that the command line starts fast.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SolverName = Literal[
 SolverChoice = Literal["auto", SolverName]
 SOLVER_CHOICES: tuple[SolverChoice, ...] = get_args(SolverChoice)
 
-#: The module and the class of each solver. ``auto`` takes the first of `AUTOMATIC` that fits.
+#: The module and the class of each solver.
 CLASSES: Mapping[SolverName, str] = {
     "newton": "newton.Newton",
     "tron": "tron.Tron",
@@ -50,6 +50,7 @@ CLASSES: Mapping[SolverName, str] = {
     "fista": "fista.FISTA",
     "coordinate-descent": "coordinate_descent.CoordinateDescent",
 }
+#: The solvers of ``"auto"``, which is the first of them that supports the loss and the penalty.
 AUTOMATIC: tuple[SolverName, ...] = (
     "newton", "smoothing", "proximal-newton", "reweighted", "fista"
 )  # fmt: skip

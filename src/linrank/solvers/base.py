@@ -22,12 +22,12 @@ Callback = Callable[[Step], None]
 
 #: Norms of the gradient g between which products such as g'Hg neither underflow nor overflow.
 SMALLEST_SLOPE, LARGEST_SLOPE = 1e-150, 1e70
-ROUNDING = 1e-13  #: relative change of the objective below which it is rounding
-NOISE_TRIALS = 3  #: perturbed weights at which `Solver._noise` evaluates the objective
+ROUNDING = 1e-13  #: relative change of the objective that rounding can cause
+NOISE_TRIALS = 3  #: number of perturbed weights at which `Solver._noise` evaluates the objective
 
 
 def state(**options: Any) -> Any:
-    """Declare a field that a solver sets while it runs: not an option, and not compared."""
+    """Declare a field that a solver sets during a fit; it is not an option and not compared."""
     return field(init=False, repr=False, compare=False, **options)
 
 
@@ -42,13 +42,12 @@ class Iterate:
 
 @dataclass
 class Solver:
-    """A method that minimises a `Problem`.
+    """Base class of the algorithms that minimise a `Problem`.
 
-    Subclasses implement `_minimise`, which moves ``self.point`` downhill and calls `_record`
-    after each iteration. `solve` does what all solvers need: it evaluates the start, keeps the
-    history, and turns Ctrl-C (or the loss of a cluster) into a result with the best weights so
-    far. A method that knows a lower bound on the optimum raises ``self.bound``, and the gap is
-    reported.
+    Subclasses implement `_minimise`, which moves ``self.point`` to lower objectives and calls
+    `_record` after each iteration. `solve` evaluates the start and keeps the history. After Ctrl-C,
+    or if a cluster is lost, it returns the best weights so far. A solver that computes a lower
+    bound on the optimum stores it in ``self.bound``, and `solve` reports the gap.
 
     The public fields of a solver are its options. They may be set in Python, as in
     ``RankSVM(solver=Newton(max_iter=50))``, and on the command line with ``--solver-option``.
@@ -56,8 +55,8 @@ class Solver:
     Parameters
     ----------
     tol : float
-        ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38), or what the
-        subclass says.
+        ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38), or the rule of the
+        subclass.
     max_iter : int
         The largest number of outer iterations.
     callback : callable, optional
@@ -69,7 +68,7 @@ class Solver:
     callback: Callback | None = field(default=None, repr=False, compare=False)
     name: ClassVar[str]
     needs: ClassVar[Needs] = Needs()
-    warm_starts: ClassVar[bool] = True  #: whether a path starts each fit from the one before
+    warm_starts: ClassVar[bool] = True  #: whether a path starts each fit from the previous solution
     problem: Problem = state()
     point: Iterate = state()
     bound: float = state()  #: a lower bound on the optimum
@@ -98,7 +97,7 @@ class Solver:
         return {name: getattr(self, name) for name in own if getattr(self, name) != own[name]}
 
     def solve(self, problem: Problem, w0: Vector | None = None) -> Result:
-        """Minimise the problem, from w0 or from zero, each moved into the bounds."""
+        """Minimise the problem, starting from w0 or 0, which is first moved into the bounds."""
         self._check_needs(problem)
         self._started = time.perf_counter()
         self.problem = problem
@@ -109,7 +108,7 @@ class Solver:
         start = problem.clip(start)
         self.point = Iterate(start, np.inf, np.full_like(start, np.inf))
         self.bound = -np.inf
-        self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # an interrupt may come before both
+        self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # for an interrupt before `start`
         try:
             self.value_at_zero, self.slope_at_zero = problem.start()
             self._check_scale()
@@ -141,10 +140,10 @@ class Solver:
             check_solver(type(self), engine.loss, penalty, engine.has_rows)
 
     def _prepare(self) -> None:
-        """Set up the method at its start, before the first line of its history."""
+        """Prepare the fit, before the first entry of the history."""
 
     def _minimise(self) -> Status:
-        """Move ``self.point`` to the optimum, and return why it ends."""
+        """Move ``self.point`` to the optimum, and return why the solver stops."""
         raise NotImplementedError
 
     def _record(self) -> None:
@@ -166,7 +165,7 @@ class Solver:
         return size / self.slope_at_zero if self.slope_at_zero > 0 else 0.0
 
     def _gap(self) -> float | None:
-        """Return |f(w) − bound| / |f(w)| if a bound is known; only rounding lifts it above f."""
+        """Return |f(w) − bound| / |f(w)| if a bound is known. Only rounding makes it exceed f."""
         if self.bound == -np.inf:
             return None
         room = abs(self.point.value - self.bound)
@@ -179,9 +178,9 @@ class Solver:
     def _noise(self) -> float:
         """Measure the change of the objective that rounding causes at the current point.
 
-        Every weight moves by one unit in the last place, up or down. Where weights are large and
-        cancel in the scores, the change is far above the rounding of f itself: for a kernel matrix
-        that is singular but for rounding it is 2e-11·f.
+        Every weight moves by one unit in the last place, up or down. If weights are large and
+        cancel in the scores, the change is far larger than the rounding of f itself. For a nearly
+        singular kernel matrix it is 2e-11·f.
         """
         w, sign = self.point.w, np.random.default_rng(0).choice
         changes = [ROUNDING * abs(self.point.value)]
@@ -189,14 +188,14 @@ class Solver:
             near = w * (1.0 + np.finfo(float).eps * sign((-1.0, 1.0), len(w)))
             near = self.problem.clip(near)
             changes.append(abs(self.problem.value_grad(near)[0] - self.point.value))
-        self.problem.value_grad(w)  # Hessian products refer to the last evaluated point
+        self.problem.value_grad(w)  # Hessian products refer to the last evaluated point.
         return max(changes)
 
     def _status_at_rest(self) -> Status:
-        """Return the status when no step lowers the objective.
+        """Return the status if no step lowers the objective.
 
-        Rounding is the reason if the gap between the objective and its lower bound is no larger
-        than the rounding of the objective.
+        The reason is rounding if the gap between the objective and its lower bound is at most the
+        rounding of the objective.
         """
         gap = abs(self.point.value - self.bound)
         return Status.PRECISION if gap <= self._noise() else Status.STUCK
@@ -204,11 +203,11 @@ class Solver:
     def _check_scale(self) -> None:
         """Raise a `DataError` if the gradient is too small or too large for double precision."""
         slope = self.slope_at_zero
-        if slope == 0:  # w = 0 is the optimum, whatever the scale
+        if slope == 0:  # w = 0 is the optimum for any scale
             return
         if not SMALLEST_SLOPE < slope < LARGEST_SLOPE:
             raise DataError(
-                f"the gradient at w = 0 has norm {slope:.1e}, beyond what double precision can "
-                f"work with: bring the features, weights and margins (and C = {self.problem.C:g}) "
-                "nearer to 1"
+                f"the gradient at w = 0 has norm {slope:.1e}, which is outside the range of double "
+                "precision. Scale the features, weights and margins, or choose another C than "
+                f"{self.problem.C:g}."
             )

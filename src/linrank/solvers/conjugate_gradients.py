@@ -1,4 +1,4 @@
-"""Conjugate gradients: a linear system from products with its matrix."""
+"""Conjugate gradients: the solution of a linear system by products with its matrix."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .base import Vector
+from .._typing import Vector
 
-Product = Callable[[Vector], Vector]
+Product = Callable[[Vector], Vector]  #: a matrix-vector product
 
 
 def conjugate_gradients(
     product: Product, right: Vector, precondition: Product, forcing: float, most: int
 ) -> tuple[Vector, Vector, int]:
-    """``A⁻¹·right``, until ``r'P⁻¹r`` of the residual r is so small a part of what it was.
+    """Solve A x = right approximately by conjugate gradients with a preconditioner P.
+
+    The iterations end when ``r'P⁻¹r`` of the residual r is at most `forcing` times its value at
+    x = 0.
 
     Parameters
     ----------
     product, precondition : callable
-        ``v ↦ Av`` and ``v ↦ P⁻¹v``, A and P positive definite.
+        ``v ↦ Av`` and ``v ↦ P⁻¹v``, for positive definite A and P.
     right : array of shape (n,)
     forcing : float
+        Larger values need fewer products and leave a larger residual.
     most : int
         The largest number of products.
 
     Returns
     -------
     x : float64 array of shape (n,)
-        A direction of descent, however early it ends.
+        The approximate solution. It is a direction of descent after any number of products.
     residual : float64 array of shape (n,)
         ``right − Ax``.
     n_products : int
@@ -47,7 +51,7 @@ def conjugate_gradients(
     for n_products in range(1, most + 1):
         image = product(direction)
         bend = float(direction @ image)
-        if bend <= 0:  # flat, as far as rounding lets it be seen
+        if bend <= 0:  # rounding hides the curvature
             return (x if n_products > 1 else z), residual, n_products
         x += size / bend * direction
         residual -= size / bend * image

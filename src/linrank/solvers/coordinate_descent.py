@@ -1,4 +1,4 @@
-"""Coordinate descent: the domination loss, one feature at a time."""
+"""Coordinate descent for the domination loss."""
 
 from __future__ import annotations
 
@@ -16,34 +16,38 @@ from .smooth import SmoothSolver
 from .sparse import SparseSolver
 
 GROWTH = 1.5  #: factor of η after a sweep that lowers the objective
-SETBACK = 16.0  #: divisor of η after a sweep that does not
+SETBACK = 16.0  #: divisor of η after a sweep that does not lower the objective
 
 
 @dataclass
 class CoordinateDescent(SparseSolver, SmoothSolver):
-    """``w_r ← argmin_v g_r v + ½(β_r/η)(v − w_r)² + Ω_r(v)`` for each feature r in turn.
+    """Coordinate descent of Domination Rank (Stevens, Bengio & Singer 2013, fig. 1.1 and §1.4).
 
-    Domination Rank (Stevens, Bengio & Singer 2013, fig. 1.1 and §1.4). Here g_r is the derivative
-    of C times the loss, and β_r = C·m·max_j x_jr², summed over the queries, is never below the
-    second one (eq. 1.3): with η = 1 no step raises the objective. Ω is ½‖w‖², l1 with any weights
-    (lemmas 1 and 2), 0 among them, or the elastic net. It needs a domination loss, and stops on
-    the rule of `SmoothSolver` for ½‖w‖² and on that of `SparseSolver` for other penalties.
+    For each feature r in turn, the step is
 
-    An iteration is a sweep over all features, O(entries of X), and an evaluation of the objective.
-    A weight that moves also costs a look at all better documents of the queries that it touches
-    (see `linrank.solvers.coordinates`): little where few documents are relevant, but most of the
-    time where half of them are.
+        w_r ← argmin_v g_r v + ½(β_r/η)(v − w_r)² + Ω_r(v).
+
+    Here g_r is the derivative of C times the loss. β_r = C·m·max_j x_jr², summed over the queries,
+    is an upper bound on the second derivative (eq. 1.3). With η = 1 no step raises the objective.
+    Ω is ½‖w‖², l1 with any costs, including 0 (lemmas 1 and 2), or the elastic net. The solver
+    needs a domination loss. It stops on the rule of `SmoothSolver` for ½‖w‖², and on the rule of
+    `SparseSolver` for other penalties.
+
+    An iteration is a sweep over all features, in O(entries of X), and an evaluation of the
+    objective. A weight that changes also costs a visit to all dominating documents of the queries
+    with the feature (`linrank.solvers.coordinates`). This is cheap if few documents are relevant,
+    but takes most of the time if half of them are.
 
     Parameters
     ----------
     relax : bool
-        Whether steps may be longer (Roweis & Salakhutdinov 2003, whom the paper cites for its
-        bound): η grows by half after every sweep, and a sweep that does not lower the objective
-        is undone. They go back to η = 1 then; an η of a sixteenth was found to be faster. False
-        is the paper's algorithm, η = 1. β is far above the curvature for features that few
-        documents have: on text-like data, 50,000 × 40,000, with l1 at ten times the smallest C,
-        longer steps came within 1e-4 of the optimum in 25 sweeps, where 158 sweeps without
-        them were still 5 % above it.
+        Whether steps may be longer than those of the paper (Roweis & Salakhutdinov 2003). If True,
+        η grows by half after every sweep. A sweep that does not lower the objective is undone, and
+        η is divided by 16, but not below 1. If False, η = 1, which is the algorithm of the paper.
+
+        The bound β is far above the curvature for features that few documents have. On text-like
+        data (50,000 × 40,000, l1, ten times the smallest C), longer steps came within 1e-4 of
+        the optimum in 25 sweeps. Without them, 158 sweeps were still 5 % above it.
 
     Examples
     --------
@@ -98,7 +102,7 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
         return Iterate(w, *self.problem.value_grad(w))
 
     def _keep(self, new: Iterate) -> bool:
-        """Take a point that is better or, where rounding hides that, nearer to the optimum."""
+        """Accept a point with a lower objective, or a smaller gradient if rounding hides it."""
         old, away = self.point, self._relative_norm()
         change = new.value - old.value
         self.point = new

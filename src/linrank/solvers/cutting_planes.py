@@ -15,24 +15,24 @@ from .result import Status
 from .simplex_qp import maximise_on_simplex
 
 IDLE_LIMIT = 50  #: iterations for which a plane with multiplier 0 is kept
-LEAST_STEP = 0.01  #: smallest part of the way to the model's minimiser, when damped
-GAP_ROUNDING = 1e-10  #: relative gap below which it may be rounding
+LEAST_STEP = 0.01  #: smallest relative length of a damped step to the minimiser of the model
+GAP_ROUNDING = 1e-10  #: relative gap that rounding can cause
 
 
 @dataclass
 class CuttingPlanes(Solver):
     """Bundle method for regularised risk (Teo et al. 2010, §2; Lee & Lin 2014, §3.2).
 
-    Each iteration adds the tangent of the convex loss at w_t, a_t'w + b_t ≤ C·L(w), and goes to
+    Each iteration adds the tangent of the convex loss at w_t, a_t'w + b_t ≤ C·L(w), and moves to
 
-        w_{t+1} = argmin ½‖w‖² + max_m (a_m'w + b_m),                              (33)
+        w_{t+1} = argmin ½‖w‖² + max_m (a_m'w + b_m).                              (33)
 
-    where the value is a lower bound on the optimum. Subgradients will do, so the loss need
-    not be smooth. The solution is the best of the points seen, and good enough when
+    The minimum is a lower bound on the optimum. The tangents need subgradients only, so the loss
+    need not be smooth. The solution is the best of the evaluated points. The solver stops when
 
-        f(w) − bound ≤ ε·|f(w)|,
+        f(w) − bound ≤ ε·|f(w)|.
 
-    but never at w = 0, which ranks nothing, unless that is the optimum.
+    It does not stop at w = 0, which ranks nothing, unless w = 0 is the optimum.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class CuttingPlanes(Solver):
         Called after every iteration with a `Step`, which describes the best point so far.
     damped : bool
         Move only a part of the way from the best point to the minimiser (33), as OCAS does
-        (Franc & Sonnenburg 2008), but without a line search: the part is halved where the
-        objective rises at its end and doubled where it falls, between 0.01 and 1. Damping can
-        need far fewer planes. Without it, a squared hinge with a large C does not converge.
+        (Franc & Sonnenburg 2008), but without a line search. The part is halved if the objective
+        rises at the end of the step, and doubled if it falls. It stays between 0.01 and 1. Damping
+        can need far fewer planes. Without it, a squared hinge with a large C does not converge.
 
     Examples
     --------
@@ -116,14 +116,16 @@ class PlaneModel:
 
         b'λ − ½‖A'λ‖²    over    λ ≥ 0, Σλ = 1,        at    w = −A'λ,
 
-    where A has the a_m as rows (Teo et al. 2010, §2). A plane with λ_m = 0 can be removed without
-    a change of the maximum, and the increase by a new plane depends on λ alone. So planes whose
-    multiplier has been 0 for `IDLE_LIMIT` iterations are removed, and the method still converges.
+    where A has the a_m as rows (Teo et al. 2010, §2). Removing a plane with λ_m = 0 does not change
+    the maximum, and the increase by a new plane depends on λ alone. The method therefore still
+    converges if planes are removed whose multiplier has been 0 for `IDLE_LIMIT` iterations.
 
     Attributes
     ----------
     w : float64 array of shape (n_features,)
+        The minimiser.
     value : float
+        The minimum.
     n_planes : int
     """
 

@@ -24,37 +24,44 @@ if TYPE_CHECKING:
 StepName = Literal["backtracking", "power", "paper"]
 
 CHECK_INTERVAL = 10  #: steps of constant length between two evaluations of the objective
-EASE = 0.7  #: factor of a backtracking L after a step without momentum
-SAFETY = 1.1  #: factor of L above a curvature that is an estimate, or with a concave penalty
-POWER_TOL, POWER_STEPS = 1e-3, 100  #: relative change and number of steps that end power iteration
+EASE = 0.7  #: factor of L after a backtracking step without momentum; smaller values lengthen steps
+SAFETY = 1.1  #: factor of L above an estimated curvature, and for concave penalties
+POWER_TOL = 1e-3  #: relative change at which power iteration stops
+POWER_STEPS = 100  #: largest number of steps of power iteration
 BLOCK = 128  #: features whose part of the trace is computed at a time
-SMALLEST_L = 1e-150  #: L where no feature distinguishes any pair
+SMALLEST_L = 1e-150  #: L if no feature distinguishes any pair
 
 
 @dataclass
 class FISTA(SparseSolver):
-    """``w_k = prox_{Ω/L}(z_k − ∇f(z_k)/L)``, accelerated (Laporte et al. 2014, algorithm 1).
+    """Accelerated proximal gradient method (Laporte et al. 2014, algorithm 1).
 
-    With f = C·Σ_p ℓ(w'x̃_p), which makes it the paper's J₁ + λΩ times C = 1/λ, and
+    With f = C·Σ_p ℓ(w'x̃_p), the objective is that of the paper, J₁ + λΩ, times C = 1/λ. The
+    steps are
 
+        w_k = prox_{Ω/L}(z_k − ∇f(z_k)/L),
         t_{k+1} = (1 + √(1 + 4t_k²))/2,    z_{k+1} = w_k + (t_k − 1)/t_{k+1}·(w_k − w_{k−1}).
 
-    Where z moves uphill, the momentum restarts (O'Donoghue & Candès 2015, gradient scheme).
+    If z moves uphill, the momentum restarts (O'Donoghue & Candès 2015, gradient scheme).
 
-    Concave penalties are outside of that theory and get plain proximal steps, z_{k+1} = w_k. Each
-    step lowers the objective, and the steps end at a critical point. A first step is taken even
-    from a critical point, because w = 0 is one where g'(0) is infinite.
+    The theory of acceleration excludes concave penalties, which get plain proximal steps,
+    z_{k+1} = w_k. Each step lowers the objective, and the steps end at a critical point. A first
+    step is taken even from a critical point, because w = 0 is critical if g'(0) is infinite.
 
-    A step needs the gradient at z. Checking the objective at w needs a second evaluation: at each
-    step with backtracking, else at every tenth step. Without momentum the two are the same.
+    A step needs the gradient at z, and a check needs the objective at w. Backtracking checks each
+    step, and the other rules every tenth step. Without momentum, one evaluation serves both.
 
     Parameters
     ----------
     step : {"backtracking", "power", "paper"}
-        How L is chosen. ``backtracking``: as small as f(w) ≤ f(z) + ∇f(z)'(w − z) + ½L‖w − z‖²
-        allows at each step; it may fall where there is no momentum. ``power``: the largest
-        eigenvalue, by power iteration, of a matrix above all Hessians of f (`dominating_engine`).
-        ``paper``: the trace of that matrix, for the squared hinge 2C·Σ_p‖x̃_p‖² (proposition 1).
+        The choice of L, the inverse of the step length:
+
+        - ``backtracking``: L grows until f(w) ≤ f(z) + ∇f(z)'(w − z) + ½L‖w − z‖² at each step. It
+          may fall after steps without momentum.
+        - ``power``: the largest eigenvalue, by power iteration, of a matrix that is above all
+          Hessians of f (`dominating_engine`).
+        - ``paper``: the trace of that matrix (proposition 1). For the squared hinge it is
+          2C·Σ_p‖x̃_p‖².
     restart : bool
         Whether the momentum may restart.
 
@@ -107,13 +114,13 @@ class FISTA(SparseSolver):
         return Status.MAX_ITER
 
     def _evaluate(self, w: Vector) -> Iterate:
-        """Return the objective and gradient at w, unless they are the last that were computed."""
+        """Return the objective and gradient at w; the last evaluation is not repeated."""
         if w is not self._last.w:
             self._last = Iterate(w, *self.problem.value_grad(w))
         return self._last
 
     def _proximal_step(self, z: Iterate, looks: bool) -> Vector:
-        """Return the step from z; if it is checked, L grows until it is above the curvature."""
+        """Return the proximal step from z; if `looks`, L grows until it exceeds the curvature."""
         penalty = self.problem.penalty
         margin = 1.0 if penalty.convex else SAFETY
         while True:
@@ -125,7 +132,7 @@ class FISTA(SparseSolver):
     def _curvature(self, z: Iterate, new: Iterate) -> float:
         """Return ``2(f(w) − f(z) − ∇f(z)'δ)/‖δ‖²`` with δ = w − z, which L must reach.
 
-        Where rounding hides such small changes of f, the slopes at both ends are compared.
+        If rounding hides the change of f, the gradients at both ends give the curvature.
         """
         penalty, delta = self.problem.penalty, new.w - z.w
         size = float(delta @ delta)
@@ -137,7 +144,7 @@ class FISTA(SparseSolver):
         return 2.0 * (rise - float(z.gradient @ delta)) / size
 
     def _run_ahead(self, w: Vector, before: Vector, t: float) -> tuple[Vector, float]:
-        """Return the next z and t; z is w itself where the momentum begins."""
+        """Return the next z and t; z is w itself when the momentum starts."""
         following = 0.5 + np.sqrt(0.25 + t * t)
         if t > 1.0:
             return w + (t - 1.0) / following * (w - before), following
@@ -146,7 +153,7 @@ class FISTA(SparseSolver):
         return w, following
 
     def _keep(self, new: Iterate) -> None:
-        """Take a point that is better or, where rounding hides that, nearer to a critical point."""
+        """Accept a lower objective, or a smaller distance if rounding hides the change."""
         change, best = new.value - self.point.value, self.point
         away = self._relative_norm()
         self.point = new
@@ -155,7 +162,7 @@ class FISTA(SparseSolver):
             self.point = best
 
     def _first_L(self) -> float:
-        engine = self.problem.engine  # where it knows the Hessian at the point
+        engine = self.problem.engine  # It was last evaluated at the current point.
         if engine.loss.pairwise:
             engine = dominating_engine(engine)
         elif self.step != "backtracking":
@@ -188,9 +195,9 @@ class FISTA(SparseSolver):
 def dominating_engine(engine: Engine) -> Engine:
     """Return an engine whose Hessian is, as a quadratic form, above all Hessians of the loss.
 
-    The Hessian is Σ_p weight·ℓ''(t_p)·x̃_p x̃_p', which can only grow when every ℓ''(t_p) is
-    replaced by the largest value 2c of ℓ''. That is the Hessian of c·max(0, 1 − t)² at w = 0,
-    where no pair has reached its margin: for the squared hinge its own at w = 0.
+    The Hessian is Σ_p weight·ℓ''(t_p)·x̃_p x̃_p'. It only grows if every ℓ''(t_p) is replaced by
+    the largest value 2c of ℓ''. The result is the Hessian of c·max(0, 1 − t)² at w = 0, where all
+    pairs are active. For the squared hinge it is the Hessian of the loss itself at w = 0.
     """
     other = engine.with_loss(PairwiseLoss("bound", [(1.0, 0.0, 0.5 * largest_bend(engine.loss))]))
     other.value_grad(np.zeros(engine.n_features))
@@ -198,7 +205,7 @@ def dominating_engine(engine: Engine) -> Engine:
 
 
 def trace_of_hessian(engine: Engine) -> float:
-    """Return Σ_p weight·ℓ''(t_p)·‖x̃_p‖², computed for a few features at a time."""
+    """Return Σ_p weight·ℓ''(t_p)·‖x̃_p‖², computed for `BLOCK` features at a time."""
     starts = range(0, engine.n_features, BLOCK)
     blocks = [np.arange(a, min(a + BLOCK, engine.n_features)) for a in starts]
     return sum(float(np.trace(engine.hessian(None, block))) for block in blocks)

@@ -1,4 +1,4 @@
-"""L-BFGS: scipy's quasi-Newton method, which checks the other solvers."""
+"""L-BFGS: the quasi-Newton method of scipy, an independent check of the other solvers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .needs import Needs
 from .result import Status
 from .smooth import SmoothSolver
 
-MEMORY = 10  #: pairs of differences that represent the Hessian
+MEMORY = 10  #: differences of gradients that approximate the Hessian; more need more memory
 
 
 @dataclass
 class LBFGS(SmoothSolver):
     """Limited-memory BFGS (Liu & Nocedal 1989), as scipy's L-BFGS-B without bounds.
 
-    It stops as `SmoothSolver` says. Its steps need values and gradients only, and share nothing
-    with the Newton methods; Hessian products estimate the distance to the optimum.
+    The stopping rule is that of `SmoothSolver`. Steps need values and gradients only, and share no
+    code with the Newton methods. Hessian products only estimate the distance to the optimum.
 
-    The first step has the length min(f/‖g‖, ‖g‖). At f/‖g‖ the tangent is 0, and the optimum is
-    no farther away than ‖g‖, because the penalty ½‖w‖² is a part of f.
+    The first step has the length min(f/‖g‖, ‖g‖). At the length f/‖g‖ the tangent is 0. The
+    distance to the optimum is at most ‖g‖, because the penalty ½‖w‖² is a part of f.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class LBFGS(SmoothSolver):
         return self._trial.value / self._unit / self._slope, self._trial.gradient / self._slope
 
     def _advance(self, intermediate_result: OptimizeResult) -> None:
-        """Take the point that scipy has accepted, which is the last that it evaluated."""
+        """Move to the point that scipy has accepted, which is the last evaluated one."""
         self.point = self._trial
         self._record()
         self._arrived = self._has_arrived()

@@ -1,4 +1,4 @@
-"""What a solver needs of a problem, and the sentence that says what is missing."""
+"""Requirements of a solver, and the error message for a problem that does not meet them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..penalties.base import Kind, Penalty
 
 @dataclass(frozen=True)
 class Needs:
-    """What a solver needs of a problem; a class attribute of every solver.
+    """Requirements of a solver; a class attribute of every solver.
 
     Attributes
     ----------
     loss : {"any", "smooth", "cornered", "pairwise", "listwise"}
-        A loss with a derivative; one without; a sum over pairs; or one that is not a sum over
-        pairs.
+        ``smooth``: a loss with a derivative. ``cornered``: a pairwise loss without a derivative.
+        ``pairwise``: a sum over pairs. ``listwise``: a loss that is not a sum over pairs.
     penalties : tuple of {"smooth", "convex", "concave", "group"}
-        The kinds of penalty that it can minimise.
+        The kinds of penalty that the solver supports.
     bounds : bool
-        Whether weights may have bounds.
+        Whether the solver supports bounds on the weights.
     rows : bool
-        Whether the rows of X must be in this process, and not with the workers of a cluster.
+        Whether the rows of X must be in this process, and not in the workers of a cluster.
     """
 
     loss: Literal["any", "smooth", "cornered", "pairwise", "listwise"] = "any"
@@ -32,11 +32,11 @@ class Needs:
     rows: bool = False
 
     def complaint(self, loss: Loss, penalty: Penalty, has_rows: bool = True) -> str | None:
-        """Return what a problem lacks, as the rest of a sentence; None if it lacks nothing."""
+        """Return why a problem does not fit, as the end of a sentence; None if it fits."""
         if self.loss == "smooth" and not loss.smooth:
             return f"needs a loss with a derivative, which loss={loss.name!r} does not have"
         if self.loss == "cornered" and (loss.smooth or not loss.pairwise):
-            return f"is for losses without a derivative, but loss={loss.name!r} has one"
+            return f"needs a pairwise loss without a derivative, unlike loss={loss.name!r}"
         if self.loss == "pairwise" and not loss.pairwise:
             return f"needs a pairwise loss, but loss={loss.name!r} is listwise"
         if self.loss == "listwise" and loss.pairwise:
@@ -46,5 +46,5 @@ class Needs:
         if penalty.bounds is not None and not self.bounds:
             return "does not support bounds"
         if self.rows and not has_rows:
-            return "needs the rows of X in this process, but they stay with the workers"
+            return "needs the rows of X in this process, but they are in the workers"
         return None

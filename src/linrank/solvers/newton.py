@@ -1,4 +1,4 @@
-"""Preconditioned Newton: few Hessian products, whatever the scale of the features."""
+"""Newton's method with preconditioned conjugate gradients and a line search."""
 
 from __future__ import annotations
 
@@ -24,24 +24,27 @@ class NewtonSettings:
     Attributes
     ----------
     sufficient_decrease : float
-        Part of the predicted decrease that a step must reach (Armijo's condition).
+        Fraction of the predicted decrease that a step must reach (Armijo's condition). Larger
+        values shorten steps.
     max_backtracks : int
         Trials of a line search before it fails.
     continuation_after : int
         Newton steps before a fit falls back to continuation in C. Few fits need twenty.
     continuation_factor : float
-        Factor from one C to the next of the continuation. Larger factors make fewer, harder fits.
+        Ratio of neighbouring values of C in the continuation. Larger values make fewer, harder
+        fits.
     continuation_tol : float
-        Tolerance of the fits of the continuation.
+        Tolerance of the fits of the continuation. Larger values make these fits faster and rougher.
     loosest_forcing : float
-        Largest part of g'P⁻¹g that a Newton step may leave. Larger values take fewer products per
-        step and more steps.
+        Largest fraction of g'P⁻¹g that a Newton step may leave. Larger values take fewer products
+        per step and more steps.
     corner_forcing : float
-        The same part for a step past a corner of the gradient, where few pairs hold the rest.
+        The same fraction for the last attempt of `Newton.advance`, past pairs on their margin.
     corner_step : float
-        Relative step length that activates the pairs which lie exactly on their margin.
+        Relative step length that activates pairs which lie exactly on their margin.
     bound_rounds : int
-        Linear systems of one step in which features that reach a bound are held there.
+        Largest number of linear systems in a step with bounds. Each system holds more features at
+        their bounds.
     """
 
     sufficient_decrease: float = 1e-4
@@ -56,7 +59,7 @@ class NewtonSettings:
 
 
 class Step(NamedTuple):
-    """A Newton step from a point, and the decrease that it promises."""
+    """A Newton step from a point, and the decrease that the quadratic model predicts."""
 
     origin: Iterate
     step: Vector
@@ -68,16 +71,16 @@ class Newton(SmoothSolver):
     """Newton's method with preconditioned conjugate gradients and a line search.
 
     Each iteration solves H s = −g approximately with a preconditioner P ≈ H, and moves along s.
-    P is a diagonal at first. When the products with it have cost as much as a matrix, it becomes
-    the Cholesky factor of the Hessian of a sample of queries, scaled to unit diagonal. For more
-    than `HessianSettings.dense_limit` features it stays a diagonal.
+    P is a diagonal at first. When the Hessian products so far have cost as much as a matrix, P
+    becomes the Hessian of a sample of queries, scaled to unit diagonal and factored by Cholesky.
+    For more than `HessianSettings.dense_limit` features, P stays a diagonal.
 
-    With bounds, a step minimises the quadratic model over an active set: features at a bound that
-    blocks the descent stay there, and features that the step would take beyond a bound are moved
-    to it, while the system is solved again for the others. The gradient is that of the free
+    With bounds, a step minimises the quadratic model over an active set. Features at a bound that
+    blocks the descent stay there. Features that the step would take beyond a bound are moved to
+    the bound, and the system is solved again for the others. The gradient is that of the free
     features (`Problem.value_grad`), so the stopping rule and its certificates hold unchanged.
 
-    It stops as `SmoothSolver` says.
+    The stopping rule is that of `SmoothSolver`.
 
     Parameters
     ----------
@@ -99,7 +102,7 @@ class Newton(SmoothSolver):
     _last: Step | None = state(default=None)
 
     def begin(self, problem: Problem, w: Vector, slope: float) -> None:
-        """Get ready to `advance` from w; `slope` is the norm of the gradient at w = 0."""
+        """Prepare to `advance` from w; `slope` is the norm of the gradient at w = 0."""
         self.problem, self.slope_at_zero = problem, slope
         self.point = Iterate(w, *problem.value_grad(w))
         self._preconditioner.discard()
@@ -124,10 +127,10 @@ class Newton(SmoothSolver):
     def advance(self) -> bool:
         """Take one Newton step; return False if no step lowers the objective.
 
-        If the line search fails, the preconditioner may be at fault, so the step is solved for
-        again with one that is made here. If that fails as well, pairs that lie exactly on their
-        margin may be missing in the Hessian, so that the objective rises at once along the step.
-        The Hessian a little along the step contains these pairs.
+        If the line search fails, the preconditioner may be the reason, so the step is computed
+        again with a preconditioner made at the current point. If that line search also fails, the
+        Hessian may lack pairs that lie exactly on their margin. The objective then rises at once
+        along the step. The Hessian at a point a little further along the step has these pairs.
         """
         step = self._newton_step()
         if self._line_search(step):
@@ -143,8 +146,8 @@ class Newton(SmoothSolver):
     def _newton_step(self, loosest: float | None = None) -> Vector:
         """Minimise the quadratic model g's + ½ s'Hs within the bounds, approximately.
 
-        Conjugate gradients end when the residual, in the norm of P⁻¹, is a small part of g. That
-        part is no smaller than the stopping rule needs.
+        Conjugate gradients end when the residual is a small fraction of g, in the norm of P⁻¹. The
+        fraction is no smaller than the stopping rule needs.
         """
         relative = self._relative_norm()
         loosest = self.settings.loosest_forcing if loosest is None else loosest
@@ -169,10 +172,10 @@ class Newton(SmoothSolver):
         return step
 
     def _within_bounds(self, face: Face, step: Vector, forcing: float) -> Vector:
-        """Hold the features that a step takes beyond a bound there, and solve for the others.
+        """Move features that a step takes beyond a bound to the bound; solve for the others.
 
-        If the result is not a direction of descent, the step of the projected gradient, scaled by
-        the diagonal of the Hessian, is one.
+        If the result is not a direction of descent, the projected gradient, scaled by the diagonal
+        of the Hessian, is returned instead.
         """
         limits, w, gradient = self.problem.penalty.limits, self.point.w, self.point.gradient
         assert limits is not None
@@ -192,10 +195,10 @@ class Newton(SmoothSolver):
         return limits.clip(w - gradient / self.problem.hessian_diagonal()) - w
 
     def _line_search(self, step: Vector) -> bool:
-        """Move along 1, ½, ¼, … of the step, to where the objective falls enough.
+        """Shorten the step until the objective falls enough, and move.
 
-        Close to the optimum, rounding hides the change of the objective. There a step is accepted
-        when the slope along it has not turned too steep upward (Hager & Zhang 2005).
+        Close to the optimum, rounding hides the change of the objective. A step is then accepted
+        if the slope at its end is not too steep upward (Hager & Zhang 2005).
         """
         slope, least = float(self.point.gradient @ step), self.settings.sufficient_decrease
         part = 1.0
@@ -214,10 +217,10 @@ class Newton(SmoothSolver):
         return False
 
     def _continue_from_smaller_C(self) -> None:
-        """Follow the solution from a C at which the penalty outweighs the loss to this C.
+        """Follow the solution from a small C, at which the penalty dominates, to this C.
 
-        If C is so large that hardly any pair is active, the set of active pairs changes with every
-        step, and all steps are short. Between neighbouring values of C few pairs change.
+        If C is so large that few pairs are active, the set of active pairs changes in every step,
+        and all steps are short. Between neighbouring values of C, few pairs change.
         """
         problem, settings = self.problem, self.settings
         w = problem.clip(np.zeros(problem.n_features))
@@ -238,13 +241,13 @@ class Newton(SmoothSolver):
         self._preconditioner.discard()
 
     def _is_near_optimum(self, goal: float) -> bool:
-        """Return whether f(w) − f* is at most `goal`, by a bound or an estimate made here.
+        """Return whether f(w) − f* is at most `goal`, by a bound or an estimate.
 
         A diagonal preconditioner ignores correlations, and a matrix built at an earlier iterate
         may count pairs that are no longer active. Both can underestimate the distance. Convergence
-        is therefore only declared with a matrix built at the current iterate. Where a matrix costs
-        more than the fit so far, a Newton step decides instead, and is taken if it lowers the
-        objective by more than `goal`.
+        is therefore only declared with a matrix built at the current iterate. If a matrix costs
+        more than the fit so far, a Newton step decides instead. The step is taken if it does not
+        prove convergence.
         """
         if self.problem.gap_bound(self.point.gradient) <= goal:
             return True
@@ -255,7 +258,7 @@ class Newton(SmoothSolver):
         if decrement > goal:
             return False
         estimate, precondition = self._preconditioner.at(self._face(), self.point)
-        if estimate.is_spoilt:
+        if estimate.is_spoilt():
             return False
         if estimate.is_diagonal:
             return self._step_is_short(goal)
@@ -282,7 +285,7 @@ class Newton(SmoothSolver):
         return False
 
     def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
-        """Return the decrease that the Newton step at this point promises, if there is one."""
+        """Return the predicted decrease of the last Newton step, if it started at this point."""
         if self._last is None or self._last.origin is not self.point:
             return super()._distance_to_optimum(goal, affordable)
         estimate, precondition = self._preconditioner.at(self._face(), self.point)

@@ -1,4 +1,4 @@
-"""Estimates of the Hessian, as preconditioners and for the distance to the optimum."""
+"""Estimates of the Hessian: preconditioners, and a measure of the distance to the optimum."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Preconditioner = Callable[[Vector], Vector]  #: an approximate inverse of the He
 
 @dataclass(frozen=True)
 class HessianSettings:
-    """What decides how the Hessian is estimated; costs are counted in Hessian products.
+    """Constants of the Hessian estimate; the unit of costs is one Hessian product.
 
     Attributes
     ----------
@@ -31,21 +31,22 @@ class HessianSettings:
         Largest number of features for which a d × d matrix is built and factored. Beyond it the
         preconditioner is a diagonal.
     threaded_factor : int
-        Number of features from which on BLAS threads share a factorisation.
+        Number of features from which BLAS uses several threads for a factorisation.
     query_savings, document_savings : float
         Hessian products that a sample of queries, or of documents, saves (`rows_per_feature`).
-        Larger values take larger samples.
+        Larger values lead to larger samples.
     diagonal_cost : float
         Cost of a diagonal estimate, and the least cost of any estimate.
     factor_cost : float
         Cost of a Cholesky factorisation per d³, in entries of X that a product reads.
     free_work : float
-        Entries of X that a product reads within a few ms. Work below it is not counted, so that
-        small data get an exact matrix at once.
+        Entries of X that a product reads within a few ms. This amount of work costs nothing, so
+        that small data get an exact matrix at once.
     negative_part : float
-        Negative part of the largest diagonal entry that rounding may cause in a usable estimate.
+        Largest negative diagonal entry of a usable estimate, relative to the largest entry.
+        Larger values accept estimates with more rounding.
     least_rows : int
-        Fewest sampled rows per feature once a diagonal was not enough.
+        Smallest number of sampled rows per feature. Larger values lead to larger samples.
     """
 
     dense_limit: int = 4096
@@ -63,11 +64,11 @@ HESSIAN = HessianSettings()  #: the settings that all solvers use
 
 
 class Estimate(NamedTuple):
-    """An estimate of the Hessian of the loss where it was last evaluated.
+    """An estimate of the Hessian of the loss at the last evaluated point.
 
-    ``of_loss`` is a matrix, or a vector that is its diagonal. ``cost`` is its cost in Hessian
-    products, and ``enough`` the number of products after which a better estimate is made.
-    ``exact`` says that it is the Hessian itself, not a sample.
+    ``of_loss`` is a matrix, or the diagonal as a vector. ``cost`` is its cost in Hessian products.
+    A better estimate is made after ``enough`` products. ``exact`` means that the matrix is the
+    Hessian itself, not that of a sample.
     """
 
     of_loss: Vector
@@ -78,12 +79,11 @@ class Estimate(NamedTuple):
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether it is a diagonal."""
+        """Whether the estimate is a diagonal."""
         return self.of_loss.ndim == 1
 
-    @property
     def is_spoilt(self) -> bool:
-        """Whether rounding has made a diagonal entry negative, because features cancel in it."""
+        """Return whether a diagonal entry is negative because of rounding."""
         diagonal = self.of_loss if self.is_diagonal else self.of_loss.diagonal()
         return bool(diagonal.min() < -HESSIAN.negative_part * diagonal.max())
 
@@ -92,22 +92,22 @@ class AgeingPreconditioner:
     """A preconditioner that is kept until it is no longer effective.
 
     The estimate of the Hessian excludes the penalty, so it is reused across iterations and across
-    values of C. An estimate that was made at an earlier iterate needs more products than it did
-    when it was new. The products beyond those are its *regret*. When the regret would have paid
-    for a new estimate, the estimate is discarded. A diagonal is discarded when all products so far
-    would have paid for a matrix.
+    values of C. With age, conjugate gradients need more products than with the new estimate. The
+    additional products are the *regret*. When the regret exceeds the cost of a new estimate, the
+    estimate is discarded. A diagonal is discarded when the cost of all products so far exceeds
+    that of a matrix.
 
     Attributes
     ----------
     estimate : Estimate or None
     made_at : Iterate or None
-        The iterate at which the estimate was made in this fit.
+        The iterate at which this fit made the estimate.
     spent : float
-        Hessian products since the engine is in use.
+        Hessian products since the first fit with the engine.
     speed : float
         Reduction of the residual, in log units per product, when the estimate was new.
     regret : float
-        Products beyond those that a new estimate would have needed.
+        Products in addition to those that a new estimate would have needed.
     """
 
     def __init__(self) -> None:
@@ -118,13 +118,13 @@ class AgeingPreconditioner:
         self._free: Mask | None = None
 
     def begin(self, engine: Engine) -> None:
-        """Start a fit: keep the estimate of the same engine, for another C."""
+        """Start a fit; keep the estimate if the engine is that of the previous fit."""
         self.made_at, self._inverse = None, None
         if self.estimate is None or self.estimate.engine is not engine:
             self.estimate, self.spent = None, 0.0
 
     def discard(self) -> None:
-        """Have a new estimate made when the preconditioner is next used."""
+        """Discard the estimate; the next use of the preconditioner makes a new one."""
         self.estimate = None
 
     def at(self, problem: Problem | Face, point: Iterate) -> tuple[Estimate, Preconditioner]:
@@ -139,7 +139,7 @@ class AgeingPreconditioner:
         return self.estimate, self._inverse
 
     def judge(self, n_products: int, reduction: float) -> None:
-        """Discard the estimate if the products of a linear system show that it has aged.
+        """Discard the estimate if a linear system needed too many products.
 
         Parameters
         ----------
@@ -162,10 +162,10 @@ def _same(one: Mask | None, other: Mask | None) -> bool:
 def estimate_hessian(problem: Problem | Face, spent: float = 0) -> Estimate:
     """Estimate the Hessian of the loss: exactly, from a sample, or by its diagonal.
 
-    A matrix is made once as many products are spent as it costs, which is at once for small data.
-    Its size is the one that is expected to make the rest of the fit the shortest. Until then the
-    estimate is a diagonal: an easy fit needs no more, and a matrix is the more effective the
-    closer to the optimum it is made.
+    A matrix is made when the products so far have cost as much as the matrix. For small data this
+    is at once. The size of the sample minimises the expected time of the rest of the fit. Before
+    that the estimate is a diagonal, which is enough for easy fits. A matrix is more effective if
+    it is made closer to the optimum.
     """
     engine = problem.engine
     make, cost, exact = _plan_matrix(engine)
@@ -197,11 +197,11 @@ def _sample_rows(engine: Engine, row_work: float, savings: float) -> float:
 
 
 def rows_per_feature(cost: float, savings: float) -> float:
-    """Return the number of sampled rows r per feature that makes a fit the shortest.
+    """Return the number r of sampled rows per feature that minimises the time of a fit.
 
-    `cost` is the cost of one row per feature in Hessian products. A fit needed about 10 + 45/√r
-    products on the shapes of data that were measured, and rarely more than one sample. The total
-    is least at about r = (30/cost)^⅔.
+    `cost` is the cost of one row per feature in Hessian products. On the measured data, a fit
+    needed about 10 + 45/√r products, and rarely more than one sample. The total is smallest at
+    about r = (30/cost)^⅔.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def invert(P: Vector) -> Preconditioner:
         return lambda v: inverse * v
     diagonal = np.diag(P)
     floor = np.finfo(float).eps * max(1.0, float(diagonal.max()))
-    scale = 1.0 / np.sqrt(np.maximum(diagonal, floor))  # rounding can make one negative
+    scale = 1.0 / np.sqrt(np.maximum(diagonal, floor))  # rounding can make an entry negative
     P = P * scale
     P *= scale[:, None]
     with blas_threads(1 if len(P) < HESSIAN.threaded_factor else resolve_threads()):
@@ -231,7 +231,7 @@ def invert(P: Vector) -> Preconditioner:
 
 
 def _cholesky(P: Vector) -> tuple[Vector, bool]:
-    """Factor a matrix with unit diagonal; enlarge that where rounding makes it indefinite."""
+    """Factor a matrix with unit diagonal; enlarge the diagonal if the matrix is indefinite."""
     lift = 0.0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Proximal Newton with working sets: the default for penalties that choose features."""
+"""Proximal Newton with working sets: the default for convex penalties that select features."""
 
 from __future__ import annotations
 
@@ -27,39 +27,45 @@ class ProximalSettings:
     Attributes
     ----------
     sufficient_decrease : float
-        Part of the predicted decrease that a step must reach (Armijo's condition).
+        Fraction of the predicted decrease that a step must reach (Armijo's condition). Larger
+        values shorten steps.
     first_set : int
-        Features that the first working set may hold beyond those in use.
+        Number of features that the first working set may have in addition to those in use.
     least_spare, most_spare : int
-        Features beyond a working set whose Hessian is computed with it, at least and at most.
+        Smallest and largest number of spare features. Their Hessian is computed together with that
+        of the working set.
     rows_per_feature : int
-        Rows per feature of the sample that the Hessian is made of while the working set grows.
+        Sampled rows per feature for the Hessian while the working set grows. Larger values make
+        the Hessian more exact and more expensive.
     reuse_ratio : float
-        Largest ratio of the promised decreases of two steps at which the Hessian is used again.
+        Largest ratio of the predicted decreases of two steps at which the Hessian is used again.
+        Larger values compute fewer Hessians and take more steps.
     continuation_factor : float
-        Factor from one C to the next on the way from w = 0.
+        Ratio of neighbouring values of C in the continuation from w = 0.
     continuation_tol : float
-        Relative duality gap to which the problems on that way are solved.
+        Relative duality gap of the fits of the continuation.
     matrix_limit : int
-        Features up to which the Hessian is made as a matrix. For more it is multiplied with.
+        Largest number of features for which the Hessian is a matrix. For more features, steps use
+        Hessian products.
     cheap_matrix : float
-        The same limit, as n³ per entry of X, where the Hessian is made by level at little cost.
+        The same limit, as n³ per entry of X, for engines that compute the Hessian by level.
     max_products : int
-        Hessian products of one step without a matrix.
+        Largest number of Hessian products in a step without a matrix.
     product_residual : float
-        Part of the residual that a step without a matrix may leave.
+        Relative residual of a step without a matrix. Larger values take fewer products.
     model_residual : float
-        Part of the distance to a critical point that the minimum of the model may leave.
+        Accuracy of the minimum of the model, relative to the distance to a critical point.
     sweeps : int
         Sweeps of coordinate descent before a linear system is solved.
     rounds : int
-        Largest number of such sweeps and systems per step.
+        Largest number of repetitions of sweeps and system in a step.
     smallest_lift, largest_lift : float
-        Parts of the mean diagonal that are added to the Hessian, where features repeat each other.
+        Range of the number that is added to the diagonal of the Hessian, relative to its mean
+        diagonal. It makes the model strictly convex if features are nearly equal.
     flat_diagonal : float
-        Part of g²/f that replaces the diagonal where no pair has curvature.
+        Factor of g²/f in the number that replaces the diagonal if no pair has curvature.
     halvings, old_halvings : int
-        Halvings of a step before the Hessian is lifted, and before an old Hessian is replaced.
+        Halvings of a step before the diagonal is enlarged, or before an old Hessian is replaced.
     """
 
     sufficient_decrease: float = 1e-4
@@ -86,24 +92,24 @@ class ProximalSettings:
 
 @dataclass
 class ProximalNewton(SparseSolver):
-    """Newton's method with the penalty kept exact (Lee, Sun & Saunders 2014), l1 or elastic net.
+    """Proximal Newton method for l1 and the elastic net (Lee, Sun & Saunders 2014).
 
     Each iteration minimises, over the features of a working set and within their bounds,
 
         ∇f'δ + ½ δ'Hδ + Ω(w + δ)
 
-    by coordinate descent, H the Hessian of f there, and moves along δ by a line search. The
-    working set holds the features in use and those that violate optimality most. It may double
-    from one iteration to the next, so H stays small when few features matter.
+    by coordinate descent, where H is the Hessian of f. A line search along δ follows. The working
+    set contains the features in use and those that violate optimality most. Its size may double
+    from one iteration to the next, so H is small if few features matter.
 
-    H costs as much as many gradients, and hardly changes near the optimum. It is used again while
-    the decrease that the model promises falls fast from step to step, also for the next problem
-    on the same engine: for another C it is multiplied by a number. While violators do not fit in
-    the working set, the Hessian of a sample of queries suffices.
+    H costs as much as many gradients, and hardly changes near the optimum. It is reused while the
+    predicted decrease falls fast from step to step. The next problem on the same engine also
+    reuses it: for another C, H is multiplied by a number. While some violators do not fit in the
+    working set, H is computed from a sample of queries.
 
-    For a large working set H is not made. Then a step holds the signs of the weights and comes
-    from conjugate gradients, which need products with H only: a few passes over the data, and no
-    memory.
+    If the working set is large, H is not computed. The signs of the weights are then fixed during
+    a step, and conjugate gradients minimise the model. They need a few passes over the data, and
+    no matrix.
 
     Parameters
     ----------
@@ -124,7 +130,7 @@ class ProximalNewton(SparseSolver):
     name: ClassVar[str] = "proximal-newton"
     needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("convex",), bounds=True)
     _curvature: Curvature | None = state(default=None)
-    _promise: float = state(default=np.inf)  #: decrease that the last model promised
+    _promise: float = state(default=np.inf)  #: decrease predicted by the last model
     _l1: Vector = state()
     _l2: Vector = state()
     _low: Vector = state()
@@ -155,7 +161,7 @@ class ProximalNewton(SparseSolver):
             if not self._step_by_old_hessian(features):
                 self._curvature = self._make_curvature(features, complete)
                 while not self._line_search(self._newton_target(features, lift), settings.halvings):
-                    lift *= 100.0  # the model promises too much where it is flat
+                    lift *= 100.0  # a flat model predicts too large a decrease
                     if lift > settings.largest_lift:
                         small = self._gradient_is_small()
                         return Status.PRECISION if small else self._status_at_rest()
@@ -164,11 +170,11 @@ class ProximalNewton(SparseSolver):
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
     def _is_done(self) -> bool:
-        """Return whether the rule of `SparseSolver` is met or, without a gap, the decrement small.
+        """Return whether the rule of `SparseSolver` is met; without a gap, also the decrement.
 
-        With a feature that costs nothing there is no gap, and ‖∇f(0)‖, to which the gradient is
-        compared, grows with C, so that the comparison is met far from the optimum. The decrease
-        that the model promised for the last step must then be at most `tol` of the objective.
+        If a feature has no cost, there is no gap. The rule then compares the gradient with
+        ‖∇f(0)‖, which grows with C, so the rule can be met far from the optimum. The predicted
+        decrease of the last step must therefore also be at most `tol` of the objective.
         """
         if self.point.value <= 0.0 and self.point.w.any():
             return True  # neither f nor Ω is ever negative
@@ -179,10 +185,10 @@ class ProximalNewton(SparseSolver):
         return self._promise <= self.tol * self.point.value
 
     def _continue_from_smaller_C(self) -> None:
-        """Follow rough solutions from w = 0 to this C.
+        """Follow rough solutions from a small C, where w = 0 is nearly optimal, to this C.
 
-        Far from the optimum the curvature of most losses is a poor model. Steps would be cut
-        short, and would bring in many features that are not needed.
+        Far from the optimum, the curvature of most losses is a poor model. Steps would be short
+        and would add many features that are not needed.
         """
         factor = self.settings.continuation_factor
         C, w = factor * self.problem.smallest_C, self.point.w
@@ -198,7 +204,7 @@ class ProximalNewton(SparseSolver):
         self.point = Iterate(w, *self.problem.value_grad(w))
 
     def _working_set(self) -> tuple[Integers, bool]:
-        """Return the features in use with as many of the worst violators; whether these are all."""
+        """Return the features in use and the worst violators, and whether these are all."""
         w = self.point.w
         away = self.problem.penalty.distance(w, self.point.gradient)
         in_use = np.flatnonzero(w)
@@ -210,9 +216,10 @@ class ProximalNewton(SparseSolver):
         return np.sort(np.concatenate([in_use, others])), complete
 
     def _make_curvature(self, features: Integers, complete: bool) -> Curvature:
-        """Return the Hessian here, with spare features: those that are nearest to coming in.
+        """Return the Hessian of the working set and of spare features at the current point.
 
-        A working set that leaves out violators is not the last one, and gets a sample only.
+        Spare features are those closest to violating optimality. A working set that leaves out
+        violators will grow, so its Hessian is computed from a sample.
         """
         settings, problem = self.settings, self.problem
         if not complete:
@@ -227,18 +234,18 @@ class ProximalNewton(SparseSolver):
         return Curvature(problem.engine, features, problem.loss_hessian(features))
 
     def _is_large(self, n: int) -> bool:
-        """Return whether a Hessian of n features costs more than products with it."""
+        """Return whether the Hessian of n features costs more than Hessian products."""
         engine = self.problem.engine
         if engine.makes_hessian_by_level:
             return n**3 > self.settings.cheap_matrix * engine.n_entries
         return n > self.settings.matrix_limit
 
     def _step_by_products(self, features: Integers) -> bool:
-        """Move by Newton's method with the signs held and Hessian products instead of a matrix.
+        """Take a Newton step with fixed signs, by Hessian products instead of a matrix.
 
-        Conjugate gradients minimise the model as long as no weight changes its sign. A weight that
-        is 0 may move where f falls. Weights that would change their sign end at 0, and weights
-        that would leave their bounds end there.
+        Conjugate gradients minimise the model for the given signs. A weight of 0 gets the sign
+        with which f falls. Weights that would change their sign are set to 0, and weights that
+        would leave their bounds are set to the bound.
         """
         w, l1, l2 = self.point.w[features], self._l1[features], self._l2[features]
         gradient = self.point.gradient[features]
@@ -268,7 +275,7 @@ class ProximalNewton(SparseSolver):
         return False
 
     def _step_by_old_hessian(self, features: Integers) -> bool:
-        """Move by the Hessian at hand, if it has these features and is still effective."""
+        """Take a step with the last Hessian, if it has these features and is still effective."""
         if self._curvature is None or not self._curvature.has(features):
             return False
         settings, before = self.settings, self._promise
@@ -292,15 +299,15 @@ class ProximalNewton(SparseSolver):
         return target
 
     def _slope(self, target: Vector) -> float:
-        """Return the change of the objective up to the target if f were linear."""
+        """Return the change of the objective up to the target, with f linearised."""
         here, penalty = self.point, self.problem.penalty
         rise = penalty.value(target) - penalty.value(here.w)
         return float(here.gradient @ (target - here.w)) + rise
 
     def _line_search(self, target: Vector, halvings: int) -> bool:
-        """Move to the target, or ½, ¼, … of the way to where the objective falls enough.
+        """Move to the target, or ½, ¼, … of the way, until the objective falls enough.
 
-        Where rounding hides the change of the objective, a step that is nearer to a critical point
+        If rounding hides the change of the objective, a step that ends nearer to a critical point
         is accepted.
         """
         here, penalty = self.point, self.problem.penalty
@@ -324,18 +331,18 @@ class ProximalNewton(SparseSolver):
 
 
 class Curvature(NamedTuple):
-    """The Hessian of the loss L at some w, in some features in ascending order."""
+    """The Hessian of the loss L at some w, for some features in ascending order."""
 
     engine: Engine
     features: Integers
     H: Vector
 
     def has(self, features: Integers) -> bool:
-        """Return whether these are among its features."""
+        """Return whether the Hessian includes these features."""
         return bool(np.isin(features, self.features, assume_unique=True).all())
 
     def of(self, features: Integers) -> Vector:
-        """Return the part of the matrix that belongs to some of its features."""
+        """Return the rows and columns of some of its features."""
         if len(features) == len(self.features):
             return self.H
         at = np.searchsorted(self.features, features)
@@ -343,9 +350,9 @@ class Curvature(NamedTuple):
 
 
 class Model(NamedTuple):
-    """``g'(v − w) + ½(v − w)'H(v − w) + Σ l1|v| + ½ l2 v²`` with low ≤ v ≤ high.
+    """The model ``g'(v − w) + ½(v − w)'H(v − w) + Σ l1|v| + ½ l2 v²`` with low ≤ v ≤ high.
 
-    ``accuracy`` is the largest subgradient that a minimiser may leave.
+    ``accuracy`` is the largest subgradient at an approximate minimiser.
     """
 
     H: Vector
@@ -365,10 +372,10 @@ class Model(NamedTuple):
 
 
 def minimise_model(model: Model, sweeps: int, rounds: int) -> Vector:
-    """Minimise the model by coordinate descent, helped by Newton's method with the signs held.
+    """Minimise the model by coordinate descent and by Newton's method with fixed signs.
 
-    Coordinate descent finds which coordinates are in use, but is slow where features are nearly
-    the same. With the signs given, the rest is a linear system.
+    Coordinate descent finds the coordinates in use, but converges slowly if features are nearly
+    equal. For given signs, the minimum is the solution of a linear system.
     """
     v = model.w.copy()
     for _ in range(rounds):
@@ -379,7 +386,7 @@ def minimise_model(model: Model, sweeps: int, rounds: int) -> Vector:
 
 
 def sided_limits(low: Vector, high: Vector, signs: Vector) -> tuple[Vector, Vector]:
-    """Return the bounds of weights that may not change their sign; a sign of 0 holds a weight."""
+    """Return the bounds of weights that keep their sign; a weight with sign 0 stays 0."""
     upper = np.where(signs <= 0, np.minimum(high, 0.0), high)
     return np.where(signs >= 0, np.maximum(low, 0.0), low), upper
 
@@ -388,8 +395,8 @@ def _solve_with_signs(model: Model, v: Vector) -> None:
     """Move v to the minimum among the coordinates in use, given their signs.
 
     Coordinates that would change their sign stop at 0, and coordinates that would leave their
-    bounds stop there. The objective may rise on that way. Then v moves ½, ¼, … of the way, or to
-    where the first coordinate stops.
+    bounds stop at the bound. The objective may rise along this path. Then v moves ½, ¼, … of the
+    way, or to where the first coordinate stops.
     """
     H, gradient, w, l1, l2 = model[:5]
     in_use = (v != 0) & (v > model.low) & (v < model.high)
@@ -418,13 +425,13 @@ def _solve_with_signs(model: Model, v: Vector) -> None:
 
 @njit(allocates=True)
 def descend(H, gradient, w, l1, l2, low, high, accuracy, sweeps, v):  # type: ignore[no-untyped-def]
-    """Descend on the model by coordinates, from v; return whether v is a minimum to the accuracy.
+    """Minimise the model by coordinate descent from v; return whether `accuracy` is reached.
 
-    Sweeps go over all coordinates, then over those in use until these are at rest, and so on. The
-    descent ends when a full sweep finds no subgradient larger than `accuracy`.
+    A full sweep over all coordinates is followed by sweeps over those in use, until these have
+    converged. The descent ends when a full sweep finds no subgradient larger than `accuracy`.
     """
     n = len(w)
-    slope = gradient.copy()  # of the quadratic part at v
+    slope = gradient.copy()  # gradient of the quadratic part at v
     for j in range(n):
         if v[j] != w[j]:
             for k in range(n):

@@ -37,21 +37,22 @@ def make_solver(
 ) -> Solver:
     """Return the solver of a name, if it can minimise the loss with the penalty.
 
-    ``"auto"`` is `Newton`, which needs the fewest passes over the data on every shape measured so
-    far. For the hinge, which has no second derivative, it is `Smoothing`. For a convex penalty
-    other than ½‖w‖² it is `ProximalNewton`, for a concave one `Reweighted`, and for groups `FISTA`.
+    ``"auto"`` is `Newton`, which needs the fewest passes over the data on all measured shapes. For
+    a loss without a derivative, such as the hinge, it is `Smoothing`. For a convex penalty other
+    than ½‖w‖² it is `ProximalNewton`, for a concave one `Reweighted`, and for groups `FISTA`.
 
     Parameters
     ----------
     name : str or Solver
-        A `Solver` is checked and copied. It has options of its own, so the others are ignored.
+        A `Solver` is checked and copied. It has its own options, so `seed` and `options` are
+        ignored.
     loss : Loss
     penalty : Penalty, optional
         The default is ½‖w‖².
     has_rows : bool
         Whether the rows of X are in this process.
     seed : int
-        For solvers that have one.
+        Seed of the stochastic solvers.
     **options
         Fields of the solver's class.
     """
@@ -89,7 +90,7 @@ def with_options(solver: Solver, options: Mapping[str, Any]) -> Solver:
 
 
 def usable_solvers(loss: Loss, penalty: Penalty | None = None, has_rows: bool = True) -> list[str]:
-    """Return the names of the solvers for a problem, that of ``"auto"`` first.
+    """Return the names of the solvers that support a problem; the choice of ``"auto"`` is first.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def _automatic(loss: Loss, penalty: Penalty, has_rows: bool) -> type[Solver]:
 
 
 def check_solver(kind: type[Solver], loss: Loss, penalty: Penalty, has_rows: bool) -> None:
-    """Raise a `DataError` that names solvers which fit, unless this one does."""
+    """Raise a `DataError` that names usable solvers, unless this solver is usable."""
     complaint = kind.needs.complaint(loss, penalty, has_rows)
     if complaint is None:
         return
@@ -125,9 +126,9 @@ def check_solver(kind: type[Solver], loss: Loss, penalty: Penalty, has_rows: boo
 
 
 def _nothing_fits(loss: Loss, penalty: Penalty) -> str:
-    """Return the sentence for a loss and a penalty that no solver minimises."""
+    """Return the error message for a loss and a penalty that no solver supports."""
     bounds = "" if penalty.bounds is None else " and bounds"
     losses = [name for name, other in LOSSES.items() if usable_solvers(other, penalty)]
     listed = " or ".join(f"loss={name!r}" for name in losses[:2])
-    advice = f" Use {listed}." if losses else " Use another penalty, or no bounds."
-    return f"no solver minimises loss={loss.name!r} with penalty={penalty.name!r}{bounds}.{advice}"
+    advice = f" Use {listed}." if losses else " Use another penalty, or bounds=None."
+    return f"no solver supports loss={loss.name!r} with penalty={penalty.name!r}{bounds}.{advice}"

@@ -1,4 +1,4 @@
-"""What a solver returns."""
+"""Results of solvers: weights, status, work and history."""
 
 from __future__ import annotations
 
@@ -7,56 +7,58 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .._typing import Vector
 
 
 class Status(enum.Enum):
-    """Why a solver stopped; the value is a sentence for people."""
+    """The reason why a solver stopped; the value is a sentence for users."""
 
     CONVERGED = "The stopping rule is met."
-    CRITICAL = "A critical point is reached; where the penalty is not convex, others may be better."
-    SETTLED = "The objective has settled; how far the optimum is, is not known."
+    CRITICAL = "A critical point is reached. The penalty is not convex, so others may be better."
+    SETTLED = "The objective has settled. The distance to the optimum is not known."
     FAR = (
-        "The gradient is as small as the stopping rule asks, but the optimum is far: the objective "
-        "can still fall by more than 0.1·tol of its value."
+        "The gradient meets the stopping rule, but the optimum is far: the objective can still "
+        "fall by more than 0.1·tol of its value."
     )
     PRECISION = "The objective cannot be lowered further in double precision."
-    STUCK = "No step lowers the objective: rounding hides the slope."
+    STUCK = "No step lowers the objective, because rounding hides the slope."
     MAX_ITER = "The largest number of iterations was reached before the stopping rule was met."
     INTERRUPTED = "Interrupted; these are the best weights so far."
 
 
 class Step(NamedTuple):
-    """One line of a solver's history."""
+    """One iteration in the history of a solver."""
 
     iteration: int
     objective: float
     gradient_norm: float  #: relative to the gradient at w = 0
     products: int  #: Hessian products so far
     seconds: float
-    gap: float | None = None  #: relative duality gap, where the solver knows it
+    gap: float | None = None  #: relative duality gap, if the solver computes one
 
 
 @dataclass
 class Result:
-    """The weights that a solver found, and how it went.
+    """The weights that a solver found, with its status, work and history.
 
     Attributes
     ----------
     coef : float64 array
     status : Status
     objective, gradient_norm : float
-        At ``coef``; the norm is relative to that of the gradient at w = 0.
+        The values at ``coef``. The norm is relative to that of the gradient at w = 0.
     n_iter, n_products, n_evaluations : int
         Outer iterations, Hessian products, and evaluations of value and gradient.
     seconds : float
     history : list of Step
     gap : float, optional
-        From solvers that know a lower bound on the optimum: how far the objective is above
-        that bound, as a part of the objective. The optimum is nearer than this.
+        The relative duality gap, for solvers that compute a lower bound on the optimum. It is the
+        difference of the objective and the bound, divided by the objective. The relative distance
+        to the optimum is at most the gap.
     """
 
-    coef: NDArray[np.float64]
+    coef: Vector
     status: Status
     objective: float
     gradient_norm: float
@@ -69,14 +71,15 @@ class Result:
 
     @property
     def n_selected(self) -> int:
-        """How many features have a weight."""
+        """The number of features with a weight."""
         return int(np.count_nonzero(self.coef))
 
     @property
     def converged(self) -> bool:
-        """Whether the weights are as good as the stopping rule, or the arithmetic, allows.
+        """Whether the stopping rule is met, or double precision allows no better weights.
 
-        `Status.SETTLED` counts: stochastic solvers know no distance to the optimum.
+        `Status.SETTLED` counts as converged, because stochastic solvers have no estimate of the
+        distance to the optimum.
         """
         return self.status in (
             Status.CONVERGED, Status.CRITICAL, Status.SETTLED, Status.PRECISION
@@ -84,7 +87,7 @@ class Result:
 
     @property
     def message(self) -> str:
-        """One sentence on how it ended and where it stands."""
+        """A summary for users: status, iterations, products, objective, gap, gradient, seconds."""
         gap = "" if self.gap is None else f"relative duality gap {self.gap:.1e}, "
         return (
             f"{self.status.value} {self.n_iter} iterations, {self.n_products} Hessian products, "

@@ -1,4 +1,4 @@
-"""Reweighted l1: a concave penalty is minimised by a sequence of weighted l1 problems."""
+"""Reweighted l1: concave penalties by a sequence of weighted l1 problems."""
 
 from __future__ import annotations
 
@@ -16,30 +16,33 @@ from .proximal_newton import ProximalNewton
 from .result import Result, Status
 from .sparse import SparseSolver
 
-INNER_TOL = 0.05  #: tolerance of the l1 problems, as a part of `tol`·Ω
+INNER_TOL = 0.05  #: tolerance of the l1 problems as a fraction of `tol`·Ω/f
 SMALLEST_TOL = 1e-10  #: smallest tolerance of the l1 problems
-FIRST_RATIO = 0.02  #: Ω/f that is assumed while w is 0
-BARRED = 1e100  #: cost that no gradient overcomes, for features with an infinite g'(0)
+FIRST_RATIO = 0.02  #: assumed ratio Ω/f while w is 0
+BARRED = 1e100  #: cost that keeps a weight at 0, for features with an infinite g'(0)
 
 
 @dataclass
 class Reweighted(SparseSolver):
-    """``w_{k+1} = argmin f(w) + Σ_j β_j g'(|w_kj|)·|w_j|`` (Laporte et al. 2014, algorithm 2).
+    """Reweighted l1 for concave penalties (Laporte et al. 2014, algorithm 2).
 
-    g is concave, so its tangent at |w_kj| lies above it. Each problem (13) is, up to a constant,
-    above the objective and equal to it at w_k, so that lowering the one lowers the other. The
-    first problem is plain l1, g' = 1; each later one starts at the solution before it.
-    `ProximalNewton` solves them and keeps its Hessian from one to the next. The objective falls
-    from the solution of the first problem on.
+    Each iteration solves the weighted l1 problem (13),
 
-    With l_p, g'(0) is infinite: a feature whose weight has become 0 never comes back, so the
-    features are chosen among those of the l1 solution.
+        w_{k+1} = argmin f(w) + Σ_j β_j g'(|w_kj|)·|w_j|.
 
-    It stops when a problem lowers the objective by at most `tol` of the penalty Ω(w). The penalty
-    is the unit because it chooses the features, and it is a small part of the objective where C is
-    large. The result is a critical point. Other critical points may be better, but this one is no
-    worse than the l1 solution. If w = 0 is better, the problems go on from there. An iteration is
-    one problem.
+    g is concave, so its tangent at |w_kj| lies above it. Up to a constant, problem (13) is an upper
+    bound on the objective that is equal to it at w_k. Lowering the bound therefore lowers the
+    objective. The first problem is plain l1, g' = 1, and each later one starts at the previous
+    solution. `ProximalNewton` solves the problems and keeps its Hessian from one to the next. From
+    the l1 solution on, the objective falls.
+
+    With l_p, g'(0) is infinite, so a weight that has become 0 stays 0. The features are therefore
+    selected among those of the l1 solution.
+
+    The solver stops when a problem lowers the objective by at most `tol` of the penalty Ω(w). The
+    unit is the penalty, because it selects the features and is a small part of the objective if C
+    is large. The result is a critical point. Other critical points may be better, but this one is
+    no worse than the l1 solution. If w = 0 is better, the iterations continue from w = 0.
 
     Examples
     --------
@@ -70,9 +73,9 @@ class Reweighted(SparseSolver):
         return Status.MAX_ITER
 
     def _take(self, weights: Vector, keep: bool) -> Result:
-        """Solve an l1 problem and move to its solution, or `keep` the point if that is better.
+        """Solve an l1 problem and move to its solution; if `keep`, only if it is no worse.
 
-        If both are the same but for rounding, the later solution is the more exact one.
+        If both objectives are equal up to rounding, the later solution is more exact.
         """
         problem = self.problem.with_penalty(L1(weights, bounds=self.problem.penalty.limits))
         part = self.problem.penalty.value(self.point.w) / self.point.value or FIRST_RATIO
@@ -87,7 +90,7 @@ class Reweighted(SparseSolver):
         return result
 
     def _tangents(self) -> Vector:
-        """Return β_j·g'(|w_j|) as costs that are finite, and 0 for features without cost."""
+        """Return β_j·g'(|w_j|), limited to `BARRED`; features without cost have 0."""
         penalty = self.problem.penalty
         assert isinstance(penalty, SeparablePenalty)
         slope = np.minimum(penalty.slope(np.abs(self.point.w)), BARRED)

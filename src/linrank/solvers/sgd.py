@@ -1,4 +1,4 @@
-"""Stochastic gradient descent: a rough answer after a few looks at the data."""
+"""Stochastic gradient descent over pairs or queries: a rough solution after a few epochs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .needs import Needs
 from .result import Status
 from .stochastic import SGDState, StochasticPass, check_seed
 
-WINDOW = 5  #: epochs over which the objective must have settled
+WINDOW = 5  #: epochs over which the objective must have settled; more epochs stop later
 
 
 @dataclass
 class _SGD(Solver):
-    """What both kinds share; the step is described in `linrank.solvers.stochastic`."""
+    """Base class of both solvers; `linrank.solvers.stochastic` describes the steps."""
 
     seed: int = 0
     average: bool = True
@@ -70,33 +70,37 @@ class _SGD(Solver):
 
 @dataclass
 class PairSGD(_SGD):
-    """``w ← w − η (λw + ℓ'(w'(x_i − x_j))(x_i − x_j))`` for a pair (i, j) drawn at random.
+    """Stochastic gradient descent over pairs (Chapelle & Keerthi 2010, algorithm 2).
 
-    Chapelle & Keerthi 2010, algorithm 2; the step lengths and the averaging are those of
-    `linrank.solvers.stochastic`. Pairs are drawn by their weight: without weights all have the
-    same chance, and with ``normalize="queries"`` all queries have (Sculley 2009).
+    For a pair (i, j) drawn at random, the step is
 
-    An epoch, which counts as an iteration, is as many steps as there are documents, and one
-    evaluation of the objective.
+        w ← w − η (λw + ℓ'(w'(x_i − x_j))(x_i − x_j)).
+
+    The step lengths η and the averaging are those of `linrank.solvers.stochastic`. The probability
+    of a pair is proportional to its weight. Without weights all pairs have the same probability.
+    With ``normalize="queries"`` all queries have the same probability (Sculley 2009).
+
+    An iteration is an epoch: as many steps as there are documents, and one evaluation of the
+    objective.
 
     The solver stops with `Status.CONVERGED` when ½‖g(w)‖², a bound on the distance to the optimum,
-    is at most ε·f(w). More often it stops with `Status.SETTLED`, when the objectives of the last
-    five epochs, and the one before them, are within ε of each other: they may still be falling, by
-    less than that. Expect ε = 1e-3 to end within about 1e-2 of the optimum where a good part of
-    the pairs cannot be ranked right, and farther from it where nearly all can. The weights
-    returned are those of the epoch with the least objective.
+    is at most ε·f(w). More often it stops with `Status.SETTLED`, when the last six objectives are
+    within ε of each other. The objective may then still be falling slowly. With ε = 1e-3, expect
+    a relative distance to the optimum of about 1e-2 if many pairs cannot be ranked correctly, and
+    a larger distance if nearly all pairs can. The weights are those of the epoch with the smallest
+    objective.
 
     Parameters
     ----------
     tol : float
-        ε of these rules.
+        ε of the stopping rules.
     max_iter : int
         The largest number of epochs.
     callback : callable, optional
     seed : int
-        Of the random numbers. The same seed gives the same bits.
+        Seed of the random numbers. The same seed gives the same bits.
     average : bool
-        Whether the weights are the mean of the iterates, or the last one.
+        Whether the weights are the mean of the iterates, or the last iterate.
 
     Examples
     --------
@@ -113,12 +117,16 @@ class PairSGD(_SGD):
 
 @dataclass
 class QuerySGD(_SGD):
-    """``w ← w − η (λw + g_q)`` for a query q drawn at random, g_q the mean gradient of its pairs.
+    """Stochastic gradient descent over queries (Chapelle & Keerthi 2010, algorithm 3).
 
-    Chapelle & Keerthi 2010, algorithm 3: O(l log l) for a query of l documents, however many
-    pairs they make. Queries are drawn by the weight of their pairs, so that none needs
-    a longer step than another. An epoch is as many steps as there are queries. It needs many
-    queries: with one, a step is a step of plain gradient descent.
+    For a query q drawn at random, with the mean gradient g_q of its pairs, the step is
+
+        w ← w − η (λw + g_q).
+
+    A step for a query of l documents takes O(l log l) time for any number of pairs. The probability
+    of a query is proportional to the weight of its pairs, so that all queries have the same step
+    length. An epoch has as many steps as there are queries. The method is for many queries: with
+    one query, it is plain gradient descent.
 
     Stopping and parameters are those of `PairSGD`.
 

@@ -1,27 +1,27 @@
-"""A small concave quadratic on the simplex: the dual of the cutting planes' master problem."""
+"""Maximisation of a concave quadratic on the simplex, for the dual of cutting planes."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs, dpstrf, dtrtrs
 
-from .._typing import Vector
+from .._typing import Integers, Vector
 
-Index = NDArray[np.int64]
-
-TOL = 1e-14  #: violations below this part of the terms they are the sum of are rounding
-DEPENDENT = 1e-13  #: of a vector's squared length: what is left of one that others span
+TOL = 1e-14  #: relative violation of a constraint that rounding can cause
+DEPENDENT = (
+    1e-13  #: relative squared distance to the span of others at which a vector depends on it
+)
 
 
 def maximise_on_simplex(G: Vector, b: Vector, start: Vector) -> Vector:
-    """The λ that maximises b'λ − ½λ'Gλ subject to λ ≥ 0 and Σλ = 1.
+    """Return the λ that maximises b'λ − ½λ'Gλ subject to λ ≥ 0 and Σλ = 1.
 
-    An active-set method. From the best λ with some entries free and the others 0, it frees
-    the entry with the largest violation of r_j ≤ λ'r, where r = b − Gλ, and goes to the best
-    λ with the free entries, letting go of those that reach 0 on the way. The objective rises
-    with every set of free entries, so that none comes twice and the method ends; where
-    rounding brings one back, there is no more to be had.
+    An active-set method: some entries of λ are free, and the others are 0. From the best λ of
+    this form, the method frees the entry with the largest violation of r_j ≤ λ'r, where
+    r = b − Gλ. It then moves to the best λ with the free entries. Entries that reach 0 on the
+    way are no longer free. The objective rises with every set of free entries. No set therefore
+    occurs twice, and the method ends. If a set occurs again because of rounding, λ is optimal up
+    to rounding.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def maximise_on_simplex(G: Vector, b: Vector, start: Vector) -> Vector:
         Positive semidefinite, of any rank.
     b : float64 array of shape (n,)
     start : float64 array of shape (n,)
-        A point of the simplex; the nearer to the solution, the less there is to do.
+        A point of the simplex. A start near the solution needs fewer iterations.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def maximise_on_simplex(G: Vector, b: Vector, start: Vector) -> Vector:
     """
     x = start.copy()
     free = np.flatnonzero(x > 0)
-    lengths = np.sqrt(np.maximum(G.diagonal(), 0.0))  # of the vectors whose products are G
+    lengths = np.sqrt(np.maximum(G.diagonal(), 0.0))  # G holds products of vectors.
     seen: set[bytes] = set()
     while True:
         free = _climb(G, b, x, free)
@@ -48,14 +48,14 @@ def maximise_on_simplex(G: Vector, b: Vector, start: Vector) -> Vector:
         violation[violation <= TOL * (size + x @ size)] = 0.0
         violation[free] = 0.0
         if not violation.any() or free.tobytes() in seen:
-            _climb(G, b, x, free)  # once more, against the rounding of the last step
+            _climb(G, b, x, free)  # reduce the rounding of the last step
             return x / x.sum()
         seen.add(free.tobytes())
         free = np.sort(np.append(free, np.argmax(violation)))
 
 
-def _climb(G: Vector, b: Vector, x: Vector, free: Index) -> Index:
-    """Move x to the best point with the free entries; those that reach 0 are free no more."""
+def _climb(G: Vector, b: Vector, x: Vector, free: Integers) -> Integers:
+    """Move x to the best point with the free entries; return the entries that are still free."""
     while True:
         block = G[free[:, None], free]
         direction, length = _ascent(block, b[free] - block @ x[free])
@@ -72,11 +72,11 @@ def _climb(G: Vector, b: Vector, x: Vector, free: Index) -> Index:
 
 
 def _ascent(G: Vector, slope: Vector) -> tuple[Vector, float]:
-    """A direction p with Σp = 0 that rises, and how far: 1 is Newton's step to the top.
+    """Return an ascent direction p with Σp = 0, and its length; 1 is the Newton step.
 
-    In the basis z_i = e_i − e_0, with G the products of some vectors and e_0 the shortest of
-    them, the curvature is the products of their differences, each relative to the lengths
-    that it is the difference of.
+    G holds the products of vectors, and e_0 belongs to the shortest of them. In the basis
+    z_i = e_i − e_0, the curvature consists of products of differences of the vectors. Each
+    difference is scaled by the lengths of its two vectors.
     """
     squares = G.diagonal()
     origin = int(np.argmin(squares))
@@ -92,9 +92,10 @@ def _ascent(G: Vector, slope: Vector) -> tuple[Vector, float]:
 
 
 def _newton_step(curve: Vector, rise: Vector) -> tuple[Vector, float]:
-    """The s with curve·s = rise and length 1; or one with curve·s = 0 and infinite length.
+    """Return the s with curve·s = rise and the length 1.
 
-    The second where the matrix is singular: the slope stays the same all along such an s.
+    If the matrix is singular, return an s with curve·s = 0 and an infinite length, because the
+    slope is constant along s.
     """
     step = np.zeros(len(rise))
     if not len(rise):

@@ -18,19 +18,19 @@ from .result import Status
 
 StopName = Literal["optimum", "gradient"]
 
-TARGET_GAP = 0.01  #: largest estimated f(w) − f* of rule "optimum", as a part of ε·f(w)
-FAR_GAP = 0.1  #: f(w) − f*, as a part of ε·f(w), above which rule "gradient" has not converged
+TARGET_GAP = 0.01  #: f(w) − f*, as a fraction of ε·f(w), at which rule "optimum" stops
+FAR_GAP = 0.1  #: f(w) − f*, as a fraction of ε·f(w), above which rule "gradient" has not converged
 MAX_PRODUCTS = 250  #: largest number of Hessian products for one Newton step
-MATRIX_REMAINDER = 1e-6  #: part of g'P⁻¹g that may remain after a Newton step near the optimum
-SAMPLE_REMAINDER = 0.3  #: the same part if P is a sample of the Hessian
-HIDDEN_CHANGE = 1e-12  #: relative change of f below which line searches cannot rely on it
-LEAST_FALL = 0.5  #: factor by which ‖g‖ must fall at most before the distance is estimated again
+MATRIX_REMAINDER = 1e-6  #: fraction of g'P⁻¹g that may remain after a Newton step near the optimum
+SAMPLE_REMAINDER = 0.3  #: the same fraction if P is the Hessian of a sample
+HIDDEN_CHANGE = 1e-12  #: relative change of f that rounding can hide from a line search
+LEAST_FALL = 0.5  #: smallest factor by which ‖g‖ must fall before the next distance estimate
 
 
 class Distance(NamedTuple):
-    """An estimate of f(w) − f*, with the Newton step and the preconditioner that it comes from.
+    """An estimate of f(w) − f*, with the Newton step and the preconditioner it is based on.
 
-    A bound has no step. ``remainder`` is the part of g'P⁻¹g that may remain after the step.
+    A bound has no step. ``remainder`` is the fraction of g'P⁻¹g that may remain after the step.
     """
 
     distance: float
@@ -41,15 +41,15 @@ class Distance(NamedTuple):
 
 @dataclass
 class SmoothSolver(Solver):
-    """Base of the solvers that need a smooth loss, with their stopping rule.
+    """Base class of the solvers that need a smooth loss, with their stopping rule.
 
-    They stop when both
+    A solver stops when both
 
         ‖g(w)‖ ≤ ε‖g(0)‖     and     f(w) − f* ≤ 0.01·ε·f(w).
 
-    The first condition alone (Lee & Lin 2014, eq. 38) can hold far from the optimum f*: when
-    features have different scales, when C is large, and at a warm start. The distance
-    f(w) − f* is therefore estimated, see `distance_to_optimum`.
+    The first condition alone (Lee & Lin 2014, eq. 38) can hold far from the optimum f*: if
+    features have different scales, if C is large, and after a warm start. `distance_to_optimum`
+    therefore estimates the distance f(w) − f*.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class SmoothSolver(Solver):
     def _is_near_optimum(self, goal: float) -> bool:
         """Return whether f(w) − f* is at most `goal`.
 
-        An estimate can cost as much as the fit so far. After an estimate that was too large, the
-        next one waits until ‖g‖ has fallen, because the distance follows ‖g‖².
+        An estimate can cost as much as the fit so far. If the estimate is too large, the next one
+        is made after ‖g‖ has fallen, because the distance is proportional to ‖g‖².
         """
         size = float(norm(self.point.gradient))
         if size > self._norm_to_estimate:
@@ -99,27 +99,27 @@ class SmoothSolver(Solver):
         return False
 
     def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
-        """Return f(w) − f*, as exactly as a comparison with `goal` needs it.
+        """Estimate f(w) − f*, as exactly as a comparison with `goal` needs it.
 
-        The estimate may cost as much as the fit so far, or as is `affordable`.
+        The cost of the estimate is limited by `affordable`, or else by the cost of the fit so far.
         """
         spent = self._spent_work() if affordable is None else affordable
         return distance_to_optimum(self._face(), self.point.gradient, goal, spent)
 
     def _model_holds(self, found: Distance) -> bool:
-        """Return whether the gradient falls along the Newton step as the quadratic model says.
+        """Return whether the gradient falls along the Newton step as the quadratic model predicts.
 
-        The model counts the curvature of all active pairs. Pairs that reach their margin along the
-        step become inactive. Then a part of the gradient remains, and the optimum is farther away
-        than the estimate. The same happens where rounding has spoilt the Hessian. At the end of
-        the step, either the bound ½‖g‖² decides, or the part of g'P⁻¹g that remains. A distance
-        that is a bound itself, or that rounding hides, needs no model.
+        The model includes the curvature of all active pairs. Pairs that reach their margin along
+        the step become inactive. Then a part of the gradient remains, and the distance to the
+        optimum is larger than the estimate. Rounding errors in the Hessian have the same effect.
+        At the end of the step, the bound ½‖g‖² or the remaining fraction of g'P⁻¹g decides. A
+        distance that is a bound, or that rounding hides, needs no check.
         """
         if found.step is None or found.distance <= HIDDEN_CHANGE * abs(self.point.value):
             return True
         before, there = self.point.gradient, self.problem.clip(self.point.w + found.step)
         value, after = self.problem.value_grad(there)
-        self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point
+        self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point.
         fall = max(0.0, self.point.value - value)
         if fall + self.problem.gap_bound(after) <= self.tol * self.point.value:
             return True
@@ -132,7 +132,7 @@ class SmoothSolver(Solver):
         return work.evaluations - before.evaluations + work.products - before.products
 
     def _status_on_arrival(self) -> Status:
-        """Return the status when the stopping rule is met."""
+        """Return the status if the stopping rule is met."""
         if self.stop == "optimum":
             return Status.CONVERGED
         allowed = FAR_GAP * self.tol * self.point.value
@@ -140,7 +140,7 @@ class SmoothSolver(Solver):
         return Status.CONVERGED if near else Status.FAR
 
     def _status_at_rest(self) -> Status:
-        """Return the status when no step lowers the objective; rounding may be the reason."""
+        """Return the status if no step lowers the objective; rounding may be the reason."""
         noise = max(self._noise(), HIDDEN_CHANGE * abs(self.point.value))
         goal, small = self._goal(), self._gradient_is_small()
         found = self._distance_to_optimum(max(noise, goal) if small else noise, affordable=np.inf)
@@ -159,8 +159,8 @@ def distance_to_optimum(
     1. the bound ½‖g‖² (`Problem.gap_bound`), which costs nothing;
     2. the Newton decrement ½ g'P⁻¹g with P the Hessian, or a sample of it, if a matrix costs no
        more than `spent`;
-    3. else the decrease of a Newton step and what its residual hides (`certifying_step`), from at
-       most `spent` Hessian products.
+    3. otherwise, the decrease of a Newton step and a bound on what its residual hides
+       (`certifying_step`), from at most `spent` Hessian products.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def distance_to_optimum(
     if bound <= goal:
         return Distance(bound)
     estimate = estimate_hessian(problem, spent)
-    if estimate.is_spoilt:
+    if estimate.is_spoilt():
         return Distance(bound)
     P = problem.hessian(estimate.of_loss)
     precondition = invert(P)
@@ -190,7 +190,7 @@ def distance_to_optimum(
 
 
 def remainder_of(estimate: Estimate) -> float:
-    """Return the part of g'P⁻¹g that may remain after a Newton step near the optimum."""
+    """Return the fraction of g'P⁻¹g that may remain after a Newton step near the optimum."""
     if estimate.is_diagonal:
         return 0.0
     return MATRIX_REMAINDER if estimate.exact else SAMPLE_REMAINDER
@@ -204,11 +204,11 @@ def certifying_step(
     goal: float,
     spent: float,
 ) -> tuple[Vector, float, int]:
-    """Return a Newton step s, and the estimate −½ g's + ½‖r‖² of f(w) − f* that it gives.
+    """Return a Newton step s, the estimate −½ g's + ½‖r‖² of f(w) − f*, and the products.
 
-    The residual r = −g − Hs hides at most ½‖r‖² (`Problem.gap_bound`) of the decrease. This is
-    at most ½·max(P)·r'P⁻¹r, with a diagonal P of which `largest` is the largest entry. Conjugate
-    gradients make that smaller than `goal`, unless they reach as many products as `spent`.
+    The residual r = −g − Hs hides at most ½‖r‖² (`Problem.gap_bound`) of the decrease. This is at
+    most ½·max(P)·r'P⁻¹r for a diagonal P, whose largest entry is `largest`. Conjugate gradients
+    reduce this bound below `goal`, unless they reach `spent` products.
 
     Returns
     -------

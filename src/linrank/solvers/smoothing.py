@@ -1,4 +1,4 @@
-"""Smoothing: losses with corners by way of smooth ones, with a duality gap as certificate."""
+"""Smoothing: losses with corners as limits of smooth ones, with a duality gap."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from .needs import Needs
 from .newton import Newton
 from .result import Status
 
-FIRST_WIDTH = 1.0  #: the first μ
-SHRINKAGE = 0.5  #: factor of μ when the smoothing is the larger part of the gap
+FIRST_WIDTH = 1.0  #: first width μ of the smoothed corners, in units of the score
+SHRINKAGE = 0.5  #: factor of μ if the smoothing is the larger part of the gap
 
 
 @dataclass
 class Smoothing(Solver):
-    """Newton's method on a loss whose corners are rounded over a width μ that shrinks.
+    """Newton's method for a loss whose corners are smoothed over a shrinking width μ.
 
     The corner a·max(0, τ − t) of the loss becomes a·(max(0, τ − t)² − max(0, τ − μ − t)²) / 2μ,
-    two hinges of a table. For the hinge, α_p = C·clip((1 − t_p)/μ, 0, 1) is feasible in the dual
+    which is two hinges of a table. For the hinge, α_p = C·clip((1 − t_p)/μ, 0, 1) is feasible in
+    the dual
 
         max Σ_p α_p − ½‖Σ_p α_p x̃_p‖²    subject to    0 ≤ α_p ≤ C
 
-    at any w (Lee & Lin 2014, appendix A). With G₁ and G₂ the sums of max(0, 1 − t) and
-    max(0, 1 − μ − t) over the pairs, and V that of the smoothed loss, the objective at w is above
-    the dual value at α by
+    at any w (Lee & Lin 2014, appendix A). Let G₁, G₂ and V be the sums over the pairs of
+    max(0, 1 − t), of max(0, 1 − μ − t) and of the smoothed loss. The difference of the objective
+    at w and the dual value at α is
 
         C·(G₁ + G₂ − 2V) + ½‖g_μ(w)‖².
 
-    All of this comes from sorted sums, so that no pair is ever listed. The first part is due to
-    the rounded corner, the second to the optimisation. When the first part is the larger, μ
-    shrinks. A loss with several corners has such a first part for each, and the smooth part of a
-    loss adds nothing to the gap. With bounds, g_μ is the gradient in the free features.
+    All sums are computed from sorted scores, without listing pairs. The first part of the gap is
+    due to the smoothing, and the second to the optimisation. If the first part is larger, μ
+    shrinks. A loss with several corners has such a first part for each corner. The smooth part of
+    a loss adds nothing to the gap. With bounds, g_μ is the gradient in the free features.
 
-    It stops when the gap between the best objective and the best dual value so far is at most
-    `tol` of the objective.
+    The solver stops when the gap between the best objective and the best dual value so far is at
+    most `tol` of the objective.
     """
 
     name: ClassVar[str] = "smoothing"
@@ -53,7 +54,7 @@ class Smoothing(Solver):
             if rest <= corner:
                 mu *= SHRINKAGE
                 self._narrow(newton, mu)
-            # At the optimum of the smoothed problem there is no step, and a smaller μ follows.
+            # At the optimum of the smoothed problem there is no step; the next μ is smaller.
             if newton.point.gradient.any() and not newton.advance():
                 return self._status_at_rest()
             corner, rest = self._certify(newton)
@@ -61,13 +62,13 @@ class Smoothing(Solver):
         return Status.CONVERGED if self._is_done() else Status.MAX_ITER
 
     def _is_done(self) -> bool:
-        """Return whether the gap is small. The solver moves on from w = 0, which ranks nothing."""
+        """Return whether the gap is small; w = 0, which ranks nothing, is not accepted."""
         gap = self._gap()
         moved = self.slope_at_zero == 0 or bool(self.point.w.any())
         return gap is not None and gap <= self.tol and moved
 
     def _smoothed(self, mu: float) -> Newton:
-        """Return Newton's method at the start of the smoothed problem."""
+        """Return a Newton solver at the start of the smoothed problem."""
         engine = self.problem.engine.with_loss(self._loss().smoothed(mu))
         problem = self.problem.with_engine(engine)
         newton = Newton(tol=self.tol)
@@ -80,19 +81,19 @@ class Smoothing(Solver):
         return loss
 
     def _narrow(self, newton: Newton, mu: float) -> None:
-        """Go on with a smaller width."""
+        """Continue with a smaller width."""
         newton.problem.engine.change_loss(self._loss().smoothed(mu))
         newton.begin(newton.problem, newton.point.w, self.slope_at_zero)
 
     def _certify(self, newton: Newton) -> tuple[float, float]:
-        """Keep the best objective and dual value; return the two parts of the gap here."""
+        """Keep the best objective and dual value; return the two parts of the gap."""
         C, here = self.problem.C, newton.point
         outer, inner = self._corner_sums(newton.problem.engine.gaps(here.w))
         ridge = 0.5 * float(here.w @ here.w)
         value, smooth_part = ridge + C * outer, 0.0
         if self._loss().table[:, 2].any():
             value = self.problem.value_grad(here.w)[0]
-            newton.problem.value_grad(here.w)  # Hessian products refer to the last evaluated loss
+            newton.problem.value_grad(here.w)  # Hessian products refer to the last evaluation.
             smooth_part = value - ridge - C * outer
         corner = max(0.0, C * (outer + inner) - 2.0 * (here.value - ridge - smooth_part))
         rest = newton.problem.gap_bound(here.gradient)

@@ -9,30 +9,30 @@ from scipy.linalg import norm
 
 from .base import Solver
 
-PRECISE_GAP = 1e-6  #: relative gap at which a method may end because of rounding
+PRECISE_GAP = 1e-6  #: relative gap at which a solver may stop because of rounding
 
 
 @dataclass
 class SparseSolver(Solver):
-    """A method that minimises f(w) + Ω(w), for a penalty Ω without a derivative.
+    """Base class of the solvers of f(w) + Ω(w) for a penalty Ω without a derivative.
 
-    ``point.value`` is the objective, ``point.gradient`` the gradient of f alone, and a gradient
-    norm is the distance of −∇f to the subdifferential of Ω: 0 at a critical point.
+    ``point.value`` is the objective, and ``point.gradient`` is the gradient of f alone. A gradient
+    norm is the distance of −∇f to the subdifferential of Ω, which is 0 at a critical point.
 
-    For convex Ω there is a lower bound on the optimum. The gradient ∇f at any w is a point of the
-    dual, and so is s·∇f for 0 ≤ s ≤ 1, with the dual value
+    For convex Ω there is a lower bound on the optimum. For any w and 0 ≤ s ≤ 1, the vector s·∇f is
+    a point of the dual, with the dual value
 
         −f*(s·∇f) − Ω*(−s·∇f)  ≥  s·(f(w) − w'∇f(w)) − Ω*(−s·∇f),
 
-    by the convexity of the conjugate f* and f*(0) = −min f ≤ 0: so it takes any convex loss that is
-    never below 0, and nothing but f and its gradient. For l1, Ω* is 0 while s·|∂f/∂w_j| ≤ β_j, and
-    infinite beyond: near the optimum, where s must be 1 − ε, the bound is off by ε·f.
+    because the conjugate f* is convex and f*(0) = −min f ≤ 0. The bound holds for any convex loss
+    that is never negative, and needs only f and its gradient. For l1, Ω* is 0 if s·|∂f/∂w_j| ≤ β_j
+    for all j, and otherwise infinite. Near the optimum s must be 1 − ε, and the error is ε·f.
 
-    For the squared hinge, whose ℓ*(−u) = u²/4 − u is known, the left side itself is
-    s·(2f(w) − w'∇f(w)) − s²·f(w), for every s ≥ 0. Near the optimum it is off by ε·Ω + ε²·f only.
+    For the squared hinge, ℓ*(−u) = u²/4 − u is known, and the left side without Ω* is
+    s·(2f(w) − w'∇f(w)) − s²·f(w) for every s ≥ 0. Near the optimum its error is only ε·Ω + ε²·f.
 
-    Stops when the gap to the best bound is at most `tol` of the objective or, where there is no
-    bound, when the distance is at most `tol` of ‖∇f(0)‖.
+    A solver stops when the gap to the best bound is at most `tol` of the objective. If there is no
+    bound, it stops when the distance is at most `tol` of ‖∇f(0)‖.
     """
 
     def _distance(self) -> float:
@@ -40,7 +40,7 @@ class SparseSolver(Solver):
         return float(norm(away, check_finite=False))
 
     def _relative_norm(self) -> float:
-        """Return the distance in units of ‖∇f(0)‖ or, where that is 0, of the costs of features."""
+        """Return the distance divided by ‖∇f(0)‖ or, if that is 0, by the norm of the costs."""
         unit = self.slope_at_zero or float(norm(self.problem.penalty.weights))
         return self._distance() / unit if unit > 0 else 0.0
 
@@ -54,7 +54,7 @@ class SparseSolver(Solver):
         self.bound = max(self.bound, self._dual_value())
         gap, away = self._gap(), self._relative_norm()
         if not self.point.w.any():
-            return away == 0.0  # w = 0 ranks nothing, however small the gap is
+            return away == 0.0  # w = 0 ranks nothing, even if the gap is small
         return away <= self.tol if gap is None else gap <= self.tol
 
     def _dual_value(self) -> float:

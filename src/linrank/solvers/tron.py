@@ -1,4 +1,4 @@
-"""TRON: a trust-region Newton method with conjugate gradients inside."""
+"""TRON: a trust-region Newton method with conjugate gradients."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from .needs import Needs
 from .result import Status
 from .smooth import HIDDEN_CHANGE, SmoothSolver, StopName
 
-# Lee & Lin 2014, eqs. 36 and 37
-ETA0, ETA1, ETA2 = 1e-4, 0.25, 0.75
-SIGMA1, SIGMA2, SIGMA3 = 0.25, 0.5, 4.0
-SUSPECT_DECREASE = 1e-8  #: promised decrease, as a part of f, that rounding may hide
-CG_TOL = 0.1  #: norm of the residual at which CG stops, as a part of ‖g‖ (Lin et al. 2008)
+ETA0, ETA1, ETA2 = 1e-4, 0.25, 0.75  #: ratios of actual and predicted decrease, eq. 36
+SIGMA1, SIGMA2, SIGMA3 = 0.25, 0.5, 4.0  #: factors of the radius, eq. 37 of Lee & Lin 2014
+SUSPECT_DECREASE = 1e-8  #: predicted decrease, relative to f, that rounding may hide
+CG_TOL = 0.1  #: residual, relative to ‖g‖, at which conjugate gradients stop (Lin et al. 2008)
 
 
 @dataclass
@@ -29,8 +28,9 @@ class Tron(SmoothSolver):
 
         m(s) = g's + ½ s'Hs    subject to    ‖s‖ ≤ Δ                               (35)
 
-    by conjugate gradients, is taken when the objective falls by at least η₀ of what the
-    model says (36), and Δ follows how well the two agree (37). It stops as `SmoothSolver` says.
+    by conjugate gradients. The step is taken if the objective falls by at least η₀ of the
+    predicted decrease (36). The ratio of both decreases determines the next Δ (37). The stopping
+    rule is that of `SmoothSolver`.
     """
 
     name: ClassVar[str] = "tron"
@@ -52,7 +52,7 @@ class Tron(SmoothSolver):
             length = float(norm(step))
             radius = min(radius, length) if tries == 1 else radius
             radius = _next_radius(radius, length, slope, actual, predicted)
-            # Where rounding hides the change of the objective, the gradient decides.
+            # If rounding hides the change of the objective, the gradient decides.
             flat = max(abs(actual), predicted) <= HIDDEN_CHANGE * abs(self.point.value)
             if actual > ETA0 * predicted or (
                 flat and norm(trial.gradient) < norm(self.point.gradient)
@@ -60,7 +60,7 @@ class Tron(SmoothSolver):
                 self.point = trial
                 self._record()
                 continue
-            self.problem.value_grad(self.point.w)  # products refer to the last evaluated point
+            self.problem.value_grad(self.point.w)  # Hessian products refer to this point again.
             small = predicted <= SUSPECT_DECREASE * abs(self.point.value)
             if flat or (small and predicted <= self._noise()):
                 return self._status_at_rest()
@@ -69,7 +69,7 @@ class Tron(SmoothSolver):
     def _steihaug(self, radius: float) -> tuple[Vector, Vector]:
         """Solve H s = −g by conjugate gradients, up to the edge of the trust region.
 
-        Returns the step and the residual −g − Hs.
+        The function returns the step and the residual −g − Hs.
         """
         step = np.zeros_like(self.point.w)
         residual = -self.point.gradient
