@@ -120,7 +120,7 @@ def _compare_solvers(
 ) -> None:
     made = L1() if penalty == "l1" else None
     start = make_problem(data, loss="domination", penalty=L1(), n_threads=options.threads)
-    C = 10.0 * start.smallest_C
+    C = 10.0 * start.smallest_C()
     problem = make_problem(data, C, loss="domination", penalty=made, n_threads=options.threads)
     ours: type[Solver] = ProximalNewton if penalty == "l1" else Newton
     methods: dict[str, Callable[..., Solver]] = {
@@ -223,7 +223,7 @@ def bench_growth(options: Options) -> Section:
         problem = make_problem(
             RankingData(X, y), loss="domination", penalty=L1(), n_threads=options.threads
         )
-        problem = problem.with_C(10.0 * problem.smallest_C)
+        problem = problem.with_C(10.0 * problem.smallest_C())
         DominationRank(problem.C, max_iter=1000).fit(X, y)  # compiles
         one = _median_of(lambda p=problem: p.engine.value_grad(np.ones(p.n_features)), 9)
         sweeps = CoordinateDescent(relax=False, tol=1e-9, max_iter=4).solve(problem)

@@ -253,6 +253,15 @@ def test_an_unknown_feature_gets_a_sentence():
         RankSVM(bounds=({"c": 0}, None)).fit(frame, y, qid)
 
 
+def test_bounds_that_leave_no_weight_give_a_warning():
+    X, y = np.arange(10.0)[:, None], np.arange(10)
+    with pytest.warns(
+        NothingSelectedWarning, match="all weights are 0: no feature lowers the loss"
+    ):
+        RankSVM(bounds=(None, 0.0)).fit(X, y)
+    assert RankSVM(bounds=(0.0, 0.5)).fit(X, y).coef_.any()
+
+
 @pytest.mark.parametrize("solver", ["tron", "lbfgs", "cutting-planes", "sgd-pairs"])
 def test_solvers_without_bounds_name_one_with(solver):
     X, y, qid = make_problem_arrays("five levels")
@@ -290,7 +299,7 @@ def test_groups_are_chosen_together():
     assert ranker.result_.gap <= 1e-6
     assert (ranker.coef_[:3] != 0).all()
     assert (ranker.coef_[3:] == 0).all()
-    least = make_problem(RankingData(X, y, qid), penalty=penalty).smallest_C
+    least = make_problem(RankingData(X, y, qid), penalty=penalty).smallest_C()
     with pytest.warns(NothingSelectedWarning):
         SparseRankSVM(0.999 * least, penalty=penalty).fit(X, y, qid)
     assert SparseRankSVM(1.01 * least, penalty=penalty).fit(X, y, qid).coef_.any()

@@ -256,7 +256,7 @@ def test_not_converged_is_saved_and_exit_code_1(letor, here):
 
 @pytest.mark.parametrize("extra", [[], ["--json"]])
 def test_nothing_selected_is_a_warning(letor, here, extra):
-    least = make_problem(read_letor(letor / "train.txt"), penalty=L1()).smallest_C
+    least = make_problem(read_letor(letor / "train.txt"), penalty=L1()).smallest_C()
     sentence = f"no feature is selected at C = {{}}: the smallest C that selects one is {least:.6g}"
     train = "train", letor / "train.txt", "--penalty", "l1", *extra
     path = "path", letor / "train.txt", "--valid", letor / "vali.txt", "--penalty", "l1", *extra

@@ -181,7 +181,7 @@ def test_the_grid_of_sparse_rankers_starts_at_the_first_feature():
     problem = make_problem(make_ranking(random_state=0), penalty=L1())
     grid = default_grid(problem)
     assert grid.beyond(grid.Cs, 0) is None
-    assert grid.Cs[0] == pytest.approx(problem.smallest_C, rel=1e-5)
+    assert grid.Cs[0] == pytest.approx(problem.smallest_C(), rel=1e-5)
     assert grid.highest == 2.0**20 * grid.Cs[-1]
     further = grid.beyond(grid.Cs, len(grid.Cs) - 1)
     np.testing.assert_allclose(further / np.r_[grid.Cs[-1], further[:-1]], grid.Cs[1] / grid.Cs[0])

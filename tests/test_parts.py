@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from linrank import DataError, DominationRank, LinearModel, RankSVM, SparseRankSVM
+from linrank import (
+    DataError,
+    DominationRank,
+    LinearModel,
+    NothingSelectedWarning,
+    RankSVM,
+    SparseRankSVM,
+)
 from linrank.criterion import Criterion
 from linrank.losses import LOSSES, PairwiseLoss, get_loss
 from linrank.losses.registry import describe_loss
@@ -22,9 +29,11 @@ from linrank.solvers import (
     Newton,
     PairSGD,
     ProximalNewton,
+    QuerySGD,
     Tron,
     make_solver,
 )
+from linrank.solvers.newton import NewtonSettings
 from linrank.training import Trainer
 from problems import make_problem_arrays
 
@@ -128,7 +137,7 @@ def test_losses_are_equal_by_their_content():
     ("table", "words"),
     [
         ([], "at least one hinge"),
-        ([(1.0, 0.0)], "not a list of hinges"),
+        ([(1.0, 0.0)], "expected hinges"),
         ([(1.0, np.nan, 0.0)], "finite numbers"),
         ([(1.0, -1.0, 0.0)], "not convex below t = 1"),
         ([(1.0, 0.0, 1.0), (0.5, 0.0, -2.0)], "not convex below t = 0.5"),
@@ -138,6 +147,44 @@ def test_losses_are_equal_by_their_content():
 def test_tables_that_are_no_loss_get_a_sentence(table, words):
     with pytest.raises(DataError, match=words):
         PairwiseLoss("mine", table)
+
+
+@pytest.mark.parametrize("kind", [PairSGD, QuerySGD])
+def test_a_stream_follows_the_options_of_its_solver(kind):
+    X, y, qid = make_problem_arrays("five levels")
+    fits = {}
+    for seed in (3, 4):
+        for average in (True, False):
+            ranker = RankSVM(0.01, solver=kind(seed=seed, average=average))
+            fits[seed, average] = ranker.partial_fit(X, y, qid)
+    assert len({ranker.coef_.tobytes() for ranker in fits.values()}) == 4
+    assert fits[3, False].model_.settings["solver_options"] == {"seed": 3, "average": False}
+    named = RankSVM(0.01, solver=kind.name, random_state=3).partial_fit(X, y, qid)
+    np.testing.assert_array_equal(named.coef_, fits[3, True].coef_)
+    if kind is PairSGD:
+        auto = RankSVM(0.01, random_state=3).partial_fit(X, y, qid)
+        np.testing.assert_array_equal(auto.coef_, named.coef_)
+        assert auto.model_.settings["solver"] == "sgd-pairs"
+
+
+def test_constants_of_a_solver_are_plain_data_in_a_model(tmp_path):
+    solver = Newton(settings=NewtonSettings(bound_rounds=3))
+    ranker = RankSVM(solver=solver).fit(*make_problem_arrays("five levels"))
+    ranker.model_.save(tmp_path / "model.json")
+    saved = LinearModel.load(tmp_path / "model.json").settings["solver_options"]["settings"]
+    assert NewtonSettings(**saved) == NewtonSettings(bound_rounds=3)
+    for wrong in ({"settings": 5}, {"callback": 5}):
+        with pytest.raises(DataError, match=f"{next(iter(wrong))} is 5; expected"):
+            Newton(**wrong)
+
+
+def test_an_objective_of_zero_is_the_optimum():
+    """All margins are met at w = 0."""
+    X, y, qid = make_problem_arrays("five levels")
+    for penalty in ("l1", "log", "mcp"):
+        with pytest.warns(NothingSelectedWarning, match="no feature lowers the loss"):
+            ranker = SparseRankSVM(penalty=penalty).fit(X, y, qid, margin=-y)
+        assert not ranker.coef_.any()
 
 
 def test_unknown_parts_get_a_sentence():

@@ -13,7 +13,6 @@ FOREIGN = {
     ("_kernel_cache.py", "CompileResult._rebuild"),  # what numba's own cache calls
     ("_kernel_cache.py", "data._reduce"),
     ("cli/_interrupt.py", "os._exit"),  # documented by Python
-    ("errors.py", "sys._getframe"),  # documented by Python; finds the caller of a warning
     ("dask/sources.py", "X._meta"),  # what Dask documents for the type of a block
 }
 LONG_SENTENCES_IN_SOURCES = 2  # this number may only fall; `python tests/prose.py` lists them

@@ -89,7 +89,7 @@ def test_debias_keeps_the_features_and_undoes_the_shrinking(data):
 
 
 def test_nothing_selected_gives_a_warning_that_names_the_smallest_C(data):
-    least = make_problem(data, penalty=L1()).smallest_C
+    least = make_problem(data, penalty=L1()).smallest_C()
     with pytest.warns(NothingSelectedWarning, match=rf"smallest C that selects one is {least:.6g}"):
         ranker = SparseRankSVM(C=0.9 * least).fit(data.X, data.y, qid=data.qid)
     assert not ranker.coef_.any()
@@ -99,7 +99,7 @@ def test_nothing_selected_gives_a_warning_that_names_the_smallest_C(data):
 @pytest.mark.parametrize("penalty", ["log", "lp"])
 def test_the_C_that_a_concave_penalty_is_told_does_select(data, penalty):
     """The smallest C of a concave penalty is above that of l1."""
-    least = make_problem(data, penalty=L1()).smallest_C
+    least = make_problem(data, penalty=L1()).smallest_C()
     with pytest.warns(NothingSelectedWarning, match="that selects one is about") as caught:
         SparseRankSVM(C=1.1 * least, penalty=penalty).fit(data.X, data.y, qid=data.qid)
     told = float(str(caught[0].message).split()[-1])

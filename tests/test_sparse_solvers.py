@@ -77,7 +77,7 @@ def sparse_problem(penalty, multiple=10.0, loss="squared_hinge", X=None, **optio
     problem = make_problem(
         RankingData(original if X is None else X, y, qid), loss=loss, penalty=L1(), **options
     )
-    return problem.with_C(multiple * problem.smallest_C).with_penalty(penalty)
+    return problem.with_C(multiple * problem.smallest_C()).with_penalty(penalty)
 
 
 def solve(solver, problem, tol=1e-6, **options):
@@ -191,7 +191,7 @@ def test_losses_that_are_flat_for_most_pairs(solver):
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((30, 28)), rng.integers(0, 3, 30), rng.integers(0, 4, 30)
     l1 = make_problem(RankingData(X, y, qid), loss="huber", penalty=L1())
-    result = solve(solver, l1.with_C(100.0 * l1.smallest_C), tol=1e-3)
+    result = solve(solver, l1.with_C(100.0 * l1.smallest_C()), tol=1e-3)
     assert result.status is Status.CONVERGED, result.message
 
 
@@ -217,11 +217,11 @@ def test_free_features(solver, kind):
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_features_come_in_at_the_smallest_C(solver, penalty, loss):
     problem = sparse_problem(CONVEX[penalty], loss=loss)
-    below = solve(solver, problem.with_C(problem.smallest_C * 0.999))
+    below = solve(solver, problem.with_C(problem.smallest_C() * 0.999))
     assert below.status is Status.CONVERGED
     assert not below.coef.any()
     assert below.gradient_norm == 0
-    above = solve(solver, problem.with_C(problem.smallest_C * 1.001), tol=1e-3)
+    above = solve(solver, problem.with_C(problem.smallest_C() * 1.001), tol=1e-3)
     assert np.count_nonzero(above.coef) == 1
 
 
@@ -368,7 +368,7 @@ def count_calls(monkeypatch, name):
 @pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
 def test_a_path_makes_few_hessians_and_ends_at_every_optimum(monkeypatch, penalty, loss):
     problem = sparse_problem(CONVEX[penalty], loss=loss)
-    Cs = problem.smallest_C * np.geomspace(1.01, 300.0, 30)
+    Cs = problem.smallest_C() * np.geomspace(1.01, 300.0, 30)
     hessians = count_calls(monkeypatch, "hessian")
     solutions = regularization_path(problem, Cs, tol=1e-5).results
     assert len(hessians) <= 15
@@ -686,7 +686,7 @@ def test_reweighting_is_never_worse_than_l1_or_nothing(penalty, seed):
     X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) * rng.choice([0.1, 1.0, 10.0])
     data = RankingData(X, rng.integers(0, 3, n), rng.integers(0, 3, n))
     l1 = make_problem(data, penalty=L1(), normalize=rng.choice(["pairs", None]))
-    l1 = l1.with_C(l1.smallest_C)
+    l1 = l1.with_C(l1.smallest_C())
     solver, w0 = Reweighted(), None
     for multiple in (0.5, 1.1, 2.0, 5.0, 30.0, 1000.0):
         problem = l1.with_penalty(CONCAVE[penalty]).with_C(multiple * l1.C)
@@ -732,7 +732,7 @@ def test_concave_penalties_need_fewer_features_for_the_same_loss(penalty):
     rng = np.random.default_rng(2)
     noise = rng.standard_normal((300, 12)) + 2.0 * rng.standard_normal((300, 1))
     l1 = make_problem(RankingData(np.hstack([X, noise]), y, qid), normalize="pairs", penalty=L1())
-    l1 = l1.with_C(20.0 * l1.smallest_C)
+    l1 = l1.with_C(20.0 * l1.smallest_C())
     few = Reweighted().solve(l1.with_penalty(CONCAVE[penalty])).coef
     assert {0, 1} <= set(np.flatnonzero(few))
     goal, C = l1.engine.value_grad(few)[0], l1.C / 20

@@ -146,9 +146,8 @@ class Problem:
         """Return the nearest weights within the bounds; without bounds, w itself."""
         return self.penalty.clip(w)
 
-    @property
     def smallest_C(self) -> float:
-        """The smallest C at which a feature gets a weight, if all features have a cost."""
+        """Return the smallest C at which a feature gets a weight, if all features have a cost."""
         return self.entry_C(np.zeros(self.n_features))
 
     def entry_C(self, w: Vector) -> float:

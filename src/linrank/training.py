@@ -254,8 +254,13 @@ class Trainer(Settings):
 
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
         """Return a warning that names the smallest useful C, if no feature is selected."""
-        if self.penalty.smooth or training.result.coef.any():
+        if training.result.coef.any():
             return None
+        if self.penalty.smooth:
+            free = self.penalty.bounds is None
+            return (
+                None if free else "all weights are 0: no feature lowers the loss within the bounds"
+            )
         problem = self.problem(data, training.C)
         least = first_C(problem)
         about = "" if problem.penalty.convex else "about "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
@@ -20,14 +19,11 @@ from ..losses.tables import LossName
 from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
+from ..solvers.registry import make_solver
+from ..solvers.sgd import StochasticSolver
 from ..solvers.stochastic import SGDState, stream_pass
 from .base import DTYPES
 from .trained import ChoosesC, Splitter, TrainedRanker
-
-#: The items, pairs or queries, that `partial_fit` draws for each solver.
-STREAMS: dict[str, Literal["pairs", "queries"]] = {
-    "auto": "pairs", "sgd-pairs": "pairs", "sgd-queries": "queries"
-}  # fmt: skip
 
 
 class RankSVM(TrainedRanker):
@@ -223,18 +219,15 @@ class RankSVM(TrainedRanker):
         X, y, qid, sample_weight, query_weight
             See `fit`.
         """
-        trainer, first = self._trainer(), not hasattr(self, "_stream")
-        name = self.solver.name if isinstance(self.solver, Solver) else self.solver
-        over, loss = STREAMS.get(name), trainer.loss
-        if over is None:
+        settings, first = self._trainer(), not hasattr(self, "_stream")
+        solver = make_solver(
+            "sgd-pairs" if self.solver == "auto" else self.solver, settings.loss, settings.penalty,
+            seed=settings.seed, tol=settings.tol, max_iter=settings.max_iter,
+        )  # fmt: skip
+        if not isinstance(solver, StochasticSolver):
             raise DataError(
-                f"partial_fit learns by stochastic gradients, but solver is {name!r}. Use "
+                f"partial_fit learns by stochastic gradients, but solver is {solver.name!r}. Use "
                 "solver='sgd-pairs' or 'sgd-queries'."
-            )
-        if not loss.pairwise or trainer.penalty.bounds is not None:
-            what = "bounds" if loss.pairwise else f"loss={loss.name!r}, which is listwise"
-            raise DataError(
-                f"partial_fit learns by stochastic gradients, which do not support {what}. Use fit."
             )
         if self.normalize is not None:
             raise DataError(
@@ -243,14 +236,15 @@ class RankSVM(TrainedRanker):
             )
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
         self._stream = stream_pass(
-            None if first else self._stream, data, loss, self.C, over, trainer.seed,
-            counting=self.counting, preferences=trainer.preferences,
+            None if first else self._stream, data, settings.loss, self.C, solver.over, solver.seed,
+            counting=self.counting, preferences=settings.preferences,
         )  # fmt: skip
         for name in ("result_", "n_pairs_", "n_queries_", "n_empty_queries_"):  # an earlier fit's
             self.__dict__.pop(name, None)
-        self.coef_ = self._stream.coef
-        self.model_ = trainer.streamed(data, self.coef_, self.C, self._stream.n_steps)
-        self.n_iter_ = self._stream.n_steps
+        self.coef_ = solver.weights_of(self._stream)
+        self.n_iter_ = n_steps = self._stream.n_steps
+        trainer = self._trainer(solver=solver)
+        self.model_ = trainer.streamed(data, self.coef_, self.C, n_steps)
         return self
 
 

@@ -122,6 +122,9 @@ class TrainedRanker(LinearRanker):
         result = training.result
         if not result.converged and not training.interrupted:
             warn(result.message, NotConvergedWarning)
+        sentence = trainer.nothing_selected(training, data)
+        if sentence is not None:
+            warn(sentence, NothingSelectedWarning)
         self.coef_ = result.coef
         self.result_ = result
         self.model_ = training.model
@@ -146,9 +149,6 @@ class SparseRanker(SelectorMixin, TrainedRanker):
         used = np.flatnonzero(training.result.coef)
         if len(used) and self.debias:
             training = trainer.debias(training, data)
-        sentence = trainer.nothing_selected(training, data)
-        if sentence is not None:
-            warn(sentence, NothingSelectedWarning)
         self.n_selected_ = len(used)
         self.zero_weights_ = 1.0 - len(used) / data.n_features
         self.sparsity_ratio_ = len(used) / max(1, int(has_values(data.X).sum()))

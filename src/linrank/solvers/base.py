@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,6 +82,8 @@ class Solver:
         if not isinstance(self.tol, float | int | np.number) or not 0 < self.tol < 1:
             raise DataError(f"tol is {self.tol!r}; expected a number between 0 and 1")
         self.max_iter = whole_number("max_iter", self.max_iter)
+        if self.callback is not None and not callable(self.callback):
+            raise DataError(f"callback is {self.callback!r}; expected a function of a Step")
 
     def options(self) -> dict[str, Any]:
         """Return the solver's own options that differ from their defaults.
@@ -94,7 +96,11 @@ class Solver:
         """
         shared = ("tol", "max_iter", "callback")
         own = {f.name: f.default for f in fields(self) if f.init and f.name not in shared}
-        return {name: getattr(self, name) for name in own if getattr(self, name) != own[name]}
+        changed = {name: getattr(self, name) for name in own if getattr(self, name) != own[name]}
+        return {
+            name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+            for name, value in changed.items()
+        }
 
     def solve(self, problem: Problem, w0: Vector | None = None) -> Result:
         """Minimise the problem, starting from w0 or 0, which is first moved into the bounds."""

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from .._typing import Vector
+from ..errors import DataError
 from ..problem import Face, Problem
 from .base import ROUNDING, Iterate, state
 from .conjugate_gradients import conjugate_gradients
@@ -100,6 +101,11 @@ class Newton(SmoothSolver):
     needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("smooth",), bounds=True)
     _preconditioner: AgeingPreconditioner = state(default_factory=AgeingPreconditioner)
     _last: Step | None = state(default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.settings, NewtonSettings):
+            raise DataError(f"settings is {self.settings!r}; expected NewtonSettings(...)")
 
     def begin(self, problem: Problem, w: Vector, slope: float) -> None:
         """Prepare to `advance` from w; `slope` is the norm of the gradient at w = 0."""

@@ -11,6 +11,7 @@ from scipy.linalg import norm
 from .._jit import njit
 from .._typing import Integers, Vector
 from ..engines.base import Engine
+from ..errors import DataError
 from ..penalties.base import SeparablePenalty
 from .base import ROUNDING, Iterate, state
 from .conjugate_gradients import conjugate_gradients
@@ -136,6 +137,11 @@ class ProximalNewton(SparseSolver):
     _low: Vector = state()
     _high: Vector = state()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.settings, ProximalSettings):
+            raise DataError(f"settings is {self.settings!r}; expected ProximalSettings(...)")
+
     def _prepare(self) -> None:
         self._promise = np.inf
         penalty = self.problem.penalty
@@ -191,7 +197,7 @@ class ProximalNewton(SparseSolver):
         and would add many features that are not needed.
         """
         factor = self.settings.continuation_factor
-        C, w = factor * self.problem.smallest_C, self.point.w
+        C, w = factor * self.problem.smallest_C(), self.point.w
         if not C < self.problem.C:
             return
         rough = ProximalNewton(self.settings.continuation_tol, self.max_iter)

@@ -82,7 +82,7 @@ def with_options(solver: Solver, options: Mapping[str, Any]) -> Solver:
     known = [field.name for field in fields(solver) if field.init]
     for name in options:
         if name not in known:
-            listed = ", ".join(known)
+            listed = ", ".join(name for name in known if name != "callback")
             raise DataError(
                 f"solver={solver.name!r} has no option {name!r}. Its options: {listed}."
             )

@@ -78,7 +78,7 @@ class Reweighted(SparseSolver):
         If both objectives are equal up to rounding, the later solution is more exact.
         """
         problem = self.problem.with_penalty(L1(weights, bounds=self.problem.penalty.limits))
-        part = self.problem.penalty.value(self.point.w) / self.point.value or FIRST_RATIO
+        part = self.problem.penalty.value(self.point.w) / (self.point.value or 1.0) or FIRST_RATIO
         self._inner.tol = max(INNER_TOL * self.tol * part, SMALLEST_TOL)
         result = self._inner.solve(problem, self.point.w)
         new = Iterate(result.coef, *self.problem.value_grad(result.coef))

@@ -17,7 +17,7 @@ WINDOW = 5  #: epochs over which the objective must have settled; more epochs st
 
 
 @dataclass
-class _SGD(Solver):
+class StochasticSolver(Solver):
     """Base class of both solvers; `linrank.solvers.stochastic` describes the steps."""
 
     seed: int = 0
@@ -48,7 +48,7 @@ class _SGD(Solver):
             if (status := self._status()) is not None:
                 return status
             self._steps.run(self._state, self.problem.C, self._steps.n_steps)
-            w = self._weights()
+            w = self.weights_of(self._state)
             trial = Iterate(w, *self.problem.value_grad(w))
             self._values.append(trial.value)
             if trial.value <= self.point.value:
@@ -56,8 +56,9 @@ class _SGD(Solver):
             self._record()
         return self._status() or Status.MAX_ITER
 
-    def _weights(self) -> Vector:
-        return self._state.coef if self.average else self._state.w.copy()
+    def weights_of(self, stream: SGDState) -> Vector:
+        """Return the mean of the iterates, or the last one if `average` is False."""
+        return stream.coef if self.average else stream.w.copy()
 
     def _status(self) -> Status | None:
         """Return why to stop: the optimum is near, or the objective has settled."""
@@ -69,7 +70,7 @@ class _SGD(Solver):
 
 
 @dataclass
-class PairSGD(_SGD):
+class PairSGD(StochasticSolver):
     """Stochastic gradient descent over pairs (Chapelle & Keerthi 2010, algorithm 2).
 
     For a pair (i, j) drawn at random, the step is
@@ -116,7 +117,7 @@ class PairSGD(_SGD):
 
 
 @dataclass
-class QuerySGD(_SGD):
+class QuerySGD(StochasticSolver):
     """Stochastic gradient descent over queries (Chapelle & Keerthi 2010, algorithm 3).
 
     For a query q drawn at random, with the mean gradient g_q of its pairs, the step is
