@@ -257,10 +257,8 @@ class Trainer(Settings):
         if training.result.coef.any():
             return None
         if self.penalty.smooth:
-            free = self.penalty.bounds is None
-            return (
-                None if free else "all weights are 0: no feature lowers the loss within the bounds"
-            )
+            sentence = "all weights are 0: no feature lowers the loss within the bounds"
+            return None if self.penalty.bounds is None else sentence
         problem = self.problem(data, training.C)
         least = first_C(problem)
         about = "" if problem.penalty.convex else "about "
