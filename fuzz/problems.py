@@ -92,7 +92,7 @@ def draw(rng: np.random.Generator) -> Drawn:
         None if rng.random() < 0.6 or "margin" in data else str(rng.choice(["margin", "slack"]))
     )
     delta = str(rng.choice(["label", "label-squared", "gain", "dcg"])) if rescale else "label"
-    penalty, kinds = None, ("smooth",)
+    penalty, kinds = None, ("l2",)
     if rng.random() < 0.3:
         penalty, kinds = str(rng.choice([*CONVEX, *CONVEX, *CONCAVE])), ("convex", "concave")
     fitting = [name for name, kind in SOLVERS.items() if set(kinds) & set(kind.needs.penalties)]

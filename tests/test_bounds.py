@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+import linrank
 import reference
 from linrank import (
     DataError,
@@ -20,6 +21,7 @@ from linrank import (
     RankSVMCV,
     SparseRankSVM,
     SparseRankSVMCV,
+    sparse_path,
 )
 from linrank.losses import LOSSES, PairwiseLoss, get_loss
 from linrank.penalties import L1, L2, MCP, ElasticNet, GroupL1, Log, make_penalty
@@ -204,7 +206,7 @@ def test_the_gradient_is_zero_where_a_bound_blocks_the_descent():
     ],
     ids=lambda ranker: type(ranker).__name__,
 )  # fmt: skip
-def test_every_estimator_takes_bounds(ranker):
+def test_estimators_keep_their_bounds(ranker):
     X, y, qid = make_problem_arrays("five levels", n=90, d=5)
     ranker = pickle.loads(pickle.dumps(clone(ranker)))
     assert ranker.get_params()["bounds"] == "positive"
@@ -212,6 +214,35 @@ def test_every_estimator_takes_bounds(ranker):
     assert (ranker.coef_ >= 0).all()
     assert (clone(ranker).set_params(bounds=None).fit(X, y, qid).coef_ < 0).any()
     assert ranker.model_.settings["penalty"]["bounds"] == "positive"
+
+
+def test_every_linear_estimator_takes_bounds():
+    """`MultiTopicRanker` passes them to its ranker, and the weights of a kernel have no meaning."""
+    names = [name for name in linrank.__all__ if hasattr(getattr(linrank, name), "get_params")]
+    without = {n for n in names if "bounds" not in getattr(linrank, n)().get_params()}
+    assert without == {"KernelRankSVM", "MultiTopicRanker"}
+    assert len(names) == 8
+
+
+def test_paths_take_bounds():
+    X, y, qid = make_problem_arrays("five levels")
+    path, _ = sparse_path(RankingData(X, y, qid), "l1", [0.1, 1.0], bounds=(None, 0.05))
+    assert path.coefs.max() == 0.05
+
+
+def test_no_limits_are_no_bounds():
+    X, y, qid = make_problem_arrays("five levels")
+    ranker = RankSVM(bounds=(None, None), solver="tron").fit(X, y, qid)
+    assert "bounds" not in ranker.model_.settings["penalty"]
+
+
+def test_groups_take_no_bounds():
+    X, y, qid = make_problem_arrays("five levels")
+    with pytest.raises(DataError, match="penalty='group_l1' and bounds"):
+        SparseRankSVM(penalty=GroupL1(groups=[0, 0, 1, 1]), bounds="positive").fit(X, y, qid)
+    for groups in ([[0, 1], [2]], [None, 1, 2, 3], [0, 1]):
+        with pytest.raises(DataError, match="expected one group for each of the 4 features"):
+            SparseRankSVM(penalty=GroupL1(groups=groups)).fit(X, y, qid)
 
 
 def test_limits_by_feature_name_and_by_array(tmp_path):

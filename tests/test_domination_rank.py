@@ -190,7 +190,7 @@ def test_the_command_line(letor, tmp_path):
 
 
 def test_streams_are_of_pairs(arrays):
-    with pytest.raises(DataError, match="do not support loss='domination'"):
+    with pytest.raises(DataError, match="Use fit"):
         RankSVM(loss="domination").partial_fit(*arrays)
 
 

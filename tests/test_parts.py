@@ -13,8 +13,10 @@ from linrank import (
     DominationRank,
     LinearModel,
     NothingSelectedWarning,
+    RankingData,
     RankSVM,
     SparseRankSVM,
+    make_problem,
 )
 from linrank.criterion import Criterion
 from linrank.losses import LOSSES, PairwiseLoss, get_loss
@@ -185,6 +187,46 @@ def test_an_objective_of_zero_is_the_optimum():
         with pytest.warns(NothingSelectedWarning, match="no feature lowers the loss"):
             ranker = SparseRankSVM(penalty=penalty).fit(X, y, qid, margin=-y)
         assert not ranker.coef_.any()
+
+
+def test_penalties_are_equal_by_their_content():
+    assert L1() == L1()
+    assert L1([1.0, 2.0]) == L1(np.array([1.0, 2.0]))
+    assert L1() != L1(bounds="positive")
+    assert MCP() != MCP(gamma=3.0)
+    assert Settings() == Settings()
+    assert Settings(penalty="l1") != Settings()
+
+
+def test_a_seed_that_contradicts_the_solver_gets_a_sentence():
+    X, y, qid = make_problem_arrays("five levels")
+    with pytest.raises(DataError, match=r"seed is 5, but solver is an object .*PairSGD\(seed=5\)"):
+        RankSVM(solver=PairSGD(), random_state=5).fit(X, y, qid)
+    assert Settings(solver=PairSGD(seed=3)).seed == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(CuttingPlanes, "damped"), (FISTA, "restart"), (CoordinateDescent, "relax"),
+     (PairSGD, "average")],
+)  # fmt: skip
+def test_switches_are_true_or_false(kind, name):
+    with pytest.raises(DataError, match=f"{name} is 'False'; expected True or False"):
+        kind(**{name: "False"})
+
+
+@pytest.mark.parametrize("options", [{"bounds": "positive"}, {"loss": "domination"}])
+def test_a_stream_that_cannot_be_learnt_from_names_fit(options):
+    X, y, qid = make_problem_arrays("five levels")
+    with pytest.raises(
+        DataError, match=r"partial_fit uses stochastic gradients\. This .* Use fit\."
+    ):
+        RankSVM(**options).partial_fit(X, y, qid)
+
+
+def test_problems_take_names_of_penalties():
+    data = RankingData(*make_problem_arrays("five levels"))
+    assert isinstance(make_problem(data, penalty="l1").penalty, L1)
 
 
 def test_unknown_parts_get_a_sentence():

@@ -60,6 +60,19 @@ def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = No
     return number
 
 
+def boolean(name: str, value: object) -> bool:
+    """Return True or False, or raise a `DataError` for anything else.
+
+    Examples
+    --------
+    >>> boolean("relax", True)
+    True
+    """
+    if not isinstance(value, bool):
+        raise DataError(f"{name} is {_shown(value)}; expected True or False")
+    return value
+
+
 def _shown(value: object) -> str:
     """Return a value as text. Python itself raises an error for integers of 5000 digits."""
     is_huge = isinstance(value, int) and not -(10**40) < value < 10**40

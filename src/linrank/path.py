@@ -16,6 +16,7 @@ from .data.ranking import RankingData
 from .errors import DataError
 from .penalties import PenaltyName
 from .penalties.base import Penalty
+from .penalties.bounds import BoundsLike
 from .penalties.convex import L1
 from .penalties.registry import make_penalty
 from .problem import Problem, make_problem
@@ -202,6 +203,7 @@ def sparse_path(
     tol: float = 1e-3,
     solver: SolverChoice | Solver = "auto",
     n_threads: int | None = None,
+    bounds: BoundsLike = None,
     **options: Any,
 ) -> tuple[RegularizationPath, Vector | None]:
     """Return sparse solutions from the smallest C that selects a feature upward.
@@ -209,7 +211,7 @@ def sparse_path(
     Parameters
     ----------
     data : RankingData
-    penalty, shape
+    penalty, shape, bounds
         See `linrank.SparseRankSVM`.
     Cs : sequence of float, optional
         The values of C. By default there are 50, from the smallest C that selects a feature to
@@ -238,7 +240,7 @@ def sparse_path(
     >>> bool(path.n_features[0] < path.n_features[1])
     True
     """
-    chosen = make_penalty(penalty, shape)
+    chosen = make_penalty(penalty, shape, bounds=bounds)
     problem = make_problem(data, penalty=chosen, n_threads=n_threads, **options)
     path = regularization_path(problem, Cs, tol=tol, solver=solver)
     return path, None if valid is None else path.evaluate(valid, metric)

@@ -13,6 +13,7 @@ from .engines.choose import make_engine
 from .errors import DataError
 from .losses.registry import get_loss
 from .penalties.l2 import L2
+from .penalties.registry import make_penalty
 
 if TYPE_CHECKING:
     from .counting.names import CountingName, NormalizeName
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .engines.base import Engine
     from .engines.names import EngineName
     from .losses import Loss, LossName
-    from .penalties import Penalty
+    from .penalties import Penalty, PenaltyName
 
 
 class Problem:
@@ -77,8 +78,8 @@ class Problem:
         """
         loss, gradient = self._loss(w)
         gradient = self.C * gradient
-        if self.penalty.smooth:
-            gradient += w
+        if isinstance(self.penalty, L2):
+            gradient += self.penalty.gradient(w)
             limits = self.penalty.limits
             if limits is not None:
                 gradient[limits.blocks(w, -gradient)] = 0.0
@@ -100,8 +101,8 @@ class Problem:
         """Return the Hessian of f times v."""
         product = self.engine.hessp(v)
         product *= self.C
-        if self.penalty.smooth:
-            product += v
+        if isinstance(self.penalty, L2):
+            product += self.penalty.curvature * v
         return product
 
     def hessian(self, of_loss: Vector | None = None) -> Vector:
@@ -110,11 +111,11 @@ class Problem:
         If the estimate is a diagonal, the function returns a diagonal.
         """
         H = self.C * (self.engine.hessian() if of_loss is None else of_loss)
-        if not self.penalty.smooth:
+        if not isinstance(self.penalty, L2):
             return H
         if H.ndim == 1:
-            return H + 1.0
-        H.flat[:: self.n_features + 1] += 1.0
+            return H + self.penalty.curvature
+        H.flat[:: self.n_features + 1] += self.penalty.curvature
         return H
 
     def hessian_diagonal(self) -> Vector:
@@ -141,6 +142,10 @@ class Problem:
         if limits is None:
             return self
         return Face(self, ~((gradient == 0) & ((w <= limits.low) | (w >= limits.high))))
+
+    def beyond_bounds(self, w: Vector) -> Mask | None:
+        """Return None: a problem without bounds has no weights beyond them; see `Face`."""
+        return None
 
     def clip(self, w: Vector) -> Vector:
         """Return the nearest weights within the bounds; without bounds, w itself."""
@@ -194,6 +199,13 @@ class Face:
         """Return ½‖g‖² ≥ f(w) − f*; see `Problem.gap_bound`."""
         return self.problem.gap_bound(gradient)
 
+    def beyond_bounds(self, w: Vector) -> Mask | None:
+        """Return the free features with weights beyond their bounds; None if there are none."""
+        limits = self.problem.penalty.limits
+        assert limits is not None
+        beyond = self.free & ((w < limits.low) | (w > limits.high))
+        return beyond if beyond.any() else None
+
     def without(self, features: Mask) -> Face:
         """Return the face in which these features are fixed, too."""
         return Face(self.problem, self.free & ~features)
@@ -207,7 +219,7 @@ def make_problem(
     counting: CountingName = "auto",
     preferences: Preferences = ALL_PAIRS,
     normalize: NormalizeName | None = None,
-    penalty: Penalty | None = None,
+    penalty: PenaltyName | Penalty | None = None,
     n_threads: int | None = None,
     engine: EngineName = "threads",
 ) -> Problem:
@@ -228,7 +240,7 @@ def make_problem(
         engine, data, get_loss(loss), normalize, n_threads, counting=counting,
         preferences=preferences,
     )  # fmt: skip
-    return problem_of(chosen, C, penalty)
+    return problem_of(chosen, C, None if penalty is None else make_penalty(penalty))
 
 
 def problem_of(engine: Engine, C: float, penalty: Penalty | None = None) -> Problem:

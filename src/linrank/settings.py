@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
@@ -93,6 +94,7 @@ class Settings:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "tol", solver.tol)
         object.__setattr__(self, "max_iter", solver.max_iter)
+        object.__setattr__(self, "seed", getattr(solver, "seed", self.seed))
 
     def _resolved_solver(self, loss: Loss, penalty: Penalty) -> Solver:
         given = {"tol": self.tol, "max_iter": self.max_iter}
@@ -100,9 +102,9 @@ class Settings:
             return make_solver(
                 self.solver, loss, penalty, has_rows=self.has_rows, seed=self.seed, **given
             )
-        defaults = {"tol": DEFAULT_TOL, "max_iter": DEFAULT_MAX_ITER}
-        for name, value in given.items():
-            if value not in (defaults[name], getattr(self.solver, name)):
+        defaults = {"tol": DEFAULT_TOL, "max_iter": DEFAULT_MAX_ITER, "seed": 0}
+        for name, value in (given | {"seed": self.seed}).items():
+            if value not in (defaults[name], getattr(self.solver, name, value)):
                 kind = type(self.solver).__name__
                 raise DataError(
                     f"{name} is {value!r}, but solver is an object with its own {name}. Use "
@@ -155,7 +157,7 @@ class Settings:
     @cache
     def option_names(cls) -> frozenset[str]:
         """Return the names of all options of `of`."""
-        own = {"pairs", "rescale", "delta", "shape", "feature_cost", "bounds", "solver_options"}
+        own = set(signature(cls.of).parameters) - {"more"}
         return frozenset(own | {field.name for field in fields(cls)} - {"preferences"})
 
     def problem(self, data: RankingData, C: float = 1.0) -> Problem:
@@ -186,4 +188,7 @@ class Settings:
             "normalize": self.normalize,
             "penalty": self.penalty.describe(),
             "max_iter": self.max_iter,
+            "seed": self.seed,
+            "engine": self.engine,
+            "threads": self.n_threads,
         }

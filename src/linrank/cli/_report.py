@@ -128,7 +128,7 @@ def evaluation_table(found: Evaluation) -> Table:
 
 def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
     """Return a line on the selected features of a sparse ranker; other rankers have none."""
-    if trainer.penalty.smooth:
+    if not trainer.penalty.selects:
         return []
     n, model = training.result.n_selected, training.model
     text = f"{n} of {model.n_features} selected"

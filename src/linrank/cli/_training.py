@@ -30,7 +30,8 @@ def make_trainer(options: Mapping[str, Any]) -> Trainer:
 
     options = dict(options)
     metric, flavour, rule = (options.pop(name) for name in ("metric", "flavour", "rule"))
-    if options["penalty"] in (None, "l2") and (options["shape"] is not None or rule == "1se"):
+    selects = options["penalty"] not in (None, "l2", "none")
+    if not selects and (options["shape"] is not None or rule == "1se"):
         name = "--shape" if options["shape"] is not None else "--rule 1se"
         raise typer.BadParameter(
             f"{name} needs a penalty that selects features. Add --penalty, such as elastic_net."
@@ -38,10 +39,20 @@ def make_trainer(options: Mapping[str, Any]) -> Trainer:
     check_engine(options["engine"])
     return Trainer.of(
         n_threads=options.pop("threads"),
-        solver_options=parse_solver_options(options.pop("solver_option")),
+        solver_options=_solver_options(options.pop("solver_option")),
         criterion=Criterion(metric, flavour, rule),
         **options,
     )
+
+
+def _solver_options(texts: list[str] | None) -> dict[str, Any]:
+    """Return the options of a solver, without those that have options of their own."""
+    options = parse_solver_options(texts)
+    for name in ("tol", "max_iter", "seed"):
+        if name in options:
+            flag = "--" + name.replace("_", "-")
+            raise typer.BadParameter(f"--solver-option {name}=… is {flag}. Use {flag}.")
+    return options
 
 
 def read_pair(

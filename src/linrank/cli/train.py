@@ -152,7 +152,7 @@ def _as_json(
         "held_out": measured,
         "grid": choice,
         "edge": training.edge,
-        "features": None if trainer.penalty.smooth else training.result.n_selected,
+        "features": training.result.n_selected if trainer.penalty.selects else None,
         "solver": result_json(training.result),
         "interrupted": training.interrupted,
         "model": str(out),

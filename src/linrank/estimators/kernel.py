@@ -323,6 +323,10 @@ class KernelProblem(Problem):
         super().__init__(engine, C)
         self.lift = smallest_lift(engine.data.X) if lift is None else lift
 
+    def with_engine(self, engine: Engine) -> KernelProblem:
+        """Return the same problem with the loss of another engine."""
+        return KernelProblem(engine, self.C, self.lift)
+
     def with_C(self, C: float) -> KernelProblem:
         """Return the same problem with another C."""
         return KernelProblem(self.engine, C, self.lift)

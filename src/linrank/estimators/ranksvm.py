@@ -220,6 +220,9 @@ class RankSVM(TrainedRanker):
             See `fit`.
         """
         settings, first = self._trainer(), not hasattr(self, "_stream")
+        complaint = StochasticSolver.needs.complaint(settings.loss, settings.penalty)
+        if complaint is not None:
+            raise DataError(f"partial_fit uses stochastic gradients. This {complaint}. Use fit.")
         solver = make_solver(
             "sgd-pairs" if self.solver == "auto" else self.solver, settings.loss, settings.penalty,
             seed=settings.seed, tol=settings.tol, max_iter=settings.max_iter,

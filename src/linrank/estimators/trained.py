@@ -147,7 +147,7 @@ class SparseRanker(SelectorMixin, TrainedRanker):
 
     def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
         used = np.flatnonzero(training.result.coef)
-        if len(used) and self.debias:
+        if len(used) and self.debias and trainer.penalty.selects:
             training = trainer.debias(training, data)
         self.n_selected_ = len(used)
         self.zero_weights_ = 1.0 - len(used) / data.n_features

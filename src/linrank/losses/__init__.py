@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from .domination import DominationLoss
     from .pairwise import PairwiseLoss
     from .registry import LOSSES, get_loss
-    from .tables import LOSS_NAMES, LossName
+    from .tables import LossName
 
 __all__ = [
-    "LOSSES", "LOSS_NAMES", "DominationLoss", "Loss", "LossName", "PairwiseLoss", "get_loss",
+    "LOSSES", "DominationLoss", "Loss", "LossName", "PairwiseLoss", "get_loss",
 ]  # fmt: skip
 
 _HOMES = {
     "LOSSES": "registry",
-    "LOSS_NAMES": "tables",
     "DominationLoss": "domination",
     "Loss": "base",
     "LossName": "tables",

@@ -12,7 +12,7 @@ command line starts fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 Hinge: TypeAlias = tuple[float, float, float]  #: (τ, a, c)
 
@@ -20,7 +20,6 @@ PairwiseName = Literal["squared_hinge", "hinge", "huber", "logistic", "logistic_
 DominationName = Literal["domination", "domination_binary"]
 LossName = Literal[PairwiseName, DominationName]
 
-LOSS_NAMES: tuple[LossName, ...] = get_args(LossName)
 
 LOGISTIC_ERROR = 0.0029  #: largest difference between the loss "logistic" and log(1 + exp(−t))
 

@@ -8,7 +8,7 @@ starts fast.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 from .._lazy import lazy_names
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .registry import PENALTIES, make_penalty
 
 PenaltyName = Literal["l2", "none", "l1", "elastic_net", "mcp", "scad", "log", "lp"]
-PENALTY_NAMES: tuple[PenaltyName, ...] = get_args(PenaltyName)
 
 #: The module and the class of each named penalty.
 CLASSES: Mapping[PenaltyName, str] = {
@@ -38,7 +37,7 @@ CLASSES: Mapping[PenaltyName, str] = {
 }
 
 __all__ = [
-    "L1", "L2", "MCP", "PENALTIES", "PENALTY_NAMES", "SCAD", "Bounds", "ElasticNet", "GroupL1",
+    "L1", "L2", "MCP", "PENALTIES", "SCAD", "Bounds", "ElasticNet", "GroupL1",
     "Log", "Lp", "NoPenalty", "Penalty", "PenaltyName", "make_penalty",
 ]  # fmt: skip
 

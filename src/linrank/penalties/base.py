@@ -15,7 +15,7 @@ from .bounds import Bounds, BoundsLike, describe_bounds, make_bounds
 
 #: The kinds of penalty that solvers distinguish: with a derivative, convex sums over features,
 #: concave sums over features, and convex functions of groups of features.
-Kind = Literal["smooth", "convex", "concave", "group"]
+Kind = Literal["l2", "convex", "concave", "group"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +37,16 @@ class Penalty(ABC):
     bounds: BoundsLike = field(default=None, kw_only=True)
     name: ClassVar[str]
     kind: ClassVar[Kind]
+    selects: ClassVar[bool] = True  #: whether it sets weights to 0
+    takes_bounds: ClassVar[bool] = True
     cost: ClassVar[float] = 1.0  #: default cost of a feature
     takes_costs: ClassVar[bool] = True  #: whether features may have costs of their own
     parameter: ClassVar[str | None] = None  #: name of the parameter that `shape` sets
 
     @property
     def smooth(self) -> bool:
-        """Whether Ω has a derivative."""
-        return self.kind == "smooth"
+        """Whether Ω is ½‖w‖², which has a derivative."""
+        return self.kind == "l2"
 
     @property
     def convex(self) -> bool:
@@ -56,6 +58,14 @@ class Penalty(ABC):
         """The bounds of each weight as arrays; `for_features` makes them."""
         assert self.bounds is None or isinstance(self.bounds, Bounds)
         return self.bounds
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Penalty) or type(self) is not type(other):
+            return False
+        return self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(type(self))
 
     def at(self, C: float) -> Self:
         """Return the penalty for a C; subclasses that depend on λ = 1/C override this method."""
@@ -90,7 +100,7 @@ class Penalty(ABC):
         if not self.takes_costs and (weights != self.cost).any():
             raise DataError(f"penalty={self.name!r} takes no feature costs. Use feature_cost=None.")
         bounds = None if self.bounds is None else make_bounds(self.bounds, n_features, names)
-        if bounds is not None and self.kind in ("concave", "group") and not bounds.contain_zero():
+        if bounds is not None and self.kind == "concave" and not bounds.contain_zero():
             raise DataError(
                 f"penalty={self.name!r} needs bounds with low ≤ 0 ≤ high. Use penalty='l1' for "
                 "other bounds."

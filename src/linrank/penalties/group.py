@@ -37,16 +37,20 @@ class GroupL1(Penalty):
     groups: Any = field(default=None, kw_only=True)
     name: ClassVar[str] = "group_l1"
     kind: ClassVar[Kind] = "group"
+    takes_bounds: ClassVar[bool] = False
 
     def for_features(self, n_features: int, names: Sequence[str] | None = None) -> Self:
         """Return the penalty with its groups, costs and bounds checked, as arrays."""
-        groups = np.asarray(self.groups)
+        try:
+            groups = np.asarray(self.groups)
+            _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        except (TypeError, ValueError):
+            groups = np.empty(0)
         if groups.shape != (n_features,):
             raise DataError(
-                f"groups has shape {groups.shape}; expected one group for each of the "
-                f"{n_features} features"
+                f"groups is {str(self.groups)[:60]}; expected one group for each of the "
+                f"{n_features} features, such as GroupL1(groups=['text', 'text', 'click'])"
             )
-        _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         weights = np.sqrt(sizes)[group] if self.weights is None else self.weights
         filled = super(GroupL1, replace(self, weights=weights, groups=group)).for_features(
             n_features, names
@@ -54,10 +58,6 @@ class GroupL1(Penalty):
         if (filled.weights != filled.weights[filled._first(group)][group]).any():
             raise DataError(
                 "weights has different costs for features of one group. Use one cost per group."
-            )
-        if filled.bounds is not None:
-            raise DataError(
-                "GroupL1 does not support bounds. Use penalty='l1' for weights with bounds."
             )
         return filled
 

@@ -25,11 +25,17 @@ class L2(SeparablePenalty):
 
     name: ClassVar[str] = "l2"
     takes_costs: ClassVar[bool] = False
-    kind: ClassVar[Kind] = "smooth"
+    selects: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "l2"
+    curvature: ClassVar[float] = 1.0
 
     def value(self, w: Vector) -> float:
         """Return Ω(w)."""
         return 0.5 * float(w @ w)
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return ∇Ω(w) = w."""
+        return w
 
     def parts(self) -> tuple[Vector, Vector]:
         """Return l1 = 0 and l2 = 1 for each feature."""
@@ -59,6 +65,7 @@ class NoPenalty(SeparablePenalty):
     name: ClassVar[str] = "none"
     cost: ClassVar[float] = 0.0
     takes_costs: ClassVar[bool] = False
+    selects: ClassVar[bool] = False
     kind: ClassVar[Kind] = "convex"
 
     def parts(self) -> tuple[Vector, Vector]:

@@ -47,6 +47,8 @@ def make_penalty(
     >>> make_penalty("log", 0.5)
     Log(weights=None, bounds=None, epsilon=0.5)
     """
+    if isinstance(bounds, tuple) and all(limit is None for limit in bounds):
+        bounds = None
     if isinstance(name, Penalty):
         if shape is not None or weights is not None:
             raise DataError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from .._checks import boolean
 from ..engines.threads import ThreadEngine
-from ..errors import DataError
 from ..penalties.base import SeparablePenalty
 from .base import ROUNDING, Iterate, Solver, state
 from .coordinates import CoordinateSteps, Rule
@@ -62,14 +62,13 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
 
     relax: bool = True
     name: ClassVar[str] = "coordinate-descent"
-    needs: ClassVar[Needs] = Needs(loss="listwise", penalties=("smooth", "convex"), rows=True)
+    needs: ClassVar[Needs] = Needs(loss="listwise", penalties=("l2", "convex"), rows=True)
     _coordinates: CoordinateSteps | None = state(default=None)
     _rule: Rule = state()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.relax, bool):
-            raise DataError(f"relax is {self.relax!r}; expected True or False")
+        boolean("relax", self.relax)
 
     def _prepare(self) -> None:
         super()._prepare()

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import norm
 
+from .._checks import boolean
 from .._typing import Vector
 from .base import LARGEST_SLOPE, Iterate, Solver, state
 from .needs import Needs
@@ -60,8 +61,12 @@ class CuttingPlanes(Solver):
 
     damped: bool = True
     name: ClassVar[str] = "cutting-planes"
-    needs: ClassVar[Needs] = Needs(loss="pairwise", penalties=("smooth",))
+    needs: ClassVar[Needs] = Needs(loss="pairwise", penalties=("l2",))
     _model: PlaneModel = state()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        boolean("damped", self.damped)
 
     def _prepare(self) -> None:
         self._model = PlaneModel(self.problem.n_features)

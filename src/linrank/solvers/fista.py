@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 import numpy as np
 from scipy.linalg import norm
 
-from .._checks import choice
+from .._checks import boolean, choice
 from .._typing import Vector
 from ..errors import DataError
 from ..losses.base import Loss
@@ -88,6 +88,7 @@ class FISTA(SparseSolver):
     def __post_init__(self) -> None:
         super().__post_init__()
         choice("step", self.step, get_args(StepName))
+        boolean("restart", self.restart)
 
     def _minimise(self) -> Status:
         convex = self.problem.penalty.convex

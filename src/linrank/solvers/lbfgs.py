@@ -38,7 +38,7 @@ class LBFGS(SmoothSolver):
     """
 
     name: ClassVar[str] = "lbfgs"
-    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("smooth",))
+    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("l2",))
     _trial: Iterate = state()
     _start: Iterate = state()
     _unit: float = state()

@@ -18,7 +18,7 @@ class Needs:
     loss : {"any", "smooth", "cornered", "pairwise", "listwise"}
         ``smooth``: a loss with a derivative. ``cornered``: a pairwise loss without a derivative.
         ``pairwise``: a sum over pairs. ``listwise``: a loss that is not a sum over pairs.
-    penalties : tuple of {"smooth", "convex", "concave", "group"}
+    penalties : tuple of {"l2", "convex", "concave", "group"}
         The kinds of penalty that the solver supports.
     bounds : bool
         Whether the solver supports bounds on the weights.
@@ -27,7 +27,7 @@ class Needs:
     """
 
     loss: Literal["any", "smooth", "cornered", "pairwise", "listwise"] = "any"
-    penalties: tuple[Kind, ...] = ("smooth", "convex", "concave", "group")
+    penalties: tuple[Kind, ...] = ("l2", "convex", "concave", "group")
     bounds: bool = False
     rows: bool = False
 
@@ -43,6 +43,8 @@ class Needs:
             return f"needs a listwise loss, but loss={loss.name!r} is a sum over pairs"
         if penalty.kind not in self.penalties:
             return f"does not support penalty={penalty.name!r}"
+        if penalty.bounds is not None and not penalty.takes_bounds:
+            return f"does not support bounds with penalty={penalty.name!r}"
         if penalty.bounds is not None and not self.bounds:
             return "does not support bounds"
         if self.rows and not has_rows:

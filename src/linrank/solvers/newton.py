@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -98,7 +98,7 @@ class Newton(SmoothSolver):
 
     settings: NewtonSettings = NewtonSettings()
     name: ClassVar[str] = "newton"
-    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("smooth",), bounds=True)
+    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("l2",), bounds=True)
     _preconditioner: AgeingPreconditioner = state(default_factory=AgeingPreconditioner)
     _last: Step | None = state(default=None)
 
@@ -138,7 +138,9 @@ class Newton(SmoothSolver):
         Hessian may lack pairs that lie exactly on their margin. The objective then rises at once
         along the step. The Hessian at a point a little further along the step has these pairs.
         """
-        step = self._newton_step()
+        last = self._last
+        is_known = last is not None and last.origin is self.point  # a step that proved too long
+        step = last.step if last is not None and is_known else self._newton_step()
         if self._line_search(step):
             return True
         if self._preconditioner.made_at is not self.point:
@@ -153,52 +155,47 @@ class Newton(SmoothSolver):
         """Minimise the quadratic model g's + ½ s'Hs within the bounds, approximately.
 
         Conjugate gradients end when the residual is a small fraction of g, in the norm of P⁻¹. The
-        fraction is no smaller than the stopping rule needs.
+        fraction is no smaller than the stopping rule needs. Features that a step takes beyond a
+        bound are moved to the bound, and the system is solved again for the others.
         """
         relative = self._relative_norm()
         loosest = self.settings.loosest_forcing if loosest is None else loosest
         needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
         forcing = min(loosest, max(relative, needed))
-        face = self._face()
-        step = self._solve(face, -self.point.gradient, forcing)
-        promise = -0.5 * float(self.point.gradient @ step)
-        if isinstance(face, Face):
-            step = self._within_bounds(face, step, forcing)
-            promise = -float(self.point.gradient @ step)
-        self._last = Step(self.point, step, promise)
-        return step
-
-    def _solve(self, face: Problem | Face, right: Vector, forcing: float) -> Vector:
-        """Solve H s = right in the free features by preconditioned conjugate gradients."""
-        _, precondition = self._preconditioner.at(face, self.point)
-        step, _, n_products = conjugate_gradients(
-            face.hessp, right, precondition, forcing, MAX_PRODUCTS
-        )
-        self._preconditioner.judge(n_products, -np.log(forcing))
-        return step
-
-    def _within_bounds(self, face: Face, step: Vector, forcing: float) -> Vector:
-        """Move features that a step takes beyond a bound to the bound; solve for the others.
-
-        If the result is not a direction of descent, the projected gradient, scaled by the diagonal
-        of the Hessian, is returned instead.
-        """
-        limits, w, gradient = self.problem.penalty.limits, self.point.w, self.point.gradient
-        assert limits is not None
+        w, gradient, face = self.point.w, self.point.gradient, self._face()
+        step, right = np.zeros_like(w), -gradient
         for _ in range(self.settings.bound_rounds):
-            beyond = face.free & ((w + step < limits.low) | (w + step > limits.high))
-            if not beyond.any():
+            _, precondition = self._preconditioner.at(face, self.point)
+            change, _, n_products = conjugate_gradients(
+                face.hessp, right, precondition, forcing, MAX_PRODUCTS
+            )
+            self._preconditioner.judge(n_products, -np.log(forcing))
+            step = step + change
+            beyond = face.beyond_bounds(w + step)
+            if beyond is None:
                 break
+            assert isinstance(face, Face)
             face = face.without(beyond)
-            step = np.where(face.free, 0.0, limits.clip(w + step) - w)
+            step = np.where(face.free, 0.0, self.problem.clip(w + step) - w)
             right = np.where(face.free, -gradient - self.problem.hessp(step), 0.0)
             if not right.any():
                 break
-            step = step + self._solve(face, right, forcing)
-        step = limits.clip(w + step) - w
-        if float(gradient @ step) < 0:
-            return step
-        return limits.clip(w - gradient / self.problem.hessian_diagonal()) - w
+        self._last = self._feasible(step)
+        return self._last.step
+
+    def _feasible(self, step: Vector) -> Step:
+        """Return a step within the bounds, and the decrease that it promises.
+
+        If the step is not a direction of descent, the projected gradient, scaled by the diagonal of
+        the Hessian, takes its place.
+        """
+        w, gradient, problem = self.point.w, self.point.gradient, self.problem
+        if problem.penalty.limits is None:
+            return Step(self.point, step, -0.5 * float(gradient @ step))
+        step = problem.clip(w + step) - w
+        if float(gradient @ step) >= 0:
+            step = problem.clip(w - gradient / problem.hessian_diagonal()) - w
+        return Step(self.point, step, -float(gradient @ step))
 
     def _line_search(self, step: Vector) -> bool:
         """Shorten the step until the objective falls enough, and move.
@@ -234,7 +231,10 @@ class Newton(SmoothSolver):
         least = 1.0 / (float(problem.engine.hessian_diagonal().max()) + 1.0 / problem.C)
         n_steps = np.log(problem.C / least) / np.log(settings.continuation_factor)
         for C in np.geomspace(least, problem.C, int(np.ceil(n_steps)) + 1)[:-1]:
-            rough = Newton(settings.continuation_tol, settings.continuation_after)
+            rough = replace(
+                self, tol=settings.continuation_tol, max_iter=settings.continuation_after,
+                stop="optimum", callback=None,
+            )  # fmt: skip
             result = rough.solve(problem.with_C(float(C)), w)
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
@@ -272,7 +272,7 @@ class Newton(SmoothSolver):
         return self._model_holds(Distance(decrement, step, precondition, remainder_of(estimate)))
 
     def _step_is_short(self, goal: float) -> bool:
-        """Return whether a Newton step proves that f(w) − f* ≤ `goal`; otherwise take the step."""
+        """Return whether a Newton step proves that f(w) − f* ≤ `goal`; keep the step."""
         gradient, face = self.point.gradient, self._face()
         if not gradient.any():
             return True
@@ -284,10 +284,7 @@ class Newton(SmoothSolver):
         self._preconditioner.spent += n_products
         if distance <= goal and self._model_holds(Distance(distance, step, precondition)):
             return True
-        if isinstance(face, Face):
-            step = self._within_bounds(face, step, self.settings.loosest_forcing)
-        if self._line_search(step):
-            self._record()
+        self._last = self._feasible(step)
         return False
 
     def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:

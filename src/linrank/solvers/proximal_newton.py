@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -199,7 +199,7 @@ class ProximalNewton(SparseSolver):
         C, w = factor * self.problem.smallest_C(), self.point.w
         if not C < self.problem.C:
             return
-        rough = ProximalNewton(self.settings.continuation_tol, self.max_iter)
+        rough = replace(self, tol=self.settings.continuation_tol, callback=None)
         while C < self.problem.C:
             result = rough.solve(self.problem.with_C(C), w)
             if result.status is Status.INTERRUPTED:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from .._checks import boolean
 from .._typing import Vector
 from ..engines.threads import ThreadEngine
-from ..errors import DataError
 from .base import Iterate, Solver, state
 from .needs import Needs
 from .result import Status
@@ -22,7 +22,7 @@ class StochasticSolver(Solver):
 
     seed: int = 0
     average: bool = True
-    needs: ClassVar[Needs] = Needs(loss="pairwise", penalties=("smooth",), rows=True)
+    needs: ClassVar[Needs] = Needs(loss="pairwise", penalties=("l2",), rows=True)
     over: ClassVar[Literal["pairs", "queries"]]
     _steps: StochasticPass = state()
     _state: SGDState = state()
@@ -31,8 +31,7 @@ class StochasticSolver(Solver):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_seed(self.seed)
-        if not isinstance(self.average, bool):
-            raise DataError(f"average is {self.average!r}; expected True or False")
+        boolean("average", self.average)
 
     def _prepare(self) -> None:
         engine = self.problem.engine

@@ -42,7 +42,7 @@ class Smoothing(Solver):
     """
 
     name: ClassVar[str] = "smoothing"
-    needs: ClassVar[Needs] = Needs(loss="cornered", penalties=("smooth",), bounds=True)
+    needs: ClassVar[Needs] = Needs(loss="cornered", penalties=("l2",), bounds=True)
 
     def _minimise(self) -> Status:
         mu = FIRST_WIDTH

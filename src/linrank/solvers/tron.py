@@ -34,7 +34,7 @@ class Tron(SmoothSolver):
     """
 
     name: ClassVar[str] = "tron"
-    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("smooth",))
+    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("l2",))
 
     def _minimise(self) -> Status:
         radius = float(norm(self.point.gradient))
