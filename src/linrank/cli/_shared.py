@@ -60,7 +60,7 @@ def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
 
     Examples
     --------
-    >>> parse_solver_options(["damped=False", "stop=gradient"])
+    >>> parse_solver_options(["damped=false", "stop=gradient"])
     {'damped': False, 'stop': 'gradient'}
     """
     options = {}
@@ -68,6 +68,7 @@ def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip().isidentifier():
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE, such as damped=False")
+        value = value.capitalize() if value.lower() in ("true", "false") else value
         try:
             options[name.strip()] = ast.literal_eval(value)
         except (ValueError, SyntaxError):

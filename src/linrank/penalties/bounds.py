@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -82,12 +83,13 @@ def _limits(
 ) -> Vector:
     if limit is None:
         return np.full(n_features, default)
+    limit = _by_label(limit)
     if isinstance(limit, Mapping):
         return _limits_by_name(side, limit, default, n_features, names)
-    try:
-        limits = np.array([default if one is None else one for one in np.atleast_1d(limit)], float)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"bounds: {side} cannot be read as numbers ({error})") from None
+    values = np.atleast_1d(np.asarray(limit, dtype=object)).ravel()
+    if not all(one is None or isinstance(one, Real) for one in values):
+        raise DataError(f"bounds: {side} is {str(limit)[:60]!r}; expected numbers")
+    limits = np.array([default if one is None else one for one in values], np.float64)
     if np.ndim(limit) == 0:
         return np.full(n_features, limits[0])
     if limits.shape != (n_features,):
@@ -96,6 +98,14 @@ def _limits(
             f"{n_features} features"
         )
     return limits
+
+
+def _by_label(limit: Any) -> Any:
+    """Return a labelled series, such as one of pandas, as a dict by feature name."""
+    labels = getattr(limit, "index", None)
+    if not hasattr(limit, "to_dict") or labels is None:
+        return limit
+    return limit.to_dict() if all(isinstance(label, str) for label in labels) else limit
 
 
 def _limits_by_name(
@@ -118,7 +128,9 @@ def _limits_by_name(
                 f"bounds: {side} names {name!r}, which is not a feature of the data. The first "
                 f"feature is {names[0]!r}."
             )
-        limits[place[name]] = _limits(side, value, default, 1, None)[0]
+        if value is not None and not isinstance(value, Real):
+            raise DataError(f"bounds: {side} of {name!r} is {value!r}; expected a number or None")
+        limits[place[name]] = default if value is None else value
     return limits
 
 
@@ -136,6 +148,7 @@ def describe_bounds(bounds: BoundsLike) -> Any:
 
 
 def _plain_limit(limit: Any) -> Any:
+    limit = _by_label(limit)
     if isinstance(limit, Mapping):
         return {str(name): _plain_limit(one) for name, one in limit.items()}
     if np.ndim(limit):

@@ -119,6 +119,7 @@ class Solver:
             self.value_at_zero, self.slope_at_zero = problem.start()
             self._check_scale()
             self.point = Iterate(start, *problem.value_grad(start))
+            self._set_unit()
             self._prepare()
             self._record()
             status = self._minimise()
@@ -144,6 +145,14 @@ class Solver:
             from .registry import check_solver  # the registry imports all solvers
 
             check_solver(type(self), engine.loss, penalty, engine.has_rows)
+
+    def _set_unit(self) -> None:
+        """Use the gradient at the start as the unit of stopping rules, if it is 0 at w = 0.
+
+        Bounds that exclude 0 and warm starts begin elsewhere, where the gradient need not be 0.
+        """
+        if self.slope_at_zero == 0:
+            self.slope_at_zero = float(norm(self.point.gradient, check_finite=False))
 
     def _prepare(self) -> None:
         """Prepare the fit, before the first entry of the history."""

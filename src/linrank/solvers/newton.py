@@ -111,6 +111,7 @@ class Newton(SmoothSolver):
         """Prepare to `advance` from w; `slope` is the norm of the gradient at w = 0."""
         self.problem, self.slope_at_zero = problem, slope
         self.point = Iterate(w, *problem.value_grad(w))
+        self._set_unit()
         self._preconditioner.discard()
         self._prepare()
 

@@ -187,7 +187,19 @@ class ProximalNewton(SparseSolver):
             return False
         if self._gap() is not None or not self.point.w.any() or self._distance() == 0.0:
             return True
-        return self._promise <= self.tol * self.point.value
+        return self._promised_decrease() <= self.tol * self.point.value
+
+    def _promised_decrease(self) -> float:
+        """Return the decrease that the model promises from the current point.
+
+        The Hessian is made here, unless that is too expensive: then the promise of the last step
+        counts. A Hessian of an earlier point can promise too little where features are nearly equal.
+        """
+        features, _ = self._working_set()
+        if not len(features) or self._is_large(len(features)):
+            return self._promise
+        self._curvature = self._make_curvature(features, complete=True)
+        return -self._slope(self._newton_target(features, self.settings.smallest_lift))
 
     def _continue_from_smaller_C(self) -> None:
         """Follow rough solutions from a small C, where w = 0 is nearly optimal, to this C.
