@@ -252,7 +252,7 @@ def test_another_loss_leaves_the_first_one_alone():
 
 
 class Card:
-    """A card of so many free bytes, which become fewer with every array on it."""
+    """A card with a given number of free bytes; each new array reduces it."""
 
     def __init__(self, monkeypatch, free):
         self.free = free
@@ -262,7 +262,7 @@ class Card:
             monkeypatch.setattr(device.cuda, name, self.counted(getattr(device.cuda, name)))
 
     def counted(self, make):
-        """The function, with what it takes."""
+        """Wrap a function that allocates, so that its bytes are counted."""
 
         def take(*arguments):
             array = make(*arguments)

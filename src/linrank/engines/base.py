@@ -17,9 +17,8 @@ from ..losses.base import Loss
 SPARSE_ENTRY = 4  #: cost of an entry of a sparse matrix in a Hessian product
 DOCUMENT = 20  #: cost of the pair sums of a document in a Hessian product
 HESSIAN_ENTRY = 12  #: cost of an entry of a row in `hessian`, without the matrix product
-CENTRED_ENTRY = (
-    2  #: cost of an entry of a row in `hessian_of_documents`, without the matrix product
-)
+#: Cost of an entry of a row in `hessian_of_documents`, without the matrix product.
+CENTRED_ENTRY = 2
 DENSE_MULTIPLICATION = 1 / 8  #: cost of a multiplication in the matrix product of dense rows
 SPARSE_MULTIPLICATION = 10  #: cost of a multiplication in the matrix product of sparse rows
 
@@ -150,7 +149,7 @@ class Engine(ABC):
 
     @property
     def product_work(self) -> float:
-        """The cost of a Hessian product, in the unit of the constants above the classes."""
+        """The cost of a Hessian product, relative to that of an entry of a dense matrix."""
         return self.n_entries * (SPARSE_ENTRY if self.data.is_sparse else 1) + (
             DOCUMENT * self.data.n_docs
         )
