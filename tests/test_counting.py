@@ -491,7 +491,7 @@ def test_fit_pairs_equals_fit_on_the_same_pairs():
         ({"loss": "logistic_exact", "counting": "avl"}, "Use counting='explicit', or loss='log"),
         ({"pairs": "adjacent", "counting": "tables"}, "Use counting='two-level' or 'explicit'"),
         ({"rescale": "slack", "counting": "aa"}, "rescale='slack' with delta='label' does not"),
-        ({"delta": "gain"}, "give rescale='margin' or 'slack' as well"),
+        ({"delta": "gain"}, "Use rescale='margin' or 'slack' as well"),
         ({"rescale": "slack", "delta": lambda a, b: a[:1]}, "delta returned an array of shape"),
         ({"rescale": "slack", "delta": lambda a, b: ["x"] * len(a)}, "cannot be read as numbers"),
         ({"rescale": "slack", "delta": lambda a, b: b - a}, "delta is -1.0 for the labels 1 above"),
