@@ -1,10 +1,15 @@
 """Domination Rank: ``make bench-domination``, or ``python -m benchmarks.domination``.
 
-Sections: ``speed`` (the paper's coordinate descent against Newton's method on one huge query),
-``topics`` (seconds per topic of a text-like collection, with l1 and l2), ``growth`` (cost against
-the number of documents) and ``letor`` (all rankers of the paper's table 1.1 on MQ2007 and MQ2008,
-in the folder ``LINRANK_DATA``). Each section prints a Markdown table. Its numbers and plots are
-stored with those of the sections of earlier runs.
+The sections are:
+
+- ``speed`` compares the paper's coordinate descent with Newton's method on one huge query.
+- ``topics`` measures seconds per topic of a text-like collection, with l1 and l2.
+- ``growth`` measures the cost against the number of documents.
+- ``letor`` evaluates all rankers of the paper's table 1.1 on MQ2007 and MQ2008, which it reads from
+  the folder ``LINRANK_DATA``.
+
+Each section prints a Markdown table. Its numbers and plots are stored with those of the sections of
+earlier runs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Small ranking problems of every kind, shared by the tests."""
+"""Generators of small ranking problems that the tests share."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
 
-#: name -> (labels' maker, queries' maker); n documents each
+#: Functions that draw the labels and the query ids of n documents, by the kind of problem.
 KINDS = {
     "two levels": (lambda rng, n: rng.integers(0, 2, n), lambda rng, n: rng.integers(0, 4, n)),
     "five levels": (lambda rng, n: rng.integers(0, 5, n), lambda rng, n: rng.integers(0, 3, n)),
@@ -20,7 +20,7 @@ KINDS = {
 
 
 def make_problem_arrays(kind, n=90, d=4, seed=0, tied=False):
-    """X, y, qid of a kind of problem, in random row order."""
+    """Generate X, y and qid of a kind of problem, in random row order."""
     rng = np.random.default_rng(seed)
     labels, queries = KINDS[kind]
     X = rng.standard_normal((n, d))
@@ -31,6 +31,6 @@ def make_problem_arrays(kind, n=90, d=4, seed=0, tied=False):
 
 
 def as_form(X, form):
-    """X as "dense64", "dense32", "csr64" or "csr32"."""
+    """Convert X to the form "dense64", "dense32", "csr64" or "csr32"."""
     X = X.astype(np.float32 if form.endswith("32") else np.float64)
     return sparse.csr_array(X) if form.startswith("csr") else X

@@ -1,4 +1,4 @@
-"""Slow, obviously right twins of everything that linrank computes fast."""
+"""Slow and simple reference implementations of all that linrank computes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from scipy.special import logsumexp
 
 
 def preference_pairs(y, qid):
-    """All (i, j) of one query with label i above label j."""
+    """Return all pairs (i, j) of one query with label i > label j."""
     return [
         (i, j) for i in range(len(y)) for j in range(len(y)) if qid[i] == qid[j] and y[i] > y[j]
     ]
 
 
 def adjacent_pairs(y, qid):
-    """The pairs with no label of their query between the two."""
+    """Return the pairs of adjacent levels: no label of the query lies between the two labels."""
     labels = {q: sorted(set(y[qid == q])) for q in set(qid)}
     return [
         (i, j)
@@ -29,7 +29,7 @@ def adjacent_pairs(y, qid):
 
 
 def pair_weights(pairs, weight=None, query_weight=None, propensity=None):
-    """Query × upper document × lower document, over the upper one's propensity."""
+    """Return query weight × both document weights / propensity of the upper document, per pair."""
     return np.array(
         [
             (1.0 if query_weight is None else query_weight[i])
@@ -41,20 +41,20 @@ def pair_weights(pairs, weight=None, query_weight=None, propensity=None):
 
 
 def hinge_loss(hinges, t):
-    """Value, slope and bend of Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)²."""
+    """Return the value and two derivatives of Σ_m a_m·max(0, τ_m − t) + c_m·max(0, τ_m − t)²."""
     gaps = [(tau - t, a, c) for tau, a, c in hinges if tau - t > 0]
     value = sum(a * gap + c * gap**2 for gap, a, c in gaps)
     return value, -sum(a + 2 * c * gap for gap, a, c in gaps), sum(2 * c for _, _, c in gaps)
 
 
 def logistic_loss(t):
-    """Value, slope and bend of log(1 + exp(−t))."""
+    """Return the value and the first two derivatives of log(1 + exp(−t))."""
     chance = 1 / (1 + math.exp(t))
     return math.log1p(math.exp(-t)), -chance, chance * (1 - chance)
 
 
 def sum_over_pairs(scores, pairs, loss, weights=None, margins=None):
-    """Loss, gradient and Hessian in the scores of Σ_p weight·ℓ(t_p + 1 − margin_p)."""
+    """Return value, gradient and Hessian in the scores of Σ_p weight·ℓ(t_p + 1 − margin_p)."""
     value, gradient = 0.0, np.zeros(len(scores))
     hessian = np.zeros((len(scores), len(scores)))
     for p, (i, j) in enumerate(pairs):
@@ -71,10 +71,11 @@ def sum_over_pairs(scores, pairs, loss, weights=None, margins=None):
 
 
 def exact_sums(scores, v, pairs, hinges, weights, margins):
-    """`sum_over_pairs` and H v in fractions, which round nothing, and what rounding may do to them.
+    """Compute the sums exactly in fractions, with a bound on the rounding error of floats.
 
-    Returns four results, each with its size: the value, the gaps of each hinge, the gradient and
-    the product. The size of a sum is the sum of its active pairs' weights, each times |a| + |c|.
+    Returns the value, the gaps of each hinge, the gradient and the product H v, each as a pair
+    (result, size). The rounding error is proportional to the size. The size of a sum is the sum
+    over its active pairs of weight·(|a| + |c|).
     """
     s, v = [Fraction(x) for x in scores], [Fraction(x) for x in v]
     hinges = [[Fraction(x) for x in row] for row in hinges]
@@ -104,22 +105,22 @@ def _add(total, term, size):
 
 
 def pairwise_loss(scores, y, qid, hinges, weight=None, query_weight=None):
-    """Σ over pairs of weight·ℓ(s_i − s_j)."""
+    """Return Σ weight·ℓ(s_i − s_j) over the pairs."""
     return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[0]
 
 
 def pairwise_gradient(scores, y, qid, hinges, weight=None, query_weight=None):
-    """The derivative of `pairwise_loss` in the scores."""
+    """Return the gradient of `pairwise_loss` in the scores."""
     return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[1]
 
 
 def pairwise_hessian(scores, y, qid, hinges, weight=None, query_weight=None):
-    """The (generalised) second derivative of `pairwise_loss` in the scores, as a matrix."""
+    """Return the (generalised) Hessian of `pairwise_loss` in the scores, as a matrix."""
     return pairwise_parts(scores, y, qid, hinges, weight, query_weight)[2]
 
 
 def pairwise_parts(scores, y, qid, hinges, weight=None, query_weight=None):
-    """The three above, in one pass over the pairs."""
+    """Return the value, gradient and Hessian of `pairwise_loss` in one pass over the pairs."""
     pairs = preference_pairs(y, qid)
     weights = pair_weights(pairs, weight, query_weight)
     return sum_over_pairs(scores, pairs, lambda t: hinge_loss(hinges, t), weights)
@@ -128,8 +129,8 @@ def pairwise_parts(scores, y, qid, hinges, weight=None, query_weight=None):
 def ranksvm_optimum(X, y, qid, C):
     """Minimise the RankSVM objective on explicit differences with scikit-learn's LinearSVC.
 
-    The differences x_i − x_j, each once as it is with label +1 and once negated with label
-    −1 at half the C, make the same problem without an intercept.
+    Each difference x_i − x_j is used twice: as it is with label +1, and negated with label −1. With
+    C/2 and without an intercept, the problem is the same.
     """
     from sklearn.svm import LinearSVC
 
@@ -161,7 +162,7 @@ def optimum(X, pairs, C, loss, weights=None, margins=None):
 
 
 def hinge_optimum(X, pairs, C):
-    """The least ½‖w‖² + C·Σ max(0, 1 − w'x̃) by its dual, a bounded quadratic program."""
+    """Minimise ½‖w‖² + C·Σ max(0, 1 − w'x̃) by its dual, a bounded quadratic program."""
     from scipy.optimize import minimize
 
     differences = np.array([X[i] - X[j] for i, j in pairs])
@@ -179,7 +180,7 @@ def hinge_optimum(X, pairs, C):
 
 
 def bounded_optimum(X, loss, C, low, high, l1=0.0, l2=1.0):
-    """The least Σ l1|w| + ½ l2 w² + C·L(Xw) for low ≤ w ≤ high, by scipy's L-BFGS-B.
+    """Minimise Σ l1|w| + ½ l2 w² + C·L(Xw) for low ≤ w ≤ high, by scipy's L-BFGS-B.
 
     `loss` maps scores to L and its gradient. Each weight is a difference of two parts ≥ 0, so
     that |w| is smooth in them.
@@ -205,7 +206,7 @@ def bounded_optimum(X, loss, C, low, high, l1=0.0, l2=1.0):
 
 
 def bounded_hinge_optimum(X, pairs, C, low, high):
-    """The least ½‖w‖² + C·Σ max(0, 1 − w'x̃) for low ≤ w ≤ high, by its dual.
+    """Minimise ½‖w‖² + C·Σ max(0, 1 − w'x̃) for low ≤ w ≤ high, by its dual.
 
     The dual is Σα − max_w (u'w − ½‖w‖²) with u = Σ α x̃ and w within the bounds, 0 ≤ α ≤ C.
     """
@@ -226,11 +227,11 @@ def bounded_hinge_optimum(X, pairs, C, low, high):
     return np.clip(differences.T @ found.x, low, high), -found.fun
 
 
-# Metrics: one query at a time, ties by trying every order.
+# Metrics of one query at a time. Ties are resolved by trying every order.
 
 
 def metric_of_list(name, labels, *, k=None, gain="exp2", discount="log2", rel=1.0, max_label=None):
-    """A metric of labels in ranked order, or None where nothing is relevant."""
+    """Return a metric of labels in ranked order, or None if no document is relevant."""
     n = len(labels)
     k = n if k is None else k
     if name in ("ndcg", "mean-ndcg"):
@@ -269,7 +270,7 @@ def metric_of_list(name, labels, *, k=None, gain="exp2", discount="log2", rel=1.
 
 
 def orders_of_ties(labels, scores):
-    """The labels in every order that sorts the scores from large to small."""
+    """Yield the labels in every order that sorts the scores in descending order."""
     levels = sorted(set(scores), reverse=True)
     groups = [[y for y, s in zip(labels, scores, strict=True) if s == level] for level in levels]
     for parts in itertools.product(*(itertools.permutations(group) for group in groups)):
@@ -277,7 +278,7 @@ def orders_of_ties(labels, scores):
 
 
 def metric_of_query(name, labels, scores, ties="average", **options):
-    """A metric of one query: the mean, the least or the largest over all orders of ties."""
+    """Return a metric of one query: its mean, minimum or maximum over all orders of ties."""
     orders = list(orders_of_ties(labels, scores))
     if ties == "stable":
         orders = orders[:1]  # permutations come in the order of the rows first
@@ -290,14 +291,14 @@ def metric_of_query(name, labels, scores, ties="average", **options):
 
 
 def pair_counts(labels, scores):
-    """The pairs of one query that are ranked right (a tie is one half), and all pairs."""
+    """Return the number of correctly ranked pairs (a tie is one half) and of all pairs."""
     pairs = preference_pairs(labels, np.zeros(len(labels)))
     right = sum((scores[i] > scores[j]) + 0.5 * (scores[i] == scores[j]) for i, j in pairs)
     return right, len(pairs)
 
 
 def read_letor_slow(text):
-    """Read LETOR bytes line by line: a list of (label, qid, {index: value}, comment).
+    """Read LETOR bytes line by line into a list of (label, qid, {index: value}, comment).
 
     Raises ValueError where `read_letor` must refuse the text with the default options.
     """
@@ -336,7 +337,7 @@ def read_letor_slow(text):
 
 
 def query_keys(X, query_ptr):
-    """Σ_i |x_i·v| over each query's rows, v_f = 1 + the fraction of f times the golden ratio."""
+    """Return Σ_i |x_i·v| per query, with v_f = 1 + the fraction of f times the golden ratio."""
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     v = [1 + (f * 0.6180339887498949) % 1 for f in range(X.shape[1])]
     keys = [abs(sum(x * w for x, w in zip(row, v, strict=True))) for row in X.astype(float)]
@@ -344,9 +345,9 @@ def query_keys(X, query_ptr):
 
 
 def domination_counts(labels, scores):
-    """The dominating documents of one query: the expected number of errors, and how many.
+    """Return the expected domination errors and the number of dominating documents of a query.
 
-    Of i and t lower labels with i's score, i comes first in one of t + 1 orders.
+    If document i ties with t documents of lower label, i is ranked first with chance 1/(t + 1).
     """
     errors, dominating = 0.0, 0
     for label, score in zip(labels, scores, strict=True):
@@ -359,7 +360,7 @@ def domination_counts(labels, scores):
 
 
 def domination_counts_by_orders(labels, scores):
-    """The same as the mean over all orders of ties, in which there is nothing to expect."""
+    """Compute `domination_counts` as the mean over all orders of ties."""
     errors = [
         sum(any(above < label for above in order[:rank]) for rank, label in enumerate(order))
         for order in orders_of_ties(labels, scores)
@@ -368,9 +369,10 @@ def domination_counts_by_orders(labels, scores):
 
 
 def domination_loss(scores, y, qid, upper=None, lower=None, query_weight=None, margin=None):
-    """Σ_i u_i·log(1 + Σ_{j∈D(i)} w_j e^{z_j − z_i}) with its gradient and Hessian in the scores.
+    """Return Σ_i u_i·log(1 + Σ_{j∈D(i)} w_j e^{z_j − z_i}), its gradient and its Hessian.
 
-    Distribution by distribution: p over D(i) and i itself, H_i = diag(p) − pp'.
+    Derivatives are in the scores. Document i adds u_i·(diag(p) − pp') to the Hessian, where p is
+    the softmax distribution over D(i) and i itself.
     """
     n = len(scores)
     given = (upper, lower, query_weight)

@@ -229,8 +229,8 @@ def test_losses_and_pairs_reach_the_solver(letor, here):
     ("options", "words"),
     [
         (("--loss", "hinge", "--solver", "tron"), "Use solver='smoothing'"),
-        (("--loss", "logistic_exact", "--counting", "avl"), "use counting='explicit'"),
-        (("--pairs", "adjacent", "--counting", "tables"), "use counting='two-level'"),
+        (("--loss", "logistic_exact", "--counting", "avl"), "Use counting='explicit'"),
+        (("--pairs", "adjacent", "--counting", "tables"), "Use counting='two-level'"),
     ],
 )
 def test_what_does_not_go_together_gets_a_sentence(letor, here, options, words):

@@ -488,10 +488,10 @@ def test_fit_pairs_equals_fit_on_the_same_pairs():
         ({"rescale": "both"}, "rescale is 'both'; known choices are None, 'margin', 'slack'"),
         ({"delta": "rank"}, "delta is 'rank'; known choices are 'label'"),
         ({"loss": "exp"}, "loss is 'exp'; known choices are 'squared_hinge', 'hinge'"),
-        ({"loss": "logistic_exact", "counting": "avl"}, "use counting='explicit', or loss='log"),
-        ({"pairs": "adjacent", "counting": "tables"}, "use counting='two-level' or 'explicit'"),
+        ({"loss": "logistic_exact", "counting": "avl"}, "Use counting='explicit', or loss='log"),
+        ({"pairs": "adjacent", "counting": "tables"}, "Use counting='two-level' or 'explicit'"),
         ({"rescale": "slack", "counting": "aa"}, "rescale='slack' with delta='label' does not"),
-        ({"delta": "gain"}, "give rescale='margin' or 'slack' as well"),
+        ({"delta": "gain"}, "Use rescale='margin' or 'slack' as well"),
         ({"rescale": "slack", "delta": lambda a, b: a[:1]}, "delta returned an array of shape"),
         ({"rescale": "slack", "delta": lambda a, b: ["x"] * len(a)}, "cannot be read as numbers"),
         ({"rescale": "slack", "delta": lambda a, b: b - a}, "delta is -1.0 for the labels 1 above"),
@@ -571,14 +571,14 @@ def test_data_without_pairs(counting, normalize):
 def test_too_many_pairs_get_a_sentence(monkeypatch):
     monkeypatch.setattr(comparison, "MAX_PAIRS", 100)
     X, y, qid = make_problem_arrays("five levels")
-    with pytest.raises(DataError, match=r"there are 1,\d\d\d pairs.*use counting='auto'"):
+    with pytest.raises(DataError, match=r"there are 1,\d\d\d pairs.*Use counting='auto'"):
         RankSVM(counting="explicit").fit(X, y, qid)
-    with pytest.raises(DataError, match="use counting='two-level'"):
+    with pytest.raises(DataError, match="Use counting='two-level'"):
         RankSVM(counting="explicit", rescale="slack", delta="dcg").fit(X, y, qid)
-    with pytest.raises(DataError, match="use loss='logistic', which"):
+    with pytest.raises(DataError, match="Use loss='logistic', which"):
         RankSVM(loss="logistic_exact").fit(X, y, qid)
     X, y, qid = make_problem_arrays("all distinct")
-    with pytest.raises(DataError, match="use labels with fewer levels, or rescale='margin'"):
+    with pytest.raises(DataError, match="Use labels with fewer levels, or rescale='margin'"):
         RankSVM(rescale="slack").fit(X, y, qid)
     with pytest.raises(DataError, match="compares every two levels, which makes 4,005"):
         RankSVM(counting="two-level", rescale="slack").fit(X, y, qid)
@@ -610,12 +610,12 @@ def test_bad_propensity_gets_a_sentence(value):
 
 def test_given_pairs_do_not_mix_with_labels():
     data = RankingData.from_pairs(np.eye(3), [[0, 1]])
-    with pytest.raises(DataError, match="use counting='explicit'"):
+    with pytest.raises(DataError, match="Use counting='explicit'"):
         ThreadEngine(data, SQUARED_HINGE, counting="avl")
     with pytest.raises(DataError, match="pairs are listed one by one"):
         ThreadEngine(data, SQUARED_HINGE, preferences=Preferences("adjacent"))
     for delta in ("label", "label-squared"):
-        with pytest.raises(DataError, match="give only one of them"):
+        with pytest.raises(DataError, match="Use only one of them"):
             RankSVM(rescale="margin", delta=delta).fit(np.eye(3), [0, 1, 2], margin=[0.0, 1.0, 2.0])
 
 

@@ -76,7 +76,7 @@ def test_the_hessian_by_level(form, features, monkeypatch):
     w = rng.standard_normal(4)
     found = []
     for few in (8, 10**6):
-        monkeypatch.setattr(threads, "FEW", few)
+        monkeypatch.setattr(threads, "MIN_DOCUMENTS_PER_LEVEL", few)
         engine = ThreadEngine(data, LOSS, n_threads=2)
         engine.value_grad(w)
         assert engine.makes_hessian_by_level == (few == 8)
@@ -282,7 +282,7 @@ def test_solvers_of_pairs_are_refused(solver):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"counting": "tables"}, "use counting='auto'"),
+        ({"counting": "tables"}, "Use counting='auto'"),
         ({"preferences": Preferences(pairs="adjacent")}, "pairs='adjacent'"),
         ({"preferences": Preferences(rescale="slack")}, "rescale='slack' with delta='label'"),
     ],

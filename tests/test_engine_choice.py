@@ -65,7 +65,7 @@ def test_without_a_card(command, letor):
     for engine in ("cuda", "cuda-streaming", "p-swx"):
         said = error_of(command, *files, "--engine", engine)
         assert said.startswith(f"engine='{engine}' needs an NVIDIA graphics card")
-        assert said.rstrip().endswith("use engine='threads'")
+        assert said.rstrip().endswith("Use engine='threads'.")
 
 
 def test_unknown_engine():

@@ -1,10 +1,10 @@
 """The cache of compiled kernels on disk: one file per kernel, signature, Python and processor.
 
 The name of a file identifies its kernel. The file starts with a stamp, which depends on numba's
-version and on the content of every source file that the kernel can depend on: its own file, and all
-files of the package that this file imports, directly or indirectly. A file with another stamp is
-never loaded, and the next process that compiles the kernel replaces it. An upgrade or an edit
-therefore leaves no stale kernel in use, and old files do not accumulate.
+version and on the content of all source files that the kernel can depend on. These are its own
+file, and all files of the package that this file imports, directly or indirectly. A file with
+another stamp is never loaded, and the next process that compiles the kernel replaces it. An upgrade
+or an edit therefore leaves no stale kernel in use, and old files do not accumulate.
 
 A file is written under a temporary name and then renamed, and a checksum protects its content, so
 several processes may share a folder. If a process is killed while it writes, a later process
@@ -43,7 +43,7 @@ from .errors import KernelCacheWarning
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 MAGIC = b"linrank kernel 1\n"
 DIGEST = hashlib.sha256().digest_size
-ABANDONED = 3600.0  #: age in seconds at which a temporary file is removed as a leftover
+LEFTOVER_SECONDS = 3600.0  #: age in seconds at which a temporary file is removed as a leftover
 _TEMPORARY = re.compile(r".*\.nbc\.[0-9a-f]{16}\.tmp")
 _RELATIVE_IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
@@ -150,7 +150,7 @@ def _remove_leftovers(folder: str) -> None:
         for entry in os.scandir(folder):
             if _TEMPORARY.fullmatch(entry.name):
                 with suppress(OSError):  # another process may remove it at the same time
-                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED:
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS:
                         os.unlink(entry.path)
 
 

@@ -19,7 +19,7 @@ from ._prefetch import CACHE_LINE, prefetch_row
 from ._threads import resolve_threads, run, split
 from ._typing import Integers, Vector
 
-AHEAD = 4  #: rows between the row that is read and the row that is prefetched
+PREFETCH_ROWS = 4  #: rows between the row that is read and the row that is prefetched
 LONG_ROW = 2048  #: bytes of a row above which the hardware prefetcher is fast enough by itself
 
 Floats: TypeAlias = NDArray[np.floating[Any]]  #: numbers of single or double precision
@@ -126,8 +126,8 @@ def _advance_dense(X, first, last, u, out, next_first, next_last, v, s):  # type
     # Both in one loop: rows of the first range come from the cache while others come from memory.
     n = min(last - first, next_last - next_first)
     for r in range(n):
-        if next_first + r + AHEAD < len(X):
-            prefetch_row(X, next_first + r + AHEAD)
+        if next_first + r + PREFETCH_ROWS < len(X):
+            prefetch_row(X, next_first + r + PREFETCH_ROWS)
         total = 0.0
         for f in range(X.shape[1]):
             total += X[next_first + r, f] * v[f]

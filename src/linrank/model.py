@@ -251,10 +251,11 @@ class LinearModel(Model):
     def _from_parameters(cls, content: Content, **shared: Any) -> Self:
         model = cls(numbers(content, "weights"), **shared)
         if not model.n_features:
-            raise DataError("there are no weights")
+            raise DataError("there are no weights. Use a model with at least one feature.")
         if model.n_features != content["n_features"]:
             raise DataError(
-                f"{model.n_features} weights where n_features is {content['n_features']}"
+                f"{model.n_features} weights where n_features is {content['n_features']}. Use one "
+                "weight per feature."
             )
         return model
 

@@ -31,7 +31,7 @@ ROOM = {
 
 
 def assemble(ptx: str, architecture: str) -> dict[str, int]:
-    """What ptxas, which is a part of nvJitLink, says of a kernel."""
+    """Return the registers and bytes that ptxas, a part of nvJitLink, reports for a kernel."""
     options = [f"-arch={architecture}", "-Xptxas=-v", "-verbose"]
     handle = nvjitlink.create(len(options), options)
     nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx.encode(), len(ptx), "kernel")

@@ -1,9 +1,8 @@
-"""The simulator, made ready: small blocks, so that small data has many of them and many tiles.
+"""Configure the CUDA simulator with small blocks, so that small data have many blocks and tiles.
 
-numba's own simulator runs a thread of the system for each thread of a block and asks in a loop
-which of them wait at a barrier. Here they are greenlets that take turns at barriers, which is a
-hundred times as fast; their order is another one up to each barrier, so that sums which depend on
-it are found, and a barrier that some thread never comes to is an error.
+Threads are greenlets that switch at barriers, which is 100 times faster than numba's threads. The
+order of the threads changes at each barrier, so that tests detect sums that depend on this order. A
+thread that misses a barrier raises an error.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ collect_ignore = ["compile.py", "record.py"]  # they are run in processes of the
 
 
 class SimulatedThread(greenlet):
-    """A thread of a block."""
+    """A simulated thread of a block."""
 
     def __init__(self, function, block, place):
         super().__init__(function)
@@ -54,7 +53,7 @@ run_block.backwards = False
 
 
 def as_numpy(value):
-    """The array within a simulated one, which is slow to read."""
+    """Return the numpy array inside a simulated device array, which is slow to read."""
     if isinstance(value, kernel.FakeWithinKernelCUDAArray):
         return value._item._ary
     if isinstance(value, kernel.FakeCUDAArray):
@@ -66,10 +65,10 @@ def as_numpy(value):
 
 
 class Swap:
-    """Let `cuda` mean the simulated card in all modules of the engine, for the time of a launch.
+    """Replace `cuda` by the simulated card in all modules of the engine during a launch.
 
-    A launch goes through here, and so does every call of a function of the device, which finds it
-    done.
+    The simulator enters this context for a launch, and for each call of a device function within
+    the launch. Only the first one replaces the modules.
     """
 
     launched = None
@@ -96,7 +95,7 @@ allocate = kernelapi.FakeCUDAShared.array
 
 
 def allocate_by_line(self, shape, dtype, alignment=None):
-    """An array for each line that asks for one; like shared memory, it holds anything at first."""
+    """Return one array per line that allocates; like shared memory, it starts with any values."""
     if isinstance(shape, int) and shape == 0:
         return allocate(self, shape, dtype)
     caller = sys._getframe(1)
@@ -118,7 +117,7 @@ def _quick_simulator():
 
 @pytest.fixture
 def backwards():
-    """A context in which the last block of a launch runs first."""
+    """Return a context manager in which the last block of a launch runs first."""
 
     @contextmanager
     def turned():
@@ -132,7 +131,7 @@ def backwards():
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print what tests have found out about kernels."""
+    """Print the registers and bytes that the tests recorded for each kernel."""
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     lines = [text for r in reports for name, text in r.user_properties if name == "summary"]
     if lines:

@@ -34,7 +34,7 @@ def is_kernel(value: Any) -> bool:
 
 
 def describe(value: Any) -> Any:
-    """The type of an argument, as something that JSON can hold."""
+    """Encode the type of an argument for JSON."""
     if isinstance(value, tuple):
         kind = type(value)
         name = None if kind is tuple else f"{kind.__module__}:{kind.__qualname__}"
@@ -47,7 +47,7 @@ def describe(value: Any) -> Any:
 
 
 def numba_type(kind: Any) -> Any:
-    """The type that `describe` described."""
+    """Return the type that `describe` encoded."""
     from numba.cuda import types
 
     if kind[0] == "array":

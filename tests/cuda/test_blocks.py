@@ -78,7 +78,7 @@ def test_bitonic_sorts_by_segment_key_and_number(n):
 
 
 def sequences(values, ptr):
-    """What `gpu_quicksort` takes."""
+    """Return the arguments of `gpu_quicksort`."""
     n = len(values)
     workset = to_device(np.column_stack([ptr[:-1], ptr[1:]]), np.int64)
     d_pri = p_swx.Sequence(to_device(values), to_device(np.arange(n), np.int32))

@@ -252,7 +252,7 @@ def test_another_loss_leaves_the_first_one_alone():
 
 
 class Card:
-    """A card of so many free bytes, which become fewer with every array on it."""
+    """A card with a given number of free bytes; each new array reduces it."""
 
     def __init__(self, monkeypatch, free):
         self.free = free
@@ -262,7 +262,7 @@ class Card:
             monkeypatch.setattr(device.cuda, name, self.counted(getattr(device.cuda, name)))
 
     def counted(self, make):
-        """The function, with what it takes."""
+        """Wrap a function that allocates, so that its bytes are counted."""
 
         def take(*arguments):
             array = make(*arguments)
@@ -286,14 +286,14 @@ def test_x_fits_beside_all_else_or_is_refused(monkeypatch):
     rest, all_parts = evaluate("cuda", whole) - X.nbytes, evaluate("cuda-streaming", whole)
     least = rest + int(np.ceil(X.nbytes / device.ROOM))
     evaluate("cuda", least)
-    with pytest.raises(DataError, match=r"^X needs 4,800 bytes.* free: use engine='cuda-streaming"):
+    with pytest.raises(
+        DataError, match=r"^X needs 4,800 bytes.* free\. Use engine='cuda-streaming"
+    ):
         evaluate("cuda", least - 10)
     evaluate("cuda-streaming", least - 10)
-    with pytest.raises(DataError, match=r"two parts of X needs .*use engine='threads'"):
+    with pytest.raises(DataError, match=r"two parts of X needs .*Use engine='threads'"):
         evaluate("cuda-streaming", all_parts)
-    with pytest.raises(
-        DataError, match=r"documents and pairs needs 1,600 .*: use engine='threads'"
-    ):
+    with pytest.raises(DataError, match=r"documents and pairs needs 1,600 .*Use engine='threads'"):
         evaluate("cuda", 1000)
 
 
@@ -307,7 +307,7 @@ def test_what_the_driver_refuses_is_a_sentence(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(device.cuda, name, refuse)
             with pytest.raises(
-                DataError, match=r"not give [\d,]+ bytes .*OUT_OF_MEMORY.*threads'$"
+                DataError, match=r"not give [\d,]+ bytes .*OUT_OF_MEMORY.*threads'\.$"
             ):
                 RankSVM(engine="cuda").fit(X, y, qid)
 
@@ -317,7 +317,7 @@ def test_pairs_that_are_too_many_to_be_listed(monkeypatch):
     monkeypatch.setattr("linrank.engines.cuda.engine.MAX_PAIRS", 100)
     for counting in ("auto", "two-level"):
         with pytest.raises(
-            DataError, match=r"\d+ pairs .* the limit is 100 pairs: use engine='threads'$"
+            DataError, match=r"\d+ pairs .* the limit is 100 pairs\. Use engine='threads'\.$"
         ):
             RankSVM(engine="cuda", rescale="slack", counting=counting).fit(X, y, 0 * qid)
 

@@ -117,7 +117,7 @@ def test_the_order_of_rows_moves_no_weight():
 @pytest.mark.parametrize("far", [1e4, 1e10])
 @pytest.mark.parametrize("other", ["threads", "p-swx"])
 def test_fits_beside_far_documents(far, other, form):
-    """The farthest document is the first row: where sums are centred must not be there."""
+    """The first row has the farthest score: sums must not be centred at it."""
     rng = np.random.default_rng(0)
     y = np.concatenate([np.full(9, 2), rng.integers(0, 2, 12)])
     X = np.vstack([np.zeros((9, 2)), rng.standard_normal((12, 2))])

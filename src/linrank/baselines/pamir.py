@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import positive_number, whole_number
 from .._jit import njit
-from .._rows import AHEAD, kernel_matrix
+from .._rows import PREFETCH_ROWS, kernel_matrix
 from ..counting.layout import lay_out
 from ..counting.preferences import ALL_PAIRS
 from ..counting.sampling import PairSampler
@@ -260,9 +260,9 @@ def walk(X, upper, lower, C, w, work):  # type: ignore[no-untyped-def]
     sign = np.array([1.0, -1.0])
     total = 0.0
     for k in range(len(upper)):
-        if k + AHEAD < len(upper):
-            ask_for(X, upper[k + AHEAD])
-            ask_for(X, lower[k + AHEAD])
+        if k + PREFETCH_ROWS < len(upper):
+            ask_for(X, upper[k + PREFETCH_ROWS])
+            ask_for(X, lower[k + PREFETCH_ROWS])
         n = add_rows(X, upper[k], upper[k] + 1, sign[:1], work, 0)
         n = add_rows(X, lower[k], lower[k] + 1, sign[1:], work, n)
         total += _step(X, C, w, work, n)

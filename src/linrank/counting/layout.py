@@ -128,12 +128,12 @@ def _check_given(counting: str, preferences: Preferences) -> None:
     if counting != "auto" and not FAMILIES[counting].layout.lists_pairs:
         raise DataError(
             f"counting={counting!r} derives the pairs from labels, but the pairs are listed one by "
-            "one: use counting='explicit'"
+            "one. Use counting='explicit'."
         )
     if preferences != Preferences():
         raise DataError(
             "pairs=, rescale= and delta= apply to pairs that follow from labels, but the pairs are "
-            "listed one by one: give each pair its weight and margin instead"
+            "listed one by one. Use the weight and the margin of each pair instead."
         )
 
 
@@ -143,8 +143,8 @@ def _choose(counting: str, case: Comparison) -> str:
         if counting != "auto" and not FAMILIES[counting].layout.lists_pairs:
             raise DataError(
                 f"counting={counting!r} needs a loss that is a table of hinges; "
-                "loss='logistic_exact' is not: use counting='explicit', or loss='logistic', which "
-                "is within 0.003 of it"
+                "loss='logistic_exact' is not. Use counting='explicit', or loss='logistic', which "
+                "is within 0.003 of it."
             )
         return "explicit"
     if case.preferences.plain and case.data.propensity is None:
@@ -160,8 +160,8 @@ def _choose(counting: str, case: Comparison) -> str:
         )
         raise DataError(
             f"counting={counting!r} gives all pairs of a query one margin and the weights of their "
-            f"documents, but {what} does not: use counting='two-level' or 'explicit' (or 'auto', "
-            "which chooses one of them)"
+            f"documents, but {what} does not. Use counting='two-level' or 'explicit' (or 'auto', "
+            "which chooses one of them)."
         )
     return counting
 

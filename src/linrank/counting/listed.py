@@ -44,7 +44,8 @@ def lay_out_listed(counting: str, case: Comparison) -> ExplicitLayout:
     if n_pairs > comparison.MAX_PAIRS:
         raise DataError(
             f"there are {n_pairs:,} pairs, which would take {n_pairs * PAIR_BYTES / 1e9:.1f} GB "
-            f"listed one by one; the limit is {comparison.MAX_PAIRS:,} pairs: use " + _instead(case)
+            f"listed one by one; the limit is {comparison.MAX_PAIRS:,} pairs. Use "
+            f"{_instead(case)}."
         )
     query_nodes = np.empty(data.n_queries + 1, np.int64)
     upper, lower = np.empty((2, n_pairs), np.uint32)
@@ -64,7 +65,7 @@ def lay_out_listed(counting: str, case: Comparison) -> ExplicitLayout:
 
 
 def _instead(case: Comparison) -> str:
-    """Name what to use where the pairs are too many to be listed."""
+    """Return what to use if there are too many pairs to list."""
     if case.exact:
         return "loss='logistic', which is within 0.003 of it and lists no pairs"
     if case.preferences.plain:

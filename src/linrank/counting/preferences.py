@@ -60,8 +60,8 @@ class Preferences:
             choice("delta", self.delta, DELTAS, "or a function of the two labels")
         if self.rescale is None and self.delta != "label":
             raise DataError(
-                f"delta is {self.delta_name!r}, but nothing is rescaled by it: give "
-                "rescale='margin' or 'slack' as well"
+                f"delta is {self.delta_name!r}, but nothing is rescaled by it. Use "
+                "rescale='margin' or 'slack' as well."
             )
 
     @property
@@ -126,8 +126,8 @@ class Preferences:
         """Return what is subtracted from each score so that all margins become 0, or None."""
         if data.margin is not None and self.rescale == "margin":
             raise DataError(
-                "margin is given for each document and also by rescale='margin': give only one of "
-                "them"
+                "margin is given for each document and also by rescale='margin'. Use only one of "
+                "them."
             )
         return data.y if self.separable else data.margin
 

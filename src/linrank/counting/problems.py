@@ -94,8 +94,8 @@ def _problems(query_groups: Integers, case: Comparison) -> tuple[Integers, Integ
     if n_nodes.sum() > comparison.MAX_PAIRS:
         raise DataError(
             f"rescale={preferences.rescale!r} compares every two levels, which makes "
-            f"{n_nodes.sum():,} pairs of levels; the limit is {comparison.MAX_PAIRS:,}: use labels "
-            "with fewer levels, or rescale='margin' with delta='label-squared', which has no limit"
+            f"{n_nodes.sum():,} pairs of levels; the limit is {comparison.MAX_PAIRS:,}. Use labels "
+            "with fewer levels, or rescale='margin' with delta='label-squared', which has no limit."
         )
     query_nodes = np.concatenate([[0], np.cumsum(n_nodes)])
     nodes = np.empty((int(query_nodes[-1]), 2), np.int64)

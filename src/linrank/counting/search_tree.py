@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._typing import Vector
 
 LEFT, RIGHT, KEY, BALANCE = range(4)  #: columns of `Tree.nodes`
 VALUE, TOTAL = range(2)  #: columns of `Tree.sums`
@@ -45,7 +46,7 @@ class Tree(NamedTuple):
     """
 
     nodes: NDArray[np.int32]
-    sums: NDArray[np.float64]
+    sums: Vector
     path: NDArray[np.int32]
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
+from .._typing import Integers, Vector
 from . import aa, avl, direct, fenwick, red_black, selection_tree
 from .search_tree import Tree, add, add_leaf, clear, larger, make_tree, smaller
 
@@ -49,10 +50,10 @@ class SweepWork(NamedTuple):
     (24, 102, 100, 7)
     """
 
-    sums: NDArray[np.float64]
+    sums: Vector
     tree: Tree
     docs: NDArray[np.int32]
-    start: NDArray[np.int64]
+    start: Integers
 
 
 def make_work(n: int, k: int) -> SweepWork:

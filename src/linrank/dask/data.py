@@ -190,7 +190,9 @@ class DaskData:
 
     def _describe(self, shape: Shape, found: list[dict[str, Any]]) -> None:
         for name in sorted(set.intersection(*(set(about["zero_weights"]) for about in found))):
-            raise DataError(f"{name} is zero everywhere; at least one row needs a positive weight")
+            raise DataError(
+                f"{name} is zero everywhere. Use a positive weight for at least one row."
+            )
         self.n_docs = sum(about["n_docs"] for about in found)
         self.n_queries = sum(about["n_queries"] for about in found)
         self.n_levels = len(np.unique(np.concatenate([about["labels"] for about in found])))

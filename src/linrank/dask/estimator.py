@@ -147,8 +147,8 @@ feature_names_in_
         X : Dask DataFrame, Dask Array, or path
             A folder that all workers can read: a store, or LETOR or Parquet files.
         y, qid : Dask collections, or names of columns
-            Of a table the columns ``label`` and ``qid`` where others are not named. LETOR files
-            and stores have their own.
+            If X is a table, the default columns are ``label`` and ``qid``. LETOR files and stores
+            contain labels and query ids.
         sample_weight, query_weight, propensity, margin
             See `RankSVM.fit`; Dask collections, or names of columns.
         """
@@ -167,13 +167,13 @@ feature_names_in_
         return self
 
     def __sklearn_clone__(self) -> DaskRankSVM:
-        """The same settings with the same client, which cannot be copied."""
+        """Return a clone that shares the client."""
         settings = self.get_params(deep=False)
         client = settings.pop("client")
         return type(self)(client=client, **{k: clone(v, safe=False) for k, v in settings.items()})
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled or copied: the address of the scheduler instead of a client."""
+        """Return the state, with the scheduler's address instead of the client."""
         state = dict(super().__getstate__())
         if isinstance(self.client, Client):
             state["client"] = self.client.scheduler.address
@@ -200,7 +200,7 @@ feature_names_in_
         Parameters
         ----------
         X : Dask DataFrame, Dask Array, or what `RankSVM.predict` takes
-            A DataFrame may have other columns too, where the ranker knows names of features.
+            If the ranker knows the names of its features, a DataFrame may have other columns too.
 
         Returns
         -------
@@ -219,7 +219,7 @@ feature_names_in_
         )
 
     def _columns(self, X: Any) -> Any:
-        """The features of a DataFrame: by their names, or all columns where those are not known."""
+        """Return the feature columns; if no names are known, return all columns."""
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             self._check_number(len(X.columns))
@@ -234,7 +234,7 @@ feature_names_in_
             raise DataError(f"X has {n_features} features; expected {self.n_features_in_}")
 
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
-        """The mean NDCG@10 over the queries; of Dask collections as `linrank.dask.evaluate`."""
+        """Return mean NDCG@10. For Dask collections, `linrank.dask.evaluate` computes it."""
         if not isinstance(X, dd.DataFrame | da.Array):
             return super().score(X, y, qid, sample_weight)
         check_is_fitted(self)

@@ -1,4 +1,4 @@
-"""`Recipe`: what an engine is made of beside the data, and how that travels as plain data."""
+"""Settings of an engine, encoded as plain data for workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..losses.registry import LOSSES
 
 
 class Recipe(NamedTuple):
-    """What an engine is made of, beside the data."""
+    """Settings of an engine: its loss, normalisation, counting and preferences."""
 
     loss: Loss
     normalize: str | None
@@ -23,12 +23,12 @@ class Recipe(NamedTuple):
 
     @property
     def function(self) -> Delta | None:
-        """The user's own δ. A function is no plain data: Dask brings it to the workers."""
+        """The user's δ, or None. Dask sends it to the workers, because it is not plain data."""
         delta = self.preferences.delta
         return None if isinstance(delta, str) else delta
 
     def pack(self) -> list[Any]:
-        """The recipe as plain data, without the user's function."""
+        """Encode the recipe as plain data, without the user's function."""
         loss, normalize, counting, preferences = self
         named = preferences.delta if self.function is None else None
         pairs, rescale = preferences.pairs, preferences.rescale
@@ -36,24 +36,24 @@ class Recipe(NamedTuple):
 
     @classmethod
     def unpack(cls, plain: list[Any], function: Delta | None) -> Recipe:
-        """The recipe of what `pack` returns, and of the function that it leaves out."""
+        """Return the recipe that `pack` encoded; `function` is the user's δ."""
         loss, normalize, counting, pairs, rescale, named = plain
         delta: Any = function if named is None else named
         return cls(unpack_loss(loss), normalize, counting, Preferences(pairs, rescale, delta))
 
 
 def pack_loss(loss: Loss) -> list[Any]:
-    """A loss as plain data: its name and its hinges."""
+    """Encode a loss as plain data: its name and its hinges."""
     if loss != LOSSES.get(loss.name) and type(loss) is not PairwiseLoss:
         raise DataError(
-            f"loss {loss.name!r} is a {type(loss).__name__}, which cannot be sent to workers: "
-            f"expected one of {', '.join(LOSSES)}, or a PairwiseLoss"
+            f"loss {loss.name!r} is a {type(loss).__name__}, which cannot be sent to workers. "
+            f"Use one of {', '.join(LOSSES)}, or a PairwiseLoss."
         )
     return [loss.name, loss.table]
 
 
 def unpack_loss(plain: list[Any]) -> Loss:
-    """The loss of what `pack_loss` returns."""
+    """Return the loss that `pack_loss` encoded."""
     name, table = plain
     known = LOSSES.get(name)
     if known is not None and np.array_equal(known.table, table):

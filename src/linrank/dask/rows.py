@@ -186,7 +186,9 @@ def combine_shapes(parts: Sequence[PartSummary]) -> Shape:
     """
     filled = [(shape, queries.n_docs) for queries, shape in parts if queries.n_docs]
     if not filled:
-        raise DataError("there are no rows: all parts of the data are empty")
+        raise DataError(
+            "there are no rows: all parts of the data are empty. Use data with at least one row."
+        )
     shapes = [shape for shape, _ in filled]
     first = shapes[0]
     for what in ("feature_names", "qid", "per_row"):

@@ -106,12 +106,16 @@ def folder_parts(
 
 def _list_files(folder: Path) -> list[Path]:
     if not folder.exists():
-        raise FileFormatError(f"{folder}: there is no such file or folder")
+        raise FileFormatError(
+            f"{folder}: there is no such file or folder. Use a path that all workers can read."
+        )
     files = [folder]
     if folder.is_dir():
         files = sorted(f for f in folder.iterdir() if f.is_file() and f.name[0] not in "._")
     if not files:
-        raise FileFormatError(f"{folder}: there are no files; expected LETOR or Parquet files")
+        raise FileFormatError(
+            f"{folder}: the folder has no files. Use a folder of LETOR or Parquet files."
+        )
     return files
 
 

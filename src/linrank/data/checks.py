@@ -106,7 +106,10 @@ def check_finite(X: Matrix, order: Integers | None) -> None:
         value = values[row, feature]
     row = row if order is None else order[row]
     value = "NaN" if np.isnan(value) else value
-    raise DataError(f"X[{row}, {feature}] is {value}; features must be finite numbers")
+    raise DataError(
+        f"X[{row}, {feature}] is {value}; features must be finite numbers. Use a number in its "
+        "place, or remove the row."
+    )
 
 
 def check_labels(y: ArrayLike, n_docs: int) -> Vector:
@@ -121,7 +124,10 @@ def check_labels(y: ArrayLike, n_docs: int) -> Vector:
         )
     bad = np.flatnonzero(~np.isfinite(y))
     if len(bad):
-        raise DataError(f"y[{bad[0]}] is {y[bad[0]]}; labels must be finite numbers")
+        raise DataError(
+            f"y[{bad[0]}] is {y[bad[0]]}; labels must be finite numbers. Use a number in its "
+            "place, or remove the row."
+        )
     return y
 
 
@@ -165,7 +171,7 @@ def check_weight(
     if len(bad):
         raise DataError(f"{name}[{bad[0]}] is {weight[bad[0]]}; weights must be finite and ≥ 0")
     if not weight.any():
-        raise DataError(f"{name} is zero everywhere; at least one row needs a positive weight")
+        raise DataError(f"{name} is zero everywhere. Use a positive weight for at least one row.")
     return weight
 
 
@@ -201,7 +207,10 @@ def check_pairs(pairs: ArrayLike, n_docs: int) -> Integers:
         )
     same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(same):
-        raise DataError(f"pairs[{same[0]}] compares row {pairs[same[0], 0]} with itself")
+        raise DataError(
+            f"pairs[{same[0]}] compares row {pairs[same[0], 0]} with itself. Use two different "
+            "rows, or remove the pair."
+        )
     return pairs
 
 
@@ -222,7 +231,10 @@ def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[st
     if names is None:
         return None
     if len(names) != n_features:
-        raise DataError(f"feature_names has {len(names)} entries but X has {n_features} features")
+        raise DataError(
+            f"feature_names has {len(names)} entries but X has {n_features} features. Use one "
+            "name per feature."
+        )
     return [str(name) for name in names]
 
 

@@ -16,10 +16,11 @@ from ..losses.base import Loss
 # Measured costs. The unit is the time that a Hessian product takes per entry of a dense matrix.
 SPARSE_ENTRY = 4  #: cost of an entry of a sparse matrix in a Hessian product
 DOCUMENT = 20  #: cost of the pair sums of a document in a Hessian product
-CURVED = 12  #: cost of an entry of a row in `hessian`, without the matrix product
-CENTRED = 2  #: cost of an entry of a row in `hessian_of_documents`, without the matrix product
-MULTIPLIED = 1 / 8  #: cost of a multiplication in the matrix product of dense rows
-SPARSE_MULTIPLIED = 10  #: cost of a multiplication in the matrix product of sparse rows
+HESSIAN_ENTRY = 12  #: cost of an entry of a row in `hessian`, without the matrix product
+#: Cost of an entry of a row in `hessian_of_documents`, without the matrix product.
+CENTRED_ENTRY = 2
+DENSE_MULTIPLICATION = 1 / 8  #: cost of a multiplication in the matrix product of dense rows
+SPARSE_MULTIPLICATION = 10  #: cost of a multiplication in the matrix product of sparse rows
 
 
 @dataclass
@@ -148,7 +149,7 @@ class Engine(ABC):
 
     @property
     def product_work(self) -> float:
-        """The cost of a Hessian product, in the unit of `MULTIPLIED` and its siblings."""
+        """The cost of a Hessian product, relative to that of an entry of a dense matrix."""
         return self.n_entries * (SPARSE_ENTRY if self.data.is_sparse else 1) + (
             DOCUMENT * self.data.n_docs
         )
@@ -156,11 +157,11 @@ class Engine(ABC):
     @property
     def row_work(self) -> float:
         """The cost of a row of the sample of `hessian`, in the same unit."""
-        return self.n_features * (CURVED + MULTIPLIED * self.n_features)
+        return self.n_features * (HESSIAN_ENTRY + DENSE_MULTIPLICATION * self.n_features)
 
     @property
     def document_work(self) -> float:
         """The cost of a row of the sample of `hessian_of_documents`, in the same unit."""
         if self.data.is_sparse:
-            return SPARSE_MULTIPLIED * (self.n_entries / self.data.n_docs) ** 2
-        return self.n_features * (CENTRED + MULTIPLIED * self.n_features)
+            return SPARSE_MULTIPLICATION * (self.n_entries / self.data.n_docs) ** 2
+        return self.n_features * (CENTRED_ENTRY + DENSE_MULTIPLICATION * self.n_features)

@@ -41,7 +41,8 @@ from .walk import curve_columns, walk_blocks, walk_gaps, walk_scores
 BLOCK_BYTES = 2**19  #: bytes of X in a block of rows; larger blocks leave the second-level cache
 SMALL_BYTES = 2**20  #: bytes of X up to which one thread is used; starting others would cost more
 LARGE_QUERY = 2**16  #: documents above which several threads sort a query; fewer sort it alone
-FEW = 8  #: mean documents per level needed for `hessian_by_level`; fewer make it slower
+#: Mean documents per level from which `hessian_by_level` is used; with fewer, it is slower.
+MIN_DOCUMENTS_PER_LEVEL = 8
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample multiplied at a time; more take more memory
 SAMPLE_NUMBERS = 2**18  #: entries of these rows; more take more memory
 BLOCK_NUMBERS = 2**21  #: entries of sampled documents multiplied at a time; more take more memory
@@ -229,7 +230,7 @@ class ThreadEngine(Engine):
     def makes_hessian_by_level(self) -> bool:
         """Whether the Hessian in the scores is a diagonal plus a few vectors per query."""
         n_nodes = int(self.layout.plan.query_nodes[-1])
-        return not self.loss.pairwise and FEW * n_nodes <= self.data.n_docs
+        return not self.loss.pairwise and MIN_DOCUMENTS_PER_LEVEL * n_nodes <= self.data.n_docs
 
     def hessian_diagonal(self) -> Vector:
         """Compute Σ_i curvature_i x_i²: the diagonal of the Hessian without the terms x_i x_j.

@@ -135,7 +135,7 @@ class DominationLoss(Loss):
         if self.binary and not levels.mass[:, 0].any():
             raise DataError(
                 f"loss={self.name!r} needs a query with a label above 0 and a label that is not "
-                "above 0, and there is none: use loss='domination', which compares all labels"
+                "above 0, and there is none. Use loss='domination', which compares all labels."
             )
         weights = document_weights(data, query_weight)
         docs, group_ptr, query_groups = group_documents(levels, data.query_ptr)
@@ -159,12 +159,12 @@ class DominationLoss(Loss):
         if data.pairs is not None:
             raise DataError(
                 f"loss={self.name!r} compares a document with all worse ones of its query, but the "
-                "pairs are listed one by one: use loss='squared_hinge' or 'logistic'"
+                "pairs are listed one by one. Use loss='squared_hinge' or 'logistic'."
             )
         if counting != "auto":
             raise DataError(
-                f"counting={counting!r} needs a pairwise loss; loss={self.name!r} is listwise: use "
-                "counting='auto'"
+                f"counting={counting!r} needs a pairwise loss; loss={self.name!r} is listwise. Use "
+                "counting='auto'."
             )
         if not preferences.plain:
             raise DataError(

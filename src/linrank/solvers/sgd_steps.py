@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._jit import FAST, njit
 from .._prefetch import prefetch_row
-from .._rows import AHEAD, CSR, KernelMatrix, matvec, rmatvec
+from .._rows import CSR, PREFETCH_ROWS, KernelMatrix, matvec, rmatvec
 from .._typing import Vector
 from ..counting.explicit import pair_loss
 from ..losses.kernels import linearize_query
@@ -138,9 +138,9 @@ def walk_pairs(X, hinges, upper, lower, shift, weights, rule, work):  # type: ig
     """Take a step for each of the given pairs."""
     sign = np.array([1.0, -1.0])
     for k in range(len(upper)):
-        if k + AHEAD < len(upper):
-            ask_for(X, upper[k + AHEAD])
-            ask_for(X, lower[k + AHEAD])
+        if k + PREFETCH_ROWS < len(upper):
+            ask_for(X, upper[k + PREFETCH_ROWS])
+            ask_for(X, lower[k + PREFETCH_ROWS])
         n = add_rows(X, upper[k], upper[k] + 1, sign[:1], work, 0)
         n = add_rows(X, lower[k], lower[k] + 1, sign[1:], work, n)
         t, size = _products(X, weights, rule, work, n)

@@ -8,9 +8,8 @@ from scipy.linalg.lapack import dpotrs, dpstrf, dtrtrs
 from .._typing import Integers, Vector
 
 TOL = 1e-14  #: relative violation of a constraint that rounding can cause
-DEPENDENT = (
-    1e-13  #: relative squared distance to the span of others at which a vector depends on it
-)
+#: Relative squared distance to the span of other vectors up to which a vector depends on them.
+RANK_TOLERANCE = 1e-13
 
 
 def maximise_on_simplex(G: Vector, b: Vector, start: Vector) -> Vector:
@@ -100,7 +99,7 @@ def _newton_step(curve: Vector, rise: Vector) -> tuple[Vector, float]:
     step = np.zeros(len(rise))
     if not len(rise):
         return step, 1.0
-    factor, order, rank, _ = dpstrf(curve, tol=DEPENDENT, lower=1)
+    factor, order, rank, _ = dpstrf(curve, tol=RANK_TOLERANCE, lower=1)
     order -= 1
     if rank == len(rise):
         step[order] = dpotrs(factor, rise[order], lower=1)[0]

@@ -178,8 +178,8 @@ class StochasticPass:
         if not np.isfinite(squares).all():
             feature = int(np.flatnonzero(~np.isfinite(squares))[0])
             raise DataError(
-                f"feature {feature} of X is so large that its square is not finite: rescale the "
-                "features, for example to values between −1 and 1"
+                f"feature {feature} of X is so large that its square is not finite. Use rescaled "
+                "features, for example with values between −1 and 1."
             )
         state.squares += squares
         state.counts += counts
@@ -274,8 +274,8 @@ def stream_pass(
     state = SGDState(data.n_features, seed) if state is None else state
     if data.n_features != len(state.w):
         raise DataError(
-            f"X has {data.n_features} features, but the batches before had {len(state.w)}: give "
-            "all batches the same features"
+            f"X has {data.n_features} features, but the batches before had {len(state.w)}. Use "
+            "the same features in all batches."
         )
     engine = ThreadEngine(data, loss, n_threads=1, counting=counting, preferences=preferences)
     steps = StochasticPass(engine, over)

@@ -16,8 +16,8 @@ def check_available(engine: str) -> None:
         )
     if not has_card():
         raise DataError(
-            f"engine={engine!r} needs an NVIDIA graphics card with its driver, and none was found: "
-            "use engine='threads'"
+            f"engine={engine!r} needs an NVIDIA graphics card with its driver, and none was found. "
+            "Use engine='threads'."
         )
 
 

@@ -23,7 +23,9 @@ ROOM = 0.9  #: share of the free memory that may be used; more leaves too little
 INDEX = np.int32  #: type of the numbers of rows, places and pairs on the device
 
 #: What an error message recommends if X does not fit.
-WITHOUT_ROOM = "use engine='cuda-streaming', which copies X in parts for every product, or float32"
+ADVICE_IF_X_IS_TOO_LARGE = (
+    "engine='cuda-streaming', which copies X in parts for every product, or float32"
+)
 
 Shape: TypeAlias = int | tuple[int, ...]
 Kernel: TypeAlias = Any  #: a kernel compiled by numba.cuda, which has no type of its own
@@ -115,21 +117,22 @@ def _in_a_sentence(n_bytes: int) -> Iterator[None]:
         yield
     except CudaAPIError as error:
         raise DataError(
-            f"the driver of the graphics card did not give {n_bytes:,} bytes of memory ({error}): "
-            "use engine='threads'"
+            f"the driver of the graphics card did not give {n_bytes:,} bytes of memory ({error}). "
+            "Use engine='threads'."
         ) from None
 
 
 def _check_array(n_bytes: int) -> None:
-    check_room(n_bytes, "an array for documents and pairs", "use engine='threads'")
+    check_room(n_bytes, "an array for documents and pairs", "engine='threads'")
 
 
-def check_room(n_bytes: int, what: str, way_out: str) -> None:
+def check_room(n_bytes: int, what: str, advice: str) -> None:
     """Raise a `DataError` if an array does not fit into the free memory of the device."""
     free = ROOM * cuda.current_context().get_memory_info()[0]
     if n_bytes > free:
         raise DataError(
-            f"{what} needs {n_bytes:,} bytes on the device, which has {int(free):,} free: {way_out}"
+            f"{what} needs {n_bytes:,} bytes on the device, which has {int(free):,} free. "
+            f"Use {advice}."
         )
 
 
@@ -137,8 +140,8 @@ def check_rows(n: int, what: str) -> None:
     """Raise a `DataError` if there are more items than `INDEX` can number."""
     if n > np.iinfo(INDEX).max:
         raise DataError(
-            f"there are {n:,} {what}; the limit on a graphics card is {np.iinfo(INDEX).max:,}: "
-            "use engine='threads'"
+            f"there are {n:,} {what}; the limit on a graphics card is {np.iinfo(INDEX).max:,}. "
+            "Use engine='threads'."
         )
 
 
@@ -204,11 +207,11 @@ class DenseRows:
             return
         X, longest = self._host, max(b - a for a, b in self._parts)
         if self.streaming:
-            way_out, shapes = "use engine='threads'", [(longest, X.shape[1])] * 2
+            advice, shapes = "engine='threads'", [(longest, X.shape[1])] * 2
         else:
-            way_out, shapes = WITHOUT_ROOM, [X.shape]
+            advice, shapes = ADVICE_IF_X_IS_TOO_LARGE, [X.shape]
         n_bytes = sum(_bytes_of(shape, X.dtype) for shape in shapes)
-        check_room(n_bytes, "two parts of X" if self.streaming else "X", way_out)
+        check_room(n_bytes, "two parts of X" if self.streaming else "X", advice)
         self._streams = [cuda.stream() for _ in range(2)]
         self._pinned = [_pinned((longest, X.shape[1]), X.dtype) for _ in range(2)]
         self._device = [empty(shape, X.dtype) for shape in shapes]
@@ -273,7 +276,7 @@ class SparseRows:
             return
         by_row, by_column = _arrays(self._host), _arrays(self._host.tocsc())
         n_bytes = sum(array.nbytes for array in by_row + by_column)
-        check_room(n_bytes, "X, by rows and by columns,", "use float32, or engine='threads'")
+        check_room(n_bytes, "X, by rows and by columns,", "float32, or engine='threads'")
         self.by_row = tuple(map(to_device, by_row))
         self.by_column = tuple(map(to_device, by_column))
         self._host = None

@@ -50,8 +50,8 @@ from .sizes import BLOCKS, GROUP
 #: Attributes that are computed for each loss anew.
 PER_LOSS = ("_groups", "_pairs", "_scores", "_curvature")
 
-#: The counting that the device uses instead, for layouts that it has no kernels for.
-INSTEAD: dict[type[Layout], str] = {TwoLevelLayout: "explicit", TreeLayout: "tables"}
+#: Name of the counting that the device uses for a layout for which it has no kernels.
+COUNTING_ON_DEVICE: dict[type[Layout], str] = {TwoLevelLayout: "explicit", TreeLayout: "tables"}
 
 
 class DevicePairs(Protocol):
@@ -86,7 +86,7 @@ class CudaEngine(ThreadEngine):
     ----------
     data, loss, normalize, n_threads, counting, preferences
         See `ThreadEngine`. The device has kernels for ``counting="tables"`` and ``"explicit"``, and
-        uses one of them in place of the others (`INSTEAD`).
+        uses one of them in place of the others (`COUNTING_ON_DEVICE`).
     streaming : bool
         Whether to copy X to the device in parts for every product, because X does not fit there.
     paper : bool
@@ -107,14 +107,14 @@ class CudaEngine(ThreadEngine):
     ) -> None:
         if streaming and data.is_sparse:
             raise DataError(
-                "engine='cuda-streaming' needs a dense X: use engine='cuda' for sparse X"
+                "engine='cuda-streaming' needs a dense X, but X is sparse. Use engine='cuda'."
             )
         check_rows(data.n_docs, "documents")
         self._paper = paper
         super().__init__(
             data, loss, normalize, n_threads, counting=counting, preferences=preferences
         )
-        instead = INSTEAD.get(type(self.layout))
+        instead = COUNTING_ON_DEVICE.get(type(self.layout))
         if instead is not None:
             _check_listed(instead, self.n_pairs)
             super().__init__(
@@ -351,5 +351,5 @@ def _check_listed(counting: str, n_pairs: int) -> None:
     if counting == "explicit" and n_pairs > MAX_PAIRS:
         raise DataError(
             f"there are {n_pairs:,} pairs with weights or margins of their own, which a graphics "
-            f"card lists one by one; the limit is {MAX_PAIRS:,} pairs: use engine='threads'"
+            f"card lists one by one; the limit is {MAX_PAIRS:,} pairs. Use engine='threads'."
         )

@@ -272,8 +272,8 @@ class SortedPairs:
         """Raise a `DataError` unless the loss is max(0, 1 − t)², the only one of the paper."""
         if hinges.exact or hinges.c.tolist() != [1.0] or hinges.a.any():
             raise DataError(
-                "engine='p-swx' supports loss='squared_hinge' only: use engine='cuda' for other "
-                "losses"
+                "engine='p-swx' supports loss='squared_hinge' only. Use engine='cuda' for other "
+                "losses."
             )
 
     def linearize(self, u: DeviceArray, losses: DeviceArray) -> None:

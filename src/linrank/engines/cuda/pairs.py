@@ -187,7 +187,7 @@ class GridPairs:
         """Replace the loss."""
         n, T = self.n_places, len(hinges.tau)
         n_bytes = 8 * self.n_tables * n + n * (33 + 8 * T)
-        check_room(n_bytes, "the tables of pair sums", "use engine='threads'")
+        check_room(n_bytes, "the tables of pair sums", "engine='threads'")
         self._tables, self.hinges = hinges, device_hinges(hinges)
         self._totals = empty((self.n_tables, self.n_chunks))
         self._sums = empty((self.n_tables, n))
