@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -267,7 +268,9 @@ def test_limits_by_feature_name_and_by_array(tmp_path):
         ((1.0, 0.0), "bounds of feature 0 are 1 and 0; expected numbers with low ≤ high"),
         ((np.nan, 1.0), "bounds of feature 0 are nan"),
         (([0.0, 0.0], None), r"low has shape \(2,\); expected one number for each of the 4"),
-        (("x", None), "low cannot be read as numbers"),
+        (("x", None), "low is 'x'; expected numbers"),
+        (("0", "1"), "low is '0'; expected numbers"),
+        ((1j, 2), "low is '1j'; expected numbers"),
         (({"age": 0}, None), "low is given by feature name, but the features have no names"),
     ],
 )
@@ -275,6 +278,35 @@ def test_bad_bounds_get_a_sentence(bounds, words):
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=words):
         RankSVM(bounds=bounds).fit(X, y, qid)
+
+
+@pytest.mark.parametrize("ranker", [RankSVM, partial(RankSVM, loss="hinge"), DominationRank,
+                                    partial(SparseRankSVM, penalty="none"),
+                                    partial(SparseRankSVM, penalty="none", solver="fista"),
+                                    partial(DominationRank, penalty="l2")])  # fmt: skip
+def test_a_start_away_from_zero_where_the_gradient_vanishes(ranker):
+    """Pairs that contradict each other have no gradient at w = 0, which the bounds exclude."""
+    X = np.array([[1.0, 1.0], [0.0, 0.0]] * 2)
+    fitted = ranker(C=10.0, tol=1e-6, bounds=([1.0, -np.inf], None))
+    fitted.fit(X, [1, 0, 0, 1], [0, 0, 1, 1])
+    assert fitted.result_.converged
+    balanced = make_problem(
+        RankingData(X, [1, 0, 0, 1], [0, 0, 1, 1]), 10.0,
+        loss=fitted.model_.settings["loss"],
+    ).engine.value_grad(np.array([1.0, -1.0]))[0]  # fmt: skip
+    assert fitted.coef_[0] >= 1.0
+    assert fitted.result_.objective <= 10.0 * balanced + 2.0 + 1e-9
+
+
+def test_series_are_limits_by_feature_name():
+    X, y, qid = make_problem_arrays("five levels", d=3)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    named = RankSVM(bounds=({"c": 0.5}, None)).fit(frame, y, qid)
+    series = RankSVM(bounds=(pd.Series({"c": 0.5}), None)).fit(frame, y, qid)
+    np.testing.assert_array_equal(series.coef_, named.coef_)
+    assert series.model_.settings["penalty"]["bounds"] == [{"c": 0.5}, None]
+    by_place = RankSVM(bounds=(pd.Series([-9.0, -9.0, 0.5]), None)).fit(frame, y, qid)
+    assert by_place.coef_[2] == 0.5
 
 
 def test_an_unknown_feature_gets_a_sentence():

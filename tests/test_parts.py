@@ -229,6 +229,14 @@ def test_problems_take_names_of_penalties():
     assert isinstance(make_problem(data, penalty="l1").penalty, L1)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("hinge", "a loss with another table"), ("", "expected text"), (3, "text")]
+)
+def test_losses_have_names_of_their_own(name, words):
+    with pytest.raises(DataError, match=words):
+        PairwiseLoss(name, [(1.0, 0.0, 1.0)])
+
+
 def test_unknown_parts_get_a_sentence():
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match="loss is 'sqared'; known choices are 'squared_hinge'"):

@@ -31,8 +31,8 @@ C_GRID = tuple(2.0**power for power in range(-15, 11))
 
 MAX_DOUBLINGS = 60  #: doublings of C before the search for a C that selects a feature fails
 NO_USEFUL_FEATURE = (
-    "no feature lowers the loss, because the documents of each pair have the same features, or "
-    "because all margins are met"
+    "no feature lowers the loss, because the documents of each pair have the same features, all "
+    "margins are met, or the bounds leave no room"
 )
 
 
@@ -123,8 +123,8 @@ def sparse_grid(problem: Problem, n: int = 50, ratio: float = 1e4) -> Vector:
     """Return n values of C on a log scale, from the smallest C that selects a feature."""
     if not problem.penalty.weights.any():
         raise DataError(
-            "there is nothing to select, because no feature has a cost. Use penalty='l1', or a "
-            "feature_cost above 0."
+            "there is nothing to select, because no feature has a cost. Use penalty='l1' without "
+            "feature costs of 0, or choose C yourself."
         )
     start = first_C(problem)
     if not np.isfinite(start):

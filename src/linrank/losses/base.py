@@ -49,6 +49,8 @@ class Loss(ABC):
     exact: ClassVar[bool] = False  #: whether the loss is pairwise, but has no table of hinges
 
     def __init__(self, name: str, table: Sequence[Hinge] = ()) -> None:
+        if not isinstance(name, str) or not name:
+            raise DataError(f"name is {name!r}; expected text, such as PairwiseLoss('mine', …)")
         self.name = name
         try:
             self.table: Vector = np.array(table, dtype=np.float64).reshape(-1, 3)

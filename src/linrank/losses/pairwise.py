@@ -59,8 +59,12 @@ class PairwiseLoss(Loss):
 
     def __init__(self, name: str, table: Sequence[Hinge]) -> None:
         super().__init__(name, table)
-        if not self.exact:
-            _check_table(self.table)
+        if self.exact:
+            return
+        _check_table(self.table)
+        for known, hinges in TABLES.items():
+            if name == known and not np.array_equal(self.table, hinges):
+                raise DataError(f"name is {name!r}, a loss with another table. Use another name.")
 
     def lay_out(
         self, data: RankingData, preferences: Preferences, counting: str, n_threads: int

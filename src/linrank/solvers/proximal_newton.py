@@ -192,8 +192,8 @@ class ProximalNewton(SparseSolver):
     def _promised_decrease(self) -> float:
         """Return the decrease that the model promises from the current point.
 
-        The Hessian is made here, unless that is too expensive: then the promise of the last step
-        counts. A Hessian of an earlier point can promise too little where features are nearly equal.
+        The Hessian is made here, because a Hessian of an earlier point can promise too little where
+        features are nearly equal. If it is too expensive, the promise of the last step counts.
         """
         features, _ = self._working_set()
         if not len(features) or self._is_large(len(features)):
