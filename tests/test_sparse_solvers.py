@@ -18,7 +18,7 @@ from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from linrank.losses.pairwise import PAIRWISE
 from linrank.path import make_problem, regularization_path
-from linrank.penalties import L1, MCP, SCAD, ElasticNet, Log, Lp
+from linrank.penalties import L1, MCP, SCAD, ElasticNet, Log, Lp, NoPenalty
 from linrank.solvers import FISTA, ProximalNewton, Reweighted, Status
 from linrank.solvers.base import Iterate
 from linrank.solvers.fista import dominating_engine, largest_bend, trace_of_hessian
@@ -531,12 +531,27 @@ def test_rounding_may_end_a_sparse_fit_at_a_gap_of_1e_6():
         (-1.5, 1e-3, 9.0, False),
     ],
 )
-def test_without_a_gap_the_last_step_must_have_promised_little(gradient, value, promise, done):
+def test_without_a_gap_the_model_must_promise_little(gradient, value, promise, done):
     solver = solver_at(
         [1.0, 0.0], [gradient, 0.0], value, L1(weights=np.array([1.0, 0.0])), tol=0.25
     )
-    solver._promise = promise
+    solver._promised_decrease = lambda: promise
     assert solver._is_done() is done
+
+
+@pytest.mark.parametrize("seed", [2, 1413])
+@pytest.mark.parametrize("penalty", [L1(weights=[0.0, 1.0, 1.0]), NoPenalty()])
+def test_nearly_equal_features_without_a_gap(seed, penalty):
+    """A Hessian of an earlier point promises too little there."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((24, 3))
+    X[:, 1] = X[:, 0] + 1e-4 * rng.standard_normal(24)
+    y, qid = rng.integers(0, 2, 24), np.arange(24) // 6
+    problem = make_problem(RankingData(X, y, qid), 1e-3, penalty=penalty)
+    best = ProximalNewton(tol=1e-10).solve(problem).objective
+    result = ProximalNewton(tol=1e-3).solve(problem)
+    assert result.converged
+    assert result.objective <= best * (1 + 1e-3)
 
 
 # FISTA alone -------------------------------------------------------------------------------
