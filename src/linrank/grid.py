@@ -19,12 +19,12 @@ from .problem import Problem
 Edge = Literal["smallest", "largest"]  #: the end of the grid at which the best C lies
 Measure = Callable[[Vector], tuple[Vector, bool]]  #: see `search`
 
-FLAT = 1e-3  #: C‖∇L(0)‖²/L(0) below which a smaller C does not change the ranking
+FLAT_RATIO = 1e-3  #: C‖∇L(0)‖²/L(0) below which a smaller C does not change the ranking
 LARGEST_START = 2.0**-5  #: largest C without effect on the ranking for which the grid stays
 SMALLEST_START = 2.0**-25  #: smallest C with equal curvatures for which the grid stays
 SAMPLED_FEATURES = 64  #: features whose curvature is estimated; more are slower and more exact
 SAMPLED_ROWS = 5000  #: documents from which the curvature is estimated; more are slower
-ROOM = 2.0**20  #: factor by which a grid can be extended above its largest C
+EXTENSION_FACTOR = 2.0**20  #: factor by which a grid can be extended above its largest C
 LEAST_MORE = 5  #: smallest number of values that an extension adds
 
 
@@ -106,13 +106,13 @@ def default_grid(problem: Problem) -> Grid:
     """
     if not problem.penalty.smooth:
         Cs = sparse_grid(problem)
-        return Grid(Cs, highest=ROOM * Cs[-1])
+        return Grid(Cs, highest=EXTENSION_FACTOR * Cs[-1])
     Cs, flat, balance = np.array(C_GRID), _largest_flat_C(problem.engine), _largest_balance(problem)
     if LARGEST_START < flat < np.inf:
         Cs = Cs * 2.0 ** np.floor(np.log2(flat / Cs[0]))
     elif balance < SMALLEST_START:
         Cs = Cs * 2.0 ** np.floor(np.log2(balance / Cs[0]))
-    return Grid(Cs, lowest=flat, highest=ROOM * Cs[-1])
+    return Grid(Cs, lowest=flat, highest=EXTENSION_FACTOR * Cs[-1])
 
 
 def _largest_flat_C(engine: Engine) -> float:
@@ -121,7 +121,7 @@ def _largest_flat_C(engine: Engine) -> float:
     The condition is C‖∇L(0)‖² ≪ L(0). If the gradient is 0, the C is infinite.
     """
     loss, slope = engine.at_zero
-    return FLAT * loss / slope**2 if slope > 0 else np.inf
+    return FLAT_RATIO * loss / slope**2 if slope > 0 else np.inf
 
 
 def _largest_balance(problem: Problem) -> float:

@@ -24,7 +24,7 @@ from .solvers import SolverChoice
 from .solvers.base import Solver
 from .solvers.registry import make_solver
 from .solvers.result import Result, Status, Step
-from .solvers.reweighted import BARRED
+from .solvers.reweighted import BARRIER_COST
 
 #: The grid of Lee & Lin 2014, §4.4: C = 2^-15, 2^-14, …, 2^10.
 C_GRID = tuple(2.0**power for power in range(-15, 11))
@@ -103,7 +103,7 @@ def _free_optimum(problem: Problem) -> Vector:
     free = problem.penalty.weights == 0
     if not free.any() or free.all():
         return problem.penalty.clip(np.zeros(problem.n_features))
-    barred = L1(np.where(free, 0.0, BARRED), bounds=problem.penalty.limits)
+    barred = L1(np.where(free, 0.0, BARRIER_COST), bounds=problem.penalty.limits)
     method = make_solver("auto", problem.engine.loss, barred, tol=1e-6)
     return _finished(method.solve(problem.with_C(1.0).with_penalty(barred))).coef
 

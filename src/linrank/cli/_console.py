@@ -15,13 +15,15 @@ from rich.text import Text
 
 from .._text import printable
 
-WIDE = 10_000  #: columns of output that is not a terminal, so that no line is wrapped or cut
+UNLIMITED_COLUMNS = (
+    10_000  #: columns of output that is not a terminal, so that no line is wrapped or cut
+)
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console on stdout or stderr, with colours only if it is a terminal."""
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else WIDE
+    width = None if stream.isatty() else UNLIMITED_COLUMNS
     return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -30,7 +32,7 @@ def show(*things: RenderableType) -> None:
     for thing in things:
         out = console()
         if isinstance(thing, Table) and thing.box is not None:
-            unlimited = out.options.update(max_width=WIDE)
+            unlimited = out.options.update(max_width=UNLIMITED_COLUMNS)
             out.width = max(out.width, Measurement.get(out, unlimited, thing).maximum)
         if out.is_terminal:
             out.print(thing, crop=False)

@@ -57,7 +57,7 @@ Train = Annotated[
     Path,
     typer.Argument(
         metavar="TRAIN",
-        help="Training data: LETOR text (plain, .gz, .bz2, .xz or .zst) or a store.",
+        help="Training data: LETOR text (plain or compressed), a Parquet file or a store.",
         show_default=False,
     ),
 ]
@@ -65,7 +65,7 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Data: LETOR text (plain, .gz, .bz2, .xz or .zst) or a store.",
+        help="Data: LETOR text (plain or compressed), a Parquet file or a store.",
         show_default=False,
     ),
 ]

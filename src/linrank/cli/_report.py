@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..solvers import Result
     from ..training import Trainer, Training
 
-SHOWN = 5  #: weights of a sparse ranker that a report lists
+LISTED_WEIGHTS = 5  #: weights of a sparse ranker that a report lists
 
 
 def data_line(path: Path, data: RankingData, training: Training | None = None) -> str:
@@ -133,8 +133,8 @@ def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
     n, model = training.result.n_selected, training.model
     text = f"{n} of {model.n_features} selected"
     if n:
-        text += "; the largest: " if n > SHOWN else ": "
-        text += ", ".join(f"{name} {w:.3g}" for name, w in model.largest(min(n, SHOWN)))
+        text += "; the largest: " if n > LISTED_WEIGHTS else ": "
+        text += ", ".join(f"{name} {w:.3g}" for name, w in model.largest(min(n, LISTED_WEIGHTS)))
     return [("features", text)]
 
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 StepName = Literal["backtracking", "power", "paper"]
 
 CHECK_INTERVAL = 10  #: steps of constant length between two evaluations of the objective
-EASE = 0.7  #: factor of L after a backtracking step without momentum; smaller values lengthen steps
+L_REDUCTION = (
+    0.7  #: factor of L after a backtracking step without momentum; smaller values lengthen steps
+)
 SAFETY = 1.1  #: factor of L above an estimated curvature, and for concave penalties
 POWER_TOL = 1e-3  #: relative change at which power iteration stops
 POWER_STEPS = 100  #: largest number of steps of power iteration
@@ -150,7 +152,7 @@ class FISTA(SparseSolver):
         if t > 1.0:
             return w + (t - 1.0) / following * (w - before), following
         if self.step == "backtracking":
-            self._L *= EASE
+            self._L *= L_REDUCTION
         return w, following
 
     def _keep(self, new: Iterate) -> None:

@@ -19,7 +19,7 @@ from .sparse import SparseSolver
 INNER_TOL = 0.05  #: tolerance of the l1 problems as a fraction of `tol`·Ω/f
 SMALLEST_TOL = 1e-10  #: smallest tolerance of the l1 problems
 FIRST_RATIO = 0.02  #: assumed ratio Ω/f while w is 0
-BARRED = 1e100  #: cost that keeps a weight at 0, for features with an infinite g'(0)
+BARRIER_COST = 1e100  #: cost that keeps a weight at 0, for features with an infinite g'(0)
 
 
 @dataclass
@@ -90,8 +90,8 @@ class Reweighted(SparseSolver):
         return result
 
     def _tangents(self) -> Vector:
-        """Return β_j·g'(|w_j|), limited to `BARRED`; features without cost have 0."""
+        """Return β_j·g'(|w_j|), limited to `BARRIER_COST`; features without cost have 0."""
         penalty = self.problem.penalty
         assert isinstance(penalty, SeparablePenalty)
-        slope = np.minimum(penalty.slope(np.abs(self.point.w)), BARRED)
-        return np.minimum(penalty.weights * slope, BARRED)
+        slope = np.minimum(penalty.slope(np.abs(self.point.w)), BARRIER_COST)
+        return np.minimum(penalty.weights * slope, BARRIER_COST)
