@@ -77,6 +77,13 @@ def test_names_are_free():
     assert python(code).strip() == "[]"
 
 
+def test_a_ranker_loads_no_models_of_scikit_learn():
+    """They take as long to import as all the rest of scikit-learn that a ranker needs."""
+    heavy = ("sklearn.linear_model", "sklearn.svm", "sklearn.feature_selection")
+    code = f"import sys; from linrank import RankSVM; print([m for m in {heavy!r} if m in sys.modules])"
+    assert python(code).strip() == "[]"
+
+
 def test_workers_of_a_cluster_load_little():
     """A fit waits for a worker that starts anew; estimators and tables are not its business."""
     heavy = ("sklearn", "pandas", "pyarrow", "dask.dataframe", "matplotlib")

@@ -17,7 +17,8 @@ from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
-from .trained import ChoosesC, SparseRanker, Splitter
+from .selecting import SparseRanker
+from .trained import ChoosesC, Splitter
 
 
 class SparseRankSVM(SparseRanker):

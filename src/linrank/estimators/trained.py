@@ -8,14 +8,11 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
-from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import BaseCrossValidator, check_cv
-from sklearn.utils.validation import check_is_fitted
 
 from .._checks import whole_number
 from .._threads import resolve_threads
-from .._typing import Mask, Vector
+from .._typing import Vector
 from ..criterion import Criterion, Fold
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
@@ -36,8 +33,6 @@ from .model_selection import QueryKFold
 #: The number of folds, a splitter of scikit-learn, or pairs of train and test rows.
 Splitter: TypeAlias = int | BaseCrossValidator | Iterable[Fold] | None
 HeldOut: TypeAlias = tuple[Matrix, ArrayLike, ArrayLike | None]  #: (X, y, qid)
-
-BLOCK_ENTRIES = 2**20  #: entries of X that `has_values` reads at a time
 
 
 class TrainedRanker(LinearRanker):
@@ -136,25 +131,6 @@ class TrainedRanker(LinearRanker):
             raise KeyboardInterrupt(result.message)
 
 
-class SparseRanker(SelectorMixin, TrainedRanker):
-    """Base class of the rankers that select features, as feature selectors of scikit-learn."""
-
-    debias = False
-
-    def _get_support_mask(self) -> Mask:
-        check_is_fitted(self)
-        return self.coef_ != 0
-
-    def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
-        used = np.flatnonzero(training.result.coef)
-        if len(used) and self.debias and trainer.penalty.selects:
-            training = trainer.debias(training, data)
-        self.n_selected_ = len(used)
-        self.zero_weights_ = 1.0 - len(used) / data.n_features
-        self.sparsity_ratio_ = len(used) / max(1, int(has_values(data.X).sum()))
-        super()._store(training, data, trainer)
-
-
 class ChoosesC(TrainedRanker):
     """Base class of the rankers that choose C on held-out data or by folds."""
 
@@ -251,16 +227,3 @@ def print_step(C: float, step: Step, fold: int) -> None:
         + (f"gap {step.gap:<9.2e} " if step.gap is not None else "")
         + f"gradient {step.gradient_norm:<9.2e} products {step.products:<5d} {step.seconds:.2f} s"
     )
-
-
-def has_values(X: Matrix) -> Mask:
-    """Return which features are not zero in all documents, in blocks of rows."""
-    found: Mask = np.zeros(X.shape[1], dtype=np.bool_)
-    step = max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
-    for first in range(0, X.shape[0], step):
-        rows = X[first : first + step]
-        if issparse(rows):
-            found[rows.indices[rows.data != 0]] = True
-        else:
-            found |= rows.any(axis=0)
-    return found
