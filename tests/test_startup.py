@@ -80,8 +80,8 @@ def test_names_are_free():
 def test_a_ranker_loads_no_models_of_scikit_learn():
     """They take as long to import as all the rest of scikit-learn that a ranker needs."""
     heavy = ("sklearn.linear_model", "sklearn.svm", "sklearn.feature_selection")
-    code = f"import sys; from linrank import RankSVM; print([m for m in {heavy!r} if m in sys.modules])"
-    assert python(code).strip() == "[]"
+    loaded = f"[name for name in {heavy!r} if name in sys.modules]"
+    assert python(f"import sys; from linrank import RankSVM; print({loaded})").strip() == "[]"
 
 
 def test_workers_of_a_cluster_load_little():
