@@ -227,6 +227,24 @@ def bounded_hinge_optimum(X, pairs, C, low, high):
     return np.clip(differences.T @ found.x, low, high), -found.fun
 
 
+def sparse_hinge_optimum(X, pairs, C, low, high):
+    """Compute the least Σ|w| + C·Σ max(0, 1 − w'x̃) for low ≤ w ≤ high, as a linear program.
+
+    The variables are the two parts of w = u − v and the slack of each pair.
+    """
+    from scipy.optimize import linprog
+
+    differences = np.array([X[i] - X[j] for i, j in pairs])
+    n, d = differences.shape
+    costs = np.concatenate([np.ones(2 * d), np.full(n, C)])
+    margins = np.hstack([-differences, differences, -np.eye(n)])
+    box = np.hstack([np.eye(d), -np.eye(d), np.zeros((d, n))])
+    rows = [margins, box[np.isfinite(high)], -box[np.isfinite(low)]]
+    limits = [-np.ones(n), high[np.isfinite(high)], -low[np.isfinite(low)]]
+    found = linprog(costs, np.vstack(rows), np.concatenate(limits), method="highs")
+    return found.x[:d] - found.x[d : 2 * d], found.fun
+
+
 # Metrics of one query at a time. Ties are resolved by trying every order.
 
 

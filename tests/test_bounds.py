@@ -99,6 +99,38 @@ def test_the_hinge_reaches_the_optimum_within_bounds(C, form):
         assert ranker.result_.objective == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.parametrize("form", ["dense64", "csr64"])
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+def test_the_hinge_with_l1_reaches_the_optimum_within_bounds(C, form):
+    for seed in range(3):
+        X, y, qid = make_problem_arrays("five levels", n=30, d=5, seed=seed)
+        low, high = random_bounds(np.random.default_rng(seed), 5)
+        pairs = reference.preference_pairs(y, qid)
+        for limits in ((low, high), (np.full(5, -np.inf), np.full(5, np.inf))):
+            _, best = reference.sparse_hinge_optimum(X, pairs, C, *limits)
+            ranker = SparseRankSVM(C, loss="hinge", bounds=limits, tol=1e-6)
+            ranker.fit(as_form(X, form), y, qid)
+            assert ranker.result_.gap <= 1e-6
+            assert (np.clip(ranker.coef_, *limits) == ranker.coef_).all()
+            assert best * (1 - 1e-9) <= ranker.result_.objective <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("penalty", ["elastic_net", "none"])
+def test_the_hinge_with_other_convex_penalties(penalty):
+    """The smoothed loss is below the hinge by at most μ/2 for each pair."""
+    X, y, qid = make_problem_arrays("five levels", n=30, d=4)
+    pairs, width = reference.preference_pairs(y, qid), 1e-5
+    table = get_loss("hinge").smoothed(width).table
+    smooth = partial(reference.hinge_loss, table)
+    low, high, l1, l2 = np.full(4, -2.0), np.full(4, 2.0), *PENALTIES[penalty]
+    _, below = reference.bounded_optimum(
+        X, lambda s: reference.sum_over_pairs(s, pairs, smooth)[:2], 0.1, low, high, l1, l2
+    )
+    ranker = SparseRankSVM(0.1, loss="hinge", penalty=penalty, bounds=(-2, 2), tol=1e-5)
+    objective = ranker.fit(X, y, qid).result_.objective
+    assert below * (1 - 1e-6) <= objective <= (below + 0.05 * width * len(pairs)) * (1 + 1e-4)
+
+
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("limit", [0, 4096])
 def test_correlated_features_within_bounds(limit, C, monkeypatch):

@@ -111,13 +111,13 @@ def test_a_solver_is_made_or_others_are_named(loss, penalty, bounds):
                 assert usable_solvers(get_loss(named[2]), one, has_rows)
 
 
-def test_only_the_hinge_with_a_sparse_penalty_has_no_solver():
+def test_only_the_hinge_with_a_concave_penalty_has_no_solver():
     without = {
         (loss, penalty)
         for loss, one in LOSSES.items() for penalty in PENALTIES
         if not usable_solvers(one, make_penalty(penalty, bounds="positive"))
     }  # fmt: skip
-    assert without == {("hinge", penalty) for penalty in PENALTIES if penalty != "l2"}
+    assert without == {("hinge", penalty) for penalty in ("mcp", "scad", "log", "lp")}
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -194,7 +194,7 @@ def test_selects_in_a_pipeline_with_names(data):
         ({"penalty": "l1", "shape": 2.0}, "'l1' has no parameter"),
         ({"feature_cost": [1.0]}, "feature costs have shape"),
         ({"feature_cost": [-1.0, 1, 1, 1]}, "feature cost 0 is -1.0"),
-        ({"loss": "hinge"}, "Use loss='squared_hinge' or loss='huber'"),
+        ({"loss": "hinge", "penalty": "mcp"}, "Use loss='squared_hinge' or loss='huber'"),
         ({"solver": "tron"}, "does not support penalty='l1'. Use solver='proximal-newton'"),
         ({"solver": "reweighted"}, "Use solver='proximal-newton'"),
         ({"solver": "proximal-newton", "penalty": "log"}, "Use solver='reweighted'"),

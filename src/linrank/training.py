@@ -15,6 +15,7 @@ from .data.checks import check_matrix
 from .data.ranking import RankingData
 from .errors import DataError
 from .grid import Edge, Grid, as_grid, default_grid, search
+from .losses.pairwise import SQUARED_HINGE
 from .metrics import parse_metric
 from .model import LinearModel
 from .path import (
@@ -28,7 +29,7 @@ from .penalties.l2 import L2
 from .problem import Problem
 from .settings import Settings
 from .solvers.fista import trace_of_hessian
-from .solvers.newton import Newton
+from .solvers.registry import make_solver
 from .solvers.result import Result, Status, Step
 
 Report = Callable[[float, Step, int], None]  #: gets C, step, and the fold (0: all of the data)
@@ -275,12 +276,13 @@ class Trainer(Settings):
         used = np.flatnonzero(training.result.coef)
         chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
         penalty = self.penalty.for_features(data.n_features, data.feature_names).for_some(used)
-        settings = replace(self, penalty=L2(), solver=Newton(self.tol, self.max_iter))
-        engine = settings.problem(chosen).engine
-        engine.value_grad(np.zeros(len(used)))
-        curvature = trace_of_hessian(engine) / len(used)
+        tol = min(self.tol, REFIT_TOL)
+        solver = make_solver("auto", self.loss, tol=tol, max_iter=self.max_iter)
+        engine = replace(self, penalty=L2(), solver=solver, tol=tol).problem(chosen).engine
+        curved = engine if engine.loss.smooth else engine.with_loss(SQUARED_HINGE)
+        curved.value_grad(np.zeros(len(used)))
+        curvature = trace_of_hessian(curved) / len(used)
         C = 1.0 / max(REFIT_RIDGE * curvature, np.finfo(float).tiny)
-        solver = Newton(min(self.tol, REFIT_TOL), self.max_iter)
         refit = Problem(engine, C, L2(bounds=penalty.limits))
         result = solver.solve(refit, training.result.coef[used])
         coef = np.zeros(data.n_features)

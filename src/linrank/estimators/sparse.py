@@ -49,16 +49,17 @@ class SparseRankSVM(SparseRanker):
         The cost of each feature. A feature with cost 0 is not penalised.
     debias : bool
         Fit the selected features again without the penalty, because the penalty shrinks weights.
-    solver : {"auto", "proximal-newton", "reweighted", "fista"} or Solver
-        ``proximal-newton`` is for convex penalties, ``reweighted`` l1 for concave ones, and
-        ``fista`` (accelerated proximal gradients) for all. ``auto`` chooses the first that fits.
+    solver : {"auto", "proximal-newton", "proximal-smoothing", "reweighted", "fista"} or Solver
+        ``proximal-newton`` is for convex penalties, ``proximal-smoothing`` for the hinge with them,
+        ``reweighted`` l1 for concave penalties, and ``fista`` (accelerated proximal gradients) for
+        all. ``auto`` chooses the first that fits.
         For the penalty l2, the solvers are those of `RankSVM`.
     tol : float
         For convex penalties, the largest duality gap as a fraction of the objective. For others,
         the limit of the change of the objective and of the distance to a critical point.
     loss, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, warm_start, \
 verbose, bounds
-        See `RankSVM`. The loss must have a derivative, unless the penalty is l2.
+        See `RankSVM`. Concave penalties need a loss with a derivative.
 
     Attributes
     ----------

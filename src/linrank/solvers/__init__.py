@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .lbfgs import LBFGS
     from .newton import Newton
     from .proximal_newton import ProximalNewton
+    from .proximal_smoothing import ProximalSmoothing
     from .registry import SOLVERS, make_solver, usable_solvers
     from .result import Result, Status, Step
     from .reweighted import Reweighted
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 SolverName = Literal[
     "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "lbfgs", "sgd-pairs",
-    "sgd-queries", "proximal-newton", "reweighted", "fista", "coordinate-descent",
+    "sgd-queries", "proximal-newton", "proximal-smoothing", "reweighted", "fista",
+    "coordinate-descent",
 ]  # fmt: skip
 SolverChoice = Literal["auto", SolverName]
 SOLVER_CHOICES: tuple[SolverChoice, ...] = get_args(SolverChoice)
@@ -46,20 +48,21 @@ CLASSES: Mapping[SolverName, str] = {
     "sgd-pairs": "sgd.PairSGD",
     "sgd-queries": "sgd.QuerySGD",
     "proximal-newton": "proximal_newton.ProximalNewton",
+    "proximal-smoothing": "proximal_smoothing.ProximalSmoothing",
     "reweighted": "reweighted.Reweighted",
     "fista": "fista.FISTA",
     "coordinate-descent": "coordinate_descent.CoordinateDescent",
 }
 #: The solvers of ``"auto"``, which is the first of them that supports the loss and the penalty.
 AUTOMATIC: tuple[SolverName, ...] = (
-    "newton", "smoothing", "proximal-newton", "reweighted", "fista"
+    "newton", "smoothing", "proximal-newton", "proximal-smoothing", "reweighted", "fista"
 )  # fmt: skip
 
 __all__ = [
     "FISTA", "LBFGS", "SOLVERS", "SOLVER_CHOICES", "Callback", "CoordinateDescent",
-    "CuttingPlanes", "Newton", "PairSGD", "PaperTron", "ProximalNewton", "QuerySGD", "Result",
-    "Reweighted", "Smoothing", "Solver", "SolverChoice", "SolverName", "Status", "Step", "Tron",
-    "make_solver", "usable_solvers",
+    "CuttingPlanes", "Newton", "PairSGD", "PaperTron", "ProximalNewton", "ProximalSmoothing",
+    "QuerySGD", "Result", "Reweighted", "Smoothing", "Solver", "SolverChoice", "SolverName",
+    "Status", "Step", "Tron", "make_solver", "usable_solvers",
 ]  # fmt: skip
 
 _HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.values())}

@@ -1,0 +1,121 @@
+"""Smoothing with a penalty that selects features: losses with corners, l1 and elastic net."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .._typing import Vector
+from ..problem import Problem
+from .base import Iterate
+from .fista import FISTA
+from .needs import Needs
+from .proximal_newton import ProximalNewton
+from .result import Result, Status
+from .smoothing import FIRST_WIDTH, SHRINKAGE, Smoothing
+
+FIRST_TOL = 0.1  #: relative gap to which the first smoothed problem is solved
+TOL_REDUCTION = 0.2  #: factor of that gap if the optimisation is the larger part of the gap
+SMALLEST_TOL = 1e-12  #: relative gap below which rounding dominates
+FISTA_STEPS = 10_000  #: most proximal gradient steps of a smoothed problem
+SMALLEST_WIDTH = 1e-12  #: width μ below which rounding dominates
+
+
+@dataclass
+class ProximalSmoothing(Smoothing):
+    """Proximal Newton for a loss whose corners are smoothed over a shrinking width μ.
+
+    The smoothed losses are those of `Smoothing`. Each smoothed problem Ω(w) + C·L_μ(w) is solved
+    by `ProximalNewton`, starting from the solution for the larger μ. With g = C·∇L_μ(w) and the
+    part c of the gap that is due to the smoothing (`Smoothing`), the dual value
+
+        s·(C·L(w) − w'g − c) − Ω*(−s·g)    for any    0 ≤ s ≤ 1
+
+    is a lower bound on the optimum, because the multipliers of the pairs stay feasible if they
+    are multiplied by s. The largest value over s is used.
+
+    The solver stops when the gap to the best bound is at most `tol` of the objective. If a feature
+    has no cost, there is no bound. The solver then stops when a smoothed problem that is solved to
+    `tol` has an objective within `tol` of the objective itself.
+
+    Examples
+    --------
+    >>> from linrank import make_problem, make_ranking
+    >>> from linrank.penalties import L1
+    >>> data = make_ranking(random_state=0)
+    >>> problem = make_problem(data, C=1e-3, loss="hinge", penalty=L1())
+    >>> result = ProximalSmoothing(tol=1e-4).solve(problem)
+    >>> result.converged, result.gap <= 1e-4
+    (True, True)
+    """
+
+    name: ClassVar[str] = "proximal-smoothing"
+    needs: ClassVar[Needs] = Needs(loss="cornered", penalties=("convex",), bounds=True)
+
+    def _minimise(self) -> Status:
+        mu, w = FIRST_WIDTH, self.point.w
+        smoothed = self.problem.with_engine(
+            self.problem.engine.with_loss(self._loss().smoothed(mu))
+        )
+        inner = ProximalNewton(FIRST_TOL, self.max_iter)
+        for _ in range(self.max_iter):
+            result = self._solve(inner, smoothed, w)
+            w = result.coef
+            corner, rest = self._certify_penalised(smoothed, w)
+            self._record()
+            if self.bound == -np.inf:
+                rest = inner.tol * self.point.value
+            exact = max(corner, rest) <= self.tol * self.point.value
+            if self._is_done() or (self.bound == -np.inf and exact and result.converged):
+                return Status.CONVERGED
+            if not result.converged or mu < SMALLEST_WIDTH:
+                return self._status_at_rest()
+            if rest <= corner:
+                mu *= SHRINKAGE
+                smoothed.engine.change_loss(self._loss().smoothed(mu))
+            else:
+                inner.tol = max(TOL_REDUCTION * inner.tol, SMALLEST_TOL)
+        return Status.MAX_ITER
+
+    def _solve(self, inner: ProximalNewton, smoothed: Problem, w: Vector) -> Result:
+        """Solve a smoothed problem by proximal Newton or, where that is stuck, by FISTA.
+
+        If μ is small, all pairs may lie outside of the smoothed corners. The Hessian is then 0 and
+        says nothing about a step, but proximal gradients still descend.
+        """
+        result = inner.solve(smoothed, w)
+        if not result.converged and result.status is not Status.INTERRUPTED:
+            gradients = FISTA(tol=inner.tol, max_iter=FISTA_STEPS)
+            result = gradients.solve(smoothed, result.coef)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result
+
+    def _is_done(self) -> bool:
+        """Return whether the gap is small; w = 0 is only accepted if it is the optimum."""
+        gap = self._gap()
+        if gap is None or gap > self.tol:
+            return False
+        return bool(self.point.w.any()) or self.problem.smallest_C() >= self.problem.C
+
+    def _certify_penalised(self, smoothed: Problem, w: Vector) -> tuple[float, float]:
+        """Keep the best objective and dual value; return the two parts of the gap."""
+        C, penalty = self.problem.C, self.problem.penalty
+        smoothed_value, gradient = smoothed.value_grad(w)
+        outer, inner = self._corner_sums(smoothed.engine.gaps(w))
+        omega, smooth_part = penalty.value(w), 0.0
+        value = omega + C * outer
+        if self._loss().table[:, 2].any():
+            value = self.problem.value_grad(w)[0]
+            smooth_part = value - omega - C * outer
+        corner = max(0.0, C * (outer + inner) - 2.0 * (smoothed_value - omega - smooth_part))
+        rest = 0.0
+        if penalty.weights.all():
+            rise = value - omega - float(w @ gradient) - corner
+            dual = penalty.best_dual(rise, 0.0, gradient, 1.0)
+            self.bound, rest = max(self.bound, dual), value - corner - dual
+        if value <= self.point.value or not self.point.w.any():
+            self.point = Iterate(w, value, penalty.distance(w, gradient))
+        return corner, rest
