@@ -102,18 +102,12 @@ class ProximalSmoothing(Smoothing):
 
     def _certify_penalised(self, smoothed: Problem, w: Vector) -> tuple[float, float]:
         """Keep the best objective and dual value; return the two parts of the gap."""
-        C, penalty = self.problem.C, self.problem.penalty
+        penalty = self.problem.penalty
         smoothed_value, gradient = smoothed.value_grad(w)
-        outer, inner = self._corner_sums(smoothed.engine.gaps(w))
-        omega, smooth_part = penalty.value(w), 0.0
-        value = omega + C * outer
-        if self._loss().table[:, 2].any():
-            value = self.problem.value_grad(w)[0]
-            smooth_part = value - omega - C * outer
-        corner = max(0.0, C * (outer + inner) - 2.0 * (smoothed_value - omega - smooth_part))
+        value, corner = self._value_and_corner(smoothed, w, smoothed_value)
         rest = 0.0
         if penalty.weights.all():
-            rise = value - omega - float(w @ gradient) - corner
+            rise = value - penalty.value(w) - float(w @ gradient) - corner
             dual = penalty.best_dual(rise, 0.0, gradient, 1.0)
             self.bound, rest = max(self.bound, dual), value - corner - dual
         if value <= self.point.value or not self.point.w.any():

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from .._typing import Vector
 from ..losses.pairwise import PairwiseLoss
+from ..problem import Problem
 from .base import Iterate, Solver
 from .needs import Needs
 from .newton import Newton
@@ -87,21 +88,31 @@ class Smoothing(Solver):
 
     def _certify(self, newton: Newton) -> tuple[float, float]:
         """Keep the best objective and dual value; return the two parts of the gap."""
-        C, here = self.problem.C, newton.point
-        outer, inner = self._corner_sums(newton.problem.engine.gaps(here.w))
-        ridge = 0.5 * float(here.w @ here.w)
-        value, smooth_part = ridge + C * outer, 0.0
-        if self._loss().table[:, 2].any():
-            value = self.problem.value_grad(here.w)[0]
-            newton.problem.value_grad(here.w)  # Hessian products refer to the last evaluation.
-            smooth_part = value - ridge - C * outer
-        corner = max(0.0, C * (outer + inner) - 2.0 * (here.value - ridge - smooth_part))
+        here = newton.point
+        value, corner = self._value_and_corner(newton.problem, here.w, here.value)
         rest = newton.problem.gap_bound(here.gradient)
         self.bound = max(self.bound, value - corner - rest)
         leaves_zero = not self.point.w.any() and value <= (1 + self.tol) * self.point.value
         if value <= self.point.value or leaves_zero:
             self.point = Iterate(here.w, value, here.gradient)
         return corner, rest
+
+    def _value_and_corner(
+        self, smoothed: Problem, w: Vector, smoothed_value: float
+    ) -> tuple[float, float]:
+        """Return the objective at w, and the part of the gap that is due to the smoothing.
+
+        `smoothed_value` is the objective of the smoothed problem, which was last evaluated at w.
+        """
+        C, omega = self.problem.C, self.problem.penalty.value(w)
+        outer, inner = self._corner_sums(smoothed.engine.gaps(w))
+        value, smooth_part = omega + C * outer, 0.0
+        if self._loss().table[:, 2].any():
+            value = self.problem.value_grad(w)[0]
+            smoothed.value_grad(w)  # Hessian products refer to the last evaluation.
+            smooth_part = value - omega - C * outer
+        corner = C * (outer + inner) - 2.0 * (smoothed_value - omega - smooth_part)
+        return value, max(0.0, corner)
 
     def _corner_sums(self, gaps: Vector) -> tuple[float, float]:
         """Return Σ a·max(0, τ − t) and Σ a·max(0, τ − μ − t) over the corners and the pairs.
