@@ -245,7 +245,8 @@ def test_a_fork_while_a_thread_changes_the_limit_of_blas(monkeypatch):
     def check():
         assert limits[-1] == 2  # the limit of the thread that does not exist here is gone
         with blas_threads(3):
-            assert limits[-1] == 2
+            assert limits[-1] == 3  # the innermost limit of a thread
+        assert limits[-1] == 2
 
     with blas_threads(2), meanwhile(limit_slowly):
         assert limits[-1] == 1

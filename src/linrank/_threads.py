@@ -25,7 +25,7 @@ MAX_DIGITS = 40  #: digits of a number in the environment; Python rejects very l
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _blas_lock = threading.Lock()
-_blas_limits: list[tuple[int, int]] = []  #: thread id and limit of each active `blas_threads`
+_blas_limits: dict[int, list[int]] = {}  #: by thread id: the limits of active `blas_threads`
 _blas_limiter: Any = None
 
 
@@ -123,18 +123,20 @@ def _blas() -> ThreadpoolController:
 def blas_threads(n_threads: int) -> Iterator[None]:
     """Limit the BLAS of numpy and scipy to that many threads, within a ``with`` block.
 
-    The limit applies to the whole process. If several blocks are active, in one thread or in
-    several, the smallest limit applies.
+    The limit applies to the whole process. Of nested blocks in one thread, the innermost applies.
+    If several threads have active blocks, the smallest of their limits applies.
     """
-    limit = threading.get_ident(), n_threads
+    own = threading.get_ident()
     with _blas_lock:
-        _blas_limits.append(limit)
+        _blas_limits.setdefault(own, []).append(n_threads)
         _limit_blas()
     try:
         yield
     finally:
         with _blas_lock:
-            _blas_limits.remove(limit)
+            _blas_limits[own].pop()
+            if not _blas_limits[own]:
+                del _blas_limits[own]
             _limit_blas()
 
 
@@ -143,16 +145,17 @@ def _limit_blas() -> None:
     global _blas_limiter
     if _blas_limiter is not None:
         _blas_limiter.restore_original_limits()
-    least = min((n_threads for _, n_threads in _blas_limits), default=None)
+    least = min((limits[-1] for limits in _blas_limits.values()), default=None)
     _blas_limiter = None if least is None else _blas().limit(limits=least)
 
 
 def _forget_other_threads() -> None:
     """Reset the pools and the limits of other threads in a forked process, which has one thread."""
     _pools.clear()
-    own = [limit for limit in _blas_limits if limit[0] == threading.get_ident()]
-    if own != _blas_limits:
-        _blas_limits[:] = own
+    own = threading.get_ident()
+    if _blas_limits.keys() - {own}:
+        for other in _blas_limits.keys() - {own}:
+            del _blas_limits[other]
         _limit_blas()
     _blas_lock.release()
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import norm
 
 from .._checks import whole_number
+from .._threads import blas_threads
 from .._typing import Vector
 from ..engines.base import Work
 from ..errors import DataError, WorkersLost
@@ -116,13 +117,8 @@ class Solver:
         self.bound = -np.inf
         self.value_at_zero, self.slope_at_zero = np.inf, 0.0  # for an interrupt before `start`
         try:
-            self.value_at_zero, self.slope_at_zero = problem.start()
-            self._check_scale()
-            self.point = Iterate(start, *problem.value_grad(start))
-            self._set_unit()
-            self._prepare()
-            self._record()
-            status = self._minimise()
+            with blas_threads(1):  # idle threads of BLAS would spin on the cores of the engine
+                status = self._run(start)
         except (KeyboardInterrupt, WorkersLost):
             status = Status.INTERRUPTED
         return Result(
@@ -137,6 +133,16 @@ class Solver:
             history=self._history,
             gap=self._gap(),
         )
+
+    def _run(self, start: Vector) -> Status:
+        """Evaluate the start, and minimise from there."""
+        self.value_at_zero, self.slope_at_zero = self.problem.start()
+        self._check_scale()
+        self.point = Iterate(start, *self.problem.value_grad(start))
+        self._set_unit()
+        self._prepare()
+        self._record()
+        return self._minimise()
 
     def _check_needs(self, problem: Problem) -> None:
         """Raise a `DataError` that names other solvers, if this one cannot solve the problem."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,9 +12,21 @@ from .._typing import Vector
 Product = Callable[[Vector], Vector]  #: a matrix-vector product
 
 
+class Solution(NamedTuple):
+    """An approximate solution x of A x = b, with its residual r = b − Ax.
+
+    ``size`` is r'P⁻¹r. x is a direction of descent of ½x'Ax − b'x after any number of products.
+    """
+
+    x: Vector
+    residual: Vector
+    size: float
+    n_products: int
+
+
 def conjugate_gradients(
     product: Product, right: Vector, precondition: Product, forcing: float, most: int
-) -> tuple[Vector, Vector, int]:
+) -> Solution:
     """Solve A x = right approximately by conjugate gradients with a preconditioner P.
 
     The iterations end when ``r'P⁻¹r`` of the residual r is at most `forcing` times its value at
@@ -29,19 +42,11 @@ def conjugate_gradients(
     most : int
         The largest number of products.
 
-    Returns
-    -------
-    x : float64 array of shape (n,)
-        The approximate solution. It is a direction of descent after any number of products.
-    residual : float64 array of shape (n,)
-        ``right − Ax``.
-    n_products : int
-
     Examples
     --------
     >>> A, b = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])
-    >>> x, residual, n_products = conjugate_gradients(lambda v: A @ v, b, lambda v: v, 1e-20, 10)
-    >>> bool(np.allclose(A @ x, b))
+    >>> found = conjugate_gradients(lambda v: A @ v, b, lambda v: v, forcing=1e-20, most=10)
+    >>> bool(np.allclose(A @ found.x, b))
     True
     """
     x, residual = np.zeros_like(right), right.copy()
@@ -52,7 +57,7 @@ def conjugate_gradients(
         image = product(direction)
         bend = float(direction @ image)
         if bend <= 0:  # rounding hides the curvature
-            return (x if n_products > 1 else z), residual, n_products
+            return Solution(x if n_products > 1 else z, residual, size, n_products)
         x += size / bend * direction
         residual -= size / bend * image
         z = precondition(residual)
@@ -60,4 +65,4 @@ def conjugate_gradients(
         if size <= forcing * start:
             break
         direction = z + (size / before) * direction
-    return x, residual, n_products
+    return Solution(x, residual, size, n_products)

@@ -13,9 +13,9 @@ from ..problem import Face, Problem
 from .base import ROUNDING, Iterate, state
 from .conjugate_gradients import conjugate_gradients
 from .needs import Needs
-from .preconditioner import AgeingPreconditioner
+from .preconditioner import AgeingPreconditioner, Estimate, Preconditioner
 from .result import Status
-from .smooth import MAX_PRODUCTS, Distance, SmoothSolver, certifying_step, remainder_of
+from .smooth import HIDDEN_CHANGE, MAX_PRODUCTS, Distance, SmoothSolver, remainder_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class NewtonSettings:
         per step and more steps.
     corner_forcing : float
         The same fraction for the last attempt of `Newton.advance`, past pairs on their margin.
+    exact_forcing : float
+        The same fraction for a step that may be the last, if P is the Hessian itself.
     corner_step : float
         Relative step length that activates pairs which lie exactly on their margin.
     bound_rounds : int
@@ -55,16 +57,16 @@ class NewtonSettings:
     continuation_tol: float = 1e-4
     loosest_forcing: float = 0.1
     corner_forcing: float = 1e-8
+    exact_forcing: float = 1e-7
     corner_step: float = 1e-4
     bound_rounds: int = 8
 
 
 class Step(NamedTuple):
-    """A Newton step from a point, and the decrease that the quadratic model predicts."""
+    """A Newton step from a point, with the distance to the optimum that it predicts there."""
 
     origin: Iterate
-    step: Vector
-    promise: float
+    found: Distance
 
 
 @dataclass
@@ -101,6 +103,7 @@ class Newton(SmoothSolver):
     needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("l2",), bounds=True)
     _preconditioner: AgeingPreconditioner = state(default_factory=AgeingPreconditioner)
     _last: Step | None = state(default=None)
+    _reached: Iterate | None = state(default=None)  #: the end of the last step, if taken in full
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +121,7 @@ class Newton(SmoothSolver):
     def _prepare(self) -> None:
         super()._prepare()
         self._preconditioner.begin(self.problem.engine)
-        self._last = None
+        self._last = self._reached = None
 
     def _minimise(self) -> Status:
         for iteration in range(self.max_iter):
@@ -139,9 +142,7 @@ class Newton(SmoothSolver):
         Hessian may lack pairs that lie exactly on their margin. The objective then rises at once
         along the step. The Hessian at a point a little further along the step has these pairs.
         """
-        last = self._last
-        is_known = last is not None and last.origin is self.point  # a step that proved too long
-        step = last.step if last is not None and is_known else self._newton_step()
+        step = self._newton_step()
         if self._line_search(step):
             return True
         if self._preconditioner.made_at is not self.point:
@@ -159,19 +160,15 @@ class Newton(SmoothSolver):
         fraction is no smaller than the stopping rule needs. Features that a step takes beyond a
         bound are moved to the bound, and the system is solved again for the others.
         """
-        relative = self._relative_norm()
-        loosest = self.settings.loosest_forcing if loosest is None else loosest
-        needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
-        forcing = min(loosest, max(relative, needed))
         w, gradient, face = self.point.w, self.point.gradient, self._face()
         step, right = np.zeros_like(w), -gradient
+        estimate, precondition = self._preconditioner.at(face, self.point)
+        forcing, most = self._accuracy(face, estimate, precondition, loosest)
         for _ in range(self.settings.bound_rounds):
-            _, precondition = self._preconditioner.at(face, self.point)
-            change, _, n_products = conjugate_gradients(
-                face.hessp, right, precondition, forcing, MAX_PRODUCTS
-            )
-            self._preconditioner.judge(n_products, -np.log(forcing))
-            step = step + change
+            estimate, precondition = self._preconditioner.at(face, self.point)
+            solved = conjugate_gradients(face.hessp, right, precondition, forcing, most)
+            self._preconditioner.judge(solved.n_products, -np.log(forcing))
+            step = step + solved.x
             beyond = face.beyond_bounds(w + step)
             if beyond is None:
                 break
@@ -181,10 +178,42 @@ class Newton(SmoothSolver):
             right = np.where(face.free, -gradient - self.problem.hessp(step), 0.0)
             if not right.any():
                 break
-        self._last = self._feasible(step)
-        return self._last.step
+        step, promise = self._feasible(step)
+        hidden = face.gap_bound(solved.residual) if estimate.is_diagonal else 0.5 * solved.size
+        distance = np.inf if estimate.is_spoilt() else promise + hidden
+        found = Distance(distance, step, precondition, remainder_of(estimate))
+        self._last, self._reached = Step(self.point, found), None
+        return step
 
-    def _feasible(self, step: Vector) -> Step:
+    def _accuracy(
+        self,
+        face: Problem | Face,
+        estimate: Estimate,
+        precondition: Preconditioner,
+        loosest: float | None,
+    ) -> tuple[float, int]:
+        """Return the fraction of g'P⁻¹g that a step may leave, and its largest number of products.
+
+        The fraction is no smaller than the stopping rule needs. If the estimate ½ g'P⁻¹g says that
+        this step may be the last, the step must also leave a residual that shows it: for a
+        diagonal P, the bound ½‖r‖² must be small, and for the Hessian itself, `MATRIX_REMAINDER`.
+        """
+        relative, goal = self._relative_norm(), self._goal()
+        loosest = self.settings.loosest_forcing if loosest is None else loosest
+        needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
+        forcing = min(loosest, max(relative, needed))
+        size = float(self.point.gradient @ precondition(self.point.gradient))
+        if relative > self.tol or 0.5 * size > goal:
+            return forcing, MAX_PRODUCTS
+        if estimate.is_diagonal:
+            largest = float(face.hessian(estimate.of_loss).max())
+            most = int(min(max(self._preconditioner.spent, 1), MAX_PRODUCTS))
+            return min(forcing, goal / (largest * size)), most
+        if estimate.exact:
+            forcing = min(forcing, self.settings.exact_forcing)
+        return forcing, MAX_PRODUCTS
+
+    def _feasible(self, step: Vector) -> tuple[Vector, float]:
         """Return a step within the bounds, and the decrease that it promises.
 
         If the step is not a direction of descent, the projected gradient, scaled by the diagonal of
@@ -192,11 +221,11 @@ class Newton(SmoothSolver):
         """
         w, gradient, problem = self.point.w, self.point.gradient, self.problem
         if problem.penalty.limits is None:
-            return Step(self.point, step, -0.5 * float(gradient @ step))
+            return step, -0.5 * float(gradient @ step)
         step = problem.clip(w + step) - w
         if float(gradient @ step) >= 0:
             step = problem.clip(w - gradient / problem.hessian_diagonal()) - w
-        return Step(self.point, step, -float(gradient @ step))
+        return step, -float(gradient @ step)
 
     def _line_search(self, step: Vector) -> bool:
         """Shorten the step until the objective falls enough, and move.
@@ -214,7 +243,7 @@ class Newton(SmoothSolver):
             if change <= least * part * slope or (
                 flat and abs(float(trial.gradient @ step)) <= (1 - 2 * least) * abs(slope)
             ):
-                self.point = trial
+                self.point, self._reached = trial, trial if part == 1.0 else None
                 return True
             part *= max(0.1, min(0.5, -0.5 * part * slope / (change - part * slope)))
         self.problem.value_grad(self.point.w)
@@ -248,54 +277,24 @@ class Newton(SmoothSolver):
         self._preconditioner.discard()
 
     def _is_near_optimum(self, goal: float) -> bool:
-        """Return whether f(w) − f* is at most `goal`, by a bound or an estimate.
+        """Return whether f(w) − f* is at most `goal`: by a bound, or by the step that led to w.
 
-        A diagonal preconditioner ignores correlations, and a matrix built at an earlier iterate
-        may count pairs that are no longer active. Both can underestimate the distance. Convergence
-        is therefore only declared with a matrix built at the current iterate. If a matrix costs
-        more than the fit so far, a Newton step decides instead. The step is taken if it does not
-        prove convergence.
+        A preconditioner alone proves nothing: a diagonal ignores correlations, and a matrix built
+        at an earlier iterate may count pairs that are no longer active. A Newton step is solved
+        with the Hessian at its origin. If it promised at most `goal` there, and the gradient fell
+        as the step predicted, then w, which is lower, is near enough.
         """
         if self.problem.gap_bound(self.point.gradient) <= goal:
             return True
-        decrement = self._decrement()
-        if decrement <= goal and self._preconditioner.made_at is not self.point:
-            self._preconditioner.discard()
-            decrement = self._decrement()
-        if decrement > goal:
+        if self._last is None or self._reached is not self.point:
             return False
-        estimate, precondition = self._preconditioner.at(self._face(), self.point)
-        if estimate.is_spoilt():
-            return False
-        if estimate.is_diagonal:
-            return self._step_is_short(goal)
-        step = -precondition(self.point.gradient)
-        return self._model_holds(Distance(decrement, step, precondition, remainder_of(estimate)))
-
-    def _step_is_short(self, goal: float) -> bool:
-        """Return whether a Newton step proves that f(w) − f* ≤ `goal`; keep the step."""
-        gradient, face = self.point.gradient, self._face()
-        if not gradient.any():
+        origin, found = self._last
+        if found.distance <= HIDDEN_CHANGE * abs(self.point.value):
             return True
-        estimate, precondition = self._preconditioner.at(face, self.point)
-        largest = float(face.hessian(estimate.of_loss).max())
-        step, distance, n_products = certifying_step(
-            face, gradient, precondition, largest, goal, self._preconditioner.spent
-        )
-        self._preconditioner.spent += n_products
-        if distance <= goal and self._model_holds(Distance(distance, step, precondition)):
-            return True
-        self._last = self._feasible(step)
-        return False
+        return found.distance <= goal and self._fell_as_predicted(found, origin, self.point)
 
     def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
-        """Return the predicted decrease of the last Newton step, if it started at this point."""
+        """Return the prediction of the last Newton step, if it started at this point."""
         if self._last is None or self._last.origin is not self.point:
             return super()._distance_to_optimum(goal, affordable)
-        estimate, precondition = self._preconditioner.at(self._face(), self.point)
-        return Distance(self._last.promise, self._last.step, precondition, remainder_of(estimate))
-
-    def _decrement(self) -> float:
-        """Return ½ g'P⁻¹g, an estimate of the distance from the optimum."""
-        _, precondition = self._preconditioner.at(self._face(), self.point)
-        return 0.5 * float(self.point.gradient @ precondition(self.point.gradient))
+        return self._last.found

@@ -11,7 +11,7 @@ from scipy.linalg import norm
 from .._checks import choice
 from .._typing import Vector
 from ..problem import Face, Problem
-from .base import Solver, state
+from .base import Iterate, Solver, state
 from .conjugate_gradients import conjugate_gradients
 from .preconditioner import Estimate, Preconditioner, estimate_hessian, invert
 from .result import Status
@@ -117,14 +117,20 @@ class SmoothSolver(Solver):
         """
         if found.step is None or found.distance <= HIDDEN_CHANGE * abs(self.point.value):
             return True
-        before, there = self.point.gradient, self.problem.clip(self.point.w + found.step)
-        value, after = self.problem.value_grad(there)
+        there = self.problem.clip(self.point.w + found.step)
+        end = Iterate(there, *self.problem.value_grad(there))
         self.problem.value_grad(self.point.w)  # Hessian products refer to the last evaluated point.
-        fall = max(0.0, self.point.value - value)
-        if fall + self.problem.gap_bound(after) <= self.tol * self.point.value:
+        return self._fell_as_predicted(found, self.point, end)
+
+    def _fell_as_predicted(self, found: Distance, start: Iterate, end: Iterate) -> bool:
+        """Return whether the gradient at the end of a Newton step confirms `found`."""
+        fall = max(0.0, start.value - end.value)
+        if fall + self.problem.gap_bound(end.gradient) <= self.tol * start.value:
             return True
-        left = float(after @ found.precondition(after)) / float(before @ found.precondition(before))
-        return left <= found.remainder
+        before, after = (
+            float(point.gradient @ found.precondition(point.gradient)) for point in (start, end)
+        )
+        return after <= found.remainder * before
 
     def _spent_work(self) -> int:
         """Return the evaluations and Hessian products of this fit so far."""
@@ -218,8 +224,8 @@ def certifying_step(
     """
     size = float(gradient @ precondition(gradient))
     most = int(min(max(spent, 1), MAX_PRODUCTS))
-    step, residual, n_products = conjugate_gradients(
+    solved = conjugate_gradients(
         problem.hessp, -gradient, precondition, goal / (largest * size), most
     )
-    distance = problem.gap_bound(residual) - 0.5 * float(gradient @ step)
-    return step, distance, n_products
+    distance = problem.gap_bound(solved.residual) - 0.5 * float(gradient @ solved.x)
+    return solved.x, distance, solved.n_products
