@@ -403,7 +403,7 @@ def test_large_queries_are_sampled_by_document(monkeypatch):
 @pytest.mark.parametrize("form", ["dense64", "csr64"])
 def test_the_hessian_of_documents_is_exact_for_a_full_comparison(form, numbers, monkeypatch):
     """With two documents per query and all pairs active, x_i − μ is half the difference."""
-    monkeypatch.setattr("linrank.engines.threads.BLOCK_NUMBERS", numbers)
+    monkeypatch.setattr("linrank.engines.documents.BLOCK_NUMBERS", numbers)
     X, y, qid = make_problem_arrays("pairs of documents")
     engine = make_problem(RankingData(as_form(X, form), y, qid)).engine
     engine.value_grad(np.zeros(4))

@@ -136,6 +136,13 @@ class Engine(ABC):
         a factor of 1 − 1/n. It serves as an estimate if a query is too large for `hessian`.
         """
 
+    def sample(self, n_rows: int) -> Engine | None:
+        """Return an engine for a sample of the queries with about `n_rows` rows, if possible.
+
+        The sample has a `work` of its own.
+        """
+        return None
+
     @property
     @abstractmethod
     def makes_hessian_by_level(self) -> bool:

@@ -24,6 +24,7 @@ from .._rows import (
     choose_columns,
     kernel_matrix,
     multiply,
+    n_tasks,
     rmatvec,
     rmatvec_squares,
     row_ranges,
@@ -36,16 +37,17 @@ from ..data.ranking import RankingData
 from ..losses.base import Loss
 from .base import Engine, Work
 from .by_level import hessian_by_level
+from .documents import hessian_of_documents
 from .walk import curve_columns, walk_blocks, walk_gaps, walk_scores
 
-BLOCK_BYTES = 2**19  #: bytes of X in a block of rows; larger blocks leave the second-level cache
+BLOCK_BYTES = 2**18  #: bytes of X in a block of rows; larger blocks leave the second-level cache
 SMALL_BYTES = 2**20  #: bytes of X up to which one thread is used; starting others would cost more
 LARGE_QUERY = 2**16  #: documents above which several threads sort a query; fewer sort it alone
 #: Mean documents per level from which `hessian_by_level` is used; with fewer, it is slower.
 MIN_DOCUMENTS_PER_LEVEL = 8
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample multiplied at a time; more take more memory
 SAMPLE_NUMBERS = 2**18  #: entries of these rows; more take more memory
-BLOCK_NUMBERS = 2**21  #: entries of sampled documents multiplied at a time; more take more memory
+SUM_ENTRIES = 32  #: entries of X, at least, for each entry of a part's sum X'u
 
 
 class ThreadEngine(Engine):
@@ -122,13 +124,18 @@ class ThreadEngine(Engine):
         self.n_empty_queries = int(np.count_nonzero(layout.mass[:, 0] == 0))
         self.pair_weight = layout.total_weight()
         self.layout = layout.normalized(normalize)
+        self._options = normalize, preferences
         self.largest_query = int(np.diff(data.query_ptr).max())
         row_bytes = max(1, self.n_entries * X.dtype.itemsize // data.n_docs)
         self._block_rows = max(1, BLOCK_BYTES // row_bytes)
         self.fused = self.largest_query * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
-        self._chunks = split(data.query_ptr, self.n_threads)
+        # Each part of a pass has a sum X'u of its own. Few parts bound the cost of adding the sums.
+        least = self.n_entries // (SUM_ENTRIES * self.n_features)
+        self._n_tasks = max(self.n_threads, min(n_tasks(X, self.n_threads), least))
+        few = self.largest_query * self._n_tasks * 2 > data.n_docs  # buffers take memory
+        self._chunks = split(data.query_ptr, self.n_threads if few else self._n_tasks)
         self.scratch = [layout.make_scratch(self.largest_query) for _ in self._chunks]
-        self._partial = aligned_zeros(self.n_threads, self.n_features)
+        self._partial = aligned_zeros(self._n_tasks, self.n_features)
         self._set_loss(loss)
 
     def with_loss(self, loss: Loss) -> ThreadEngine:
@@ -213,7 +220,7 @@ class ThreadEngine(Engine):
             return hessian_by_level(self.data.X, plan, state, features, self.n_threads)
         chosen = choose_columns(features, self.n_features)
         starts = np.concatenate([[0], np.cumsum(np.diff(self.data.query_ptr)[queries])])
-        parts = split(starts, len(self.scratch))  # at most one part per set of buffers
+        parts = split(starts, min(self.n_threads, len(self.scratch)))
         tasks = [(queries[a:b], chosen, self.scratch[k]) for k, (a, b) in enumerate(parts)]
         with blas_threads(1):  # each of our threads multiplies its own part
             found = run(self._hessian_of, tasks, self.n_threads)
@@ -242,39 +249,11 @@ class ThreadEngine(Engine):
         return self._collect()
 
     def hessian_of_documents(self, n_rows: int) -> Vector:
-        """Compute Σ_i curvature_i (x_i − μ)(x_i − μ)' over a sample of about `n_rows` documents.
-
-        μ is the mean of the sampled documents of the query of i, weighted by curvature. If all n
-        documents of a query are compared with each other, this is the Hessian of the query up to
-        a factor of 1 − 1/n. It serves as an estimate if a query is too large for `hessian`. The
-        sample is evenly spaced in the order of curvature.
-        """
-        curvature = self.state.curvature
-        picks = ((np.arange(n_rows) + 0.5) * self.data.n_docs / n_rows).astype(np.int64)
-        rows = np.sort(np.argsort(curvature, kind="stable")[picks])
-        weight = curvature[rows]
-        query = np.searchsorted(self.data.query_ptr, rows, side="right")
-        _, group = np.unique(query, return_inverse=True)
-        mass = np.maximum(np.bincount(group, weight), np.finfo(float).tiny)[:, None]
-        blocks = np.array_split(np.arange(n_rows), -(-n_rows * self.n_features // BLOCK_NUMBERS))
-        sums = np.zeros((len(mass), self.n_features))
-        for block in blocks:
-            place = group[block], np.arange(len(block))
-            owner = sparse.csr_array((weight[block], place), (len(mass), len(block)))
-            sums += owner @ self.data.X[rows[block]]
-        means = sums / mass
-        H = np.zeros((self.n_features, self.n_features))
-        for block in blocks:
-            X, own = self.data.X[rows[block]], weight[block]
-            if sparse.issparse(X):  # the means are subtracted below, so that X stays sparse
-                H += X.T @ (sparse.diags_array(own) @ X)
-            else:
-                X = X - means[group[block]]
-                H += (X.T * own) @ X
-        if self.data.is_sparse:
-            H -= sums.T @ means
-        total = weight.sum()
-        return H * (curvature.sum() / total if total > 0 else 1.0)
+        """Estimate the Hessian from about `n_rows` documents (`documents.hessian_of_documents`)."""
+        data = self.data
+        return hessian_of_documents(
+            data.X, data.query_ptr, self.state.curvature, n_rows, self.n_threads
+        )
 
     # The three steps of every sum: scores, pair sums, X'u ----------------------------------
 
@@ -317,7 +296,7 @@ class ThreadEngine(Engine):
 
     def _run_rows(self, kernel: Callable[..., None], u: Vector) -> None:
         """Run a kernel of `linrank._rows` such as `rmatvec` on all rows, with u."""
-        ranges = row_ranges(self.data.X, self.n_threads)  # at most one range per partial sum
+        ranges = row_ranges(self.data.X, self._n_tasks)
         tasks = [(self.matrix, a, b, u[a:b], self._partial[k]) for k, (a, b) in enumerate(ranges)]
         self._partial[:] = 0.0
         run(kernel, tasks, self.n_threads)
@@ -346,6 +325,21 @@ class ThreadEngine(Engine):
         by_content = alive[np.argsort(self.data.query_keys[alive], kind="stable")]
         picks = ((np.arange(n_queries) + 0.5) * len(alive) / n_queries).astype(np.int64)
         return np.sort(by_content[picks])
+
+    def sample(self, n_rows: int) -> ThreadEngine | None:
+        """Return an engine for a sample of the queries with about `n_rows` rows, if it has pairs.
+
+        The rows are copied. Pairs that a user lists one by one are not sampled.
+        """
+        if self.data.pairs is not None or self.largest_query > n_rows:
+            return None
+        queries, ptr = self.sample_queries(n_rows), self.data.query_ptr
+        rows = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in queries])
+        normalize, preferences = self._options
+        return ThreadEngine(
+            self.data.replace(comments=None).take(rows), self.loss, normalize, self.n_threads,
+            counting=self.counting, preferences=preferences,
+        )  # fmt: skip
 
     def _hessian_of(self, queries: Integers, chosen: Columns, scratch: Scratch) -> Vector:
         """Compute the part X'(MX) of some queries in the Hessian, in blocks of rows."""

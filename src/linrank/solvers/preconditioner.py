@@ -127,6 +127,14 @@ class AgeingPreconditioner:
         """Discard the estimate; the next use of the preconditioner makes a new one."""
         self.estimate = None
 
+    def adopt(self, other: AgeingPreconditioner, share: float, engine: Engine) -> None:
+        """Use the matrix of a fit on a sample, multiplied by `share`, for all data."""
+        found = other.estimate
+        if found is not None and not found.is_diagonal:
+            cost = max(HESSIAN.diagonal_cost, _plan_matrix(engine)[1])
+            self.estimate = Estimate(share * found.of_loss, engine, cost)
+            self.speed, self.regret, self._inverse = 0.0, 0.0, None
+
     def at(self, problem: Problem | Face, point: Iterate) -> tuple[Estimate, Preconditioner]:
         """Return the estimate and its inverse; a missing estimate is made at the point."""
         if self.estimate is None:
