@@ -1,0 +1,381 @@
+"""linrank against programs for RankSVM, by training time: ``python -m benchmarks.peers``.
+
+The environment variables of `benchmarks.programs` are the paths of the programs. A program without
+a path is not measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from linrank import RankingData, open_store
+from linrank.path import make_problem
+from linrank.solvers import make_solver
+
+from .comparison import make_job, show_ratio
+from .programs import Program, programs_here
+from .rivals import SETTINGS, Job, Run, tight_solver
+from .shapes import QUICK, SHAPES, available, kept
+from .tools import Options, Section, pinned, run_sections, show_seconds, stop_after
+
+#: Relative distances (f − f*)/f* at which times are taken, by loss.
+TARGETS = {"squared_hinge": (1e-2, 1e-3, 1e-6), "hinge": (1e-2, 1e-3)}
+TOLERANCES = tuple(10.0**-k for k in range(1, 9))  #: values of `tol`, from loose to tight
+TURNS = 3  #: least number of runs whose median is taken
+MOST_TURNS = 9  #: largest number of runs whose median is taken
+BUDGET = 20.0  #: seconds after which there are no more than `TURNS` runs
+WARM_UP = 0.1  #: seconds of fits before one that is measured; programs read their data meanwhile
+AIM = 10.0  #: ratio that linrank should reach
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem: a shape, the share of its full size, and C if it is not that of the shape."""
+
+    shape: str
+    part: float = 1.0
+    C: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The shape, with the share and C if they are not those of the shape."""
+        share = "" if self.part == 1.0 else f", {self.part:g} of it"
+        return self.shape + share + ("" if self.C is None else f", C = {self.C:g}")
+
+    def job(self, options: Options) -> Job:
+        """Return the problem for programs and for linrank."""
+        store = kept(self.shape, QUICK if options.quick else self.part)
+        C = SHAPES[self.shape].C if self.C is None else self.C
+        return make_job(store, C, options.threads, cap(options))
+
+
+CASES = (
+    Case("web-scaled"),
+    Case("web"),
+    Case("mq2008"),
+    Case("mq2007"),
+    Case("mq2007", C=2.0**-5),
+    Case("many-levels", 0.2),
+    Case("wide"),
+    Case("text", 0.125),
+)
+
+
+def cases() -> list[Case]:
+    """Return the cases whose data are available."""
+    return [case for case in CASES if case.shape in available()]
+
+
+def cap(options: Options) -> float:
+    """Return the time limit of a fit in seconds."""
+    return 10.0 if options.quick else 60.0
+
+
+# Fits -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A program, or linrank with a number of threads.
+
+    Attributes
+    ----------
+    fit : callable
+        Function from a setting to the record of a fit; None if it exceeded the time limit.
+    settings : tuple of float
+        Settings of the stopping rule, from loose to tight.
+    """
+
+    fit: Callable[[float], Run | None]
+    settings: tuple[float, ...]
+
+    def climb(self, goal: float) -> list[Run]:
+        """Fit with tighter and tighter settings until the objective is at most the goal."""
+        runs: list[Run] = []
+        for setting in self.settings:
+            run = self.fit(setting)
+            if run is None:
+                break
+            runs.append(run)
+            if run["objective"] <= goal:
+                break
+        return runs
+
+
+def fit_linrank(data: RankingData, job: Job, loss: str, tol: float) -> Run:
+    """Fit with the default solver; the seconds include laying out the pairs."""
+    started = time.perf_counter()
+    problem = make_problem(data, job.C, loss=loss, n_threads=job.threads)
+    ready = time.perf_counter() - started
+    result = make_solver("auto", problem.engine.loss, tol=tol).solve(problem)
+    return {
+        "setting": tol,
+        "seconds": time.perf_counter() - started,
+        "objective": result.objective,
+        "curve": [(ready + step.seconds, step.objective) for step in result.history],
+    }
+
+
+def fit_warm(data: RankingData, job: Job, loss: str, tol: float) -> Run:
+    """Fit as `fit_linrank`, after other fits: a core that was idle is slower at first."""
+    started = time.perf_counter()
+    while time.perf_counter() - started < WARM_UP:
+        fit_linrank(data, job, loss, tol)
+    return fit_linrank(data, job, loss, tol)
+
+
+def fit_program(program: Program, job: Job, problem: Any, setting: float) -> Run | None:
+    """Run a program; the seconds are those of its training."""
+    run = program.run_once(job, setting)
+    if run is None:
+        return None
+    objective = float(problem.value_grad(run["coef"])[0])
+    return {"setting": setting, "seconds": run["training"], "objective": objective}
+
+
+def in_turns(fits: dict[Any, Callable[[], Run | None]]) -> dict[Any, list[Run]]:
+    """Return the records of fits that take turns; a fit beyond the time limit leaves none."""
+    found: dict[Any, list[Run]] = {key: [] for key in fits}
+    started = time.perf_counter()
+    for turn in range(MOST_TURNS):
+        if turn >= TURNS and time.perf_counter() - started > BUDGET:
+            break
+        for key, fit in fits.items():
+            run = fit()
+            if run is not None:
+                found[key].append(run)
+    return found
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """Keep a core busy by a process, which ends with the context or with this process."""
+    spin = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+    process = subprocess.Popen([sys.executable, "-c", spin])
+    try:
+        time.sleep(0.2)  # the time that Python needs to start
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+LOADS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "quiet": nullcontext,
+    "one core busy": busy_core,
+}
+
+
+# The comparison ---------------------------------------------------------------------------------
+
+
+def bench_peers(options: Options) -> Section:
+    """Measure the training time to the same objective of programs and of linrank."""
+    section = Section(
+        "peers",
+        "Training time of programs for RankSVM",
+        "Programs and linrank minimise ½‖w‖² + C·Σ ℓ over the same pairs, and linrank computes the "
+        "objective of the weights; f* is the lowest objective known. No time includes reading. "
+        "The time of a program begins when it closes the data and ends when it creates the model "
+        "file, with the loosest epsilon (in brackets, of 10^(-k/2)) whose (f − f*)/f* is at most "
+        "the target. linrank's time includes laying out the pairs, with the loosest tol (in "
+        "brackets, of 10^-k) whose result is at most the target. To stop is the time of the whole "
+        "fit, and to reach is the time until an iterate was at the target, each with the number of "
+        "linrank's threads; × is the program's time divided by linrank's. Medians of "
+        f"{TURNS} to {MOST_TURNS} runs in turns. Training is given up after {cap(options):.0f} s. "
+        "One core busy: the same beside another process that never sleeps",
+        ["data", "load", "loss", "target", "program", "threads", "training",
+         *(f"{what}, {count}" for count in thread_counts(options.threads)
+           for what in ("to stop", "× stop", "to reach", "× reach"))],
+    )  # fmt: skip
+    with pinned(options.threads):
+        for case in cases():
+            for loss in TARGETS:
+                compare(section, case.name, case.job(options), loss)
+    judge(section, options.threads)
+    return section
+
+
+def thread_counts(threads: int) -> tuple[int, ...]:
+    """Return the numbers of threads of linrank: those of the run, and one."""
+    return tuple(dict.fromkeys((threads, 1)))
+
+
+def able_programs(section: Section, loss: str) -> dict[str, Program]:
+    """Return the programs that minimise a loss; add a note for a path that is no program."""
+    known = [own for own in programs_here() if own.loss == loss]
+    reasons = {own.name: own.missing() for own in known}
+    section.notes += [
+        f"{name}: {reason}"
+        for name, reason in reasons.items()
+        if reason is not None and f"{name}: {reason}" not in section.notes
+    ]
+    return {own.name: own for own in known if reasons[own.name] is None}
+
+
+def compare(section: Section, name: str, job: Job, loss: str) -> None:
+    """Compare the programs that minimise a loss with linrank on one problem."""
+    programs = able_programs(section, loss)
+    if not programs:
+        return
+    data = open_store(job.store, mmap=False)
+    problem = make_problem(data, job.C, loss=loss, n_threads=job.threads)
+    sharp = tight_solver(problem, callback=stop_after(10 * job.cap)).solve(problem)
+    known: dict[Any, Contestant] = {
+        own.name: Contestant(partial(fit_program, own, job, problem), SETTINGS[1:])
+        for own in programs.values()
+    } | {
+        count: Contestant(partial(fit_warm, data, replace(job, threads=count), loss), TOLERANCES)
+        for count in thread_counts(job.threads)
+    }
+    goal = (1 + TARGETS[loss][-1]) * sharp.objective
+    climbed = {key: own.climb(goal) for key, own in known.items()}
+    match = Match(name, loss, job, programs, climbed, sharp.objective)
+    for load, context in LOADS.items():
+        with context():
+            turns = in_turns({(key, s): partial(known[key].fit, s) for key, s in match.chosen()})
+        for target in TARGETS[loss]:
+            for program in programs.values():
+                match.add_row(section, load, target, program, turns)
+
+
+@dataclass(frozen=True)
+class Match:
+    """Programs and linrank on one problem.
+
+    Attributes
+    ----------
+    climbed : dict
+        Fits with tighter and tighter settings, by the name of a program or linrank's threads.
+    """
+
+    name: str
+    loss: str
+    job: Job
+    programs: dict[str, Program]
+    climbed: dict[Any, list[Run]]
+    sharp: float
+
+    @property
+    def best(self) -> float:
+        """The lowest objective known."""
+        return min(
+            [self.sharp, *(run["objective"] for own in self.climbed.values() for run in own)]
+        )
+
+    def goal(self, target: float) -> float:
+        """Return the objective of a target."""
+        return (1 + target) * self.best
+
+    def setting(self, key: Any, target: float) -> float | None:
+        """Return the loosest setting that reaches a target; None if there is none."""
+        goal = self.goal(target)
+        return next((r["setting"] for r in self.climbed[key] if r["objective"] <= goal), None)
+
+    def chosen(self) -> list[tuple[Any, float]]:
+        """Return the settings that are measured, each once."""
+        pairs = [
+            (key, self.setting(key, own)) for key in self.climbed for own in TARGETS[self.loss]
+        ]
+        return list(dict.fromkeys((key, setting) for key, setting in pairs if setting is not None))
+
+    def add_row(
+        self, section: Section, load: str, target: float, program: Program, turns: Any
+    ) -> None:
+        """Add the row of a program to a section."""
+        setting = self.setting(program.name, target)
+        theirs = _median([run["seconds"] for run in turns.get((program.name, setting), [])])
+        closest = min((r["objective"] for r in self.climbed[program.name]), default=np.inf)
+        given_up = len(self.climbed[program.name]) < len(SETTINGS) - 1
+        ratios: dict[str, float | None] = {}
+        cells = [show_training(theirs, setting, closest / self.best - 1, given_up, self.job.cap)]
+        numbers: dict[str, Any] = {}
+        for count in thread_counts(self.job.threads):
+            tol = self.setting(count, target)
+            runs = turns.get((count, tol), [])
+            own = {
+                "stop": _median([run["seconds"] for run in runs]),
+                "reach": _median([seconds_to(run, self.goal(target)) for run in runs]),
+            }
+            for what, seconds in own.items():
+                note = f" ({tol:g})" if what == "stop" and tol is not None else ""
+                ratio = None if theirs is None or seconds is None else theirs / seconds
+                ratios[f"{what}, {count}"] = ratio
+                bound = f"> {show_ratio(self.job.cap / seconds)}" if seconds and given_up else "—"
+                cells += [
+                    show_seconds(seconds, "not reached") + note,
+                    bound if ratio is None else show_ratio(ratio),
+                ]
+            numbers[str(count)] = own | {"tol": tol}
+        section.add(
+            self.name, load, self.loss, f"{target:g}", program.name,
+            str(self.job.threads if program.threaded else 1), *cells,
+            data=self.name, load=load, loss=self.loss, target=target, program=program.name,
+            C=self.job.C, setting=setting, training=theirs, linrank=numbers, ratios=ratios,
+            best=self.best,
+            climbed=[(r["setting"], r["seconds"], r["objective"]) for r in
+                     self.climbed[program.name]],
+        )  # fmt: skip
+
+
+def _median(times: list[float]) -> float | None:
+    """Return the median; None if most runs did not end."""
+    median = statistics.median(times or [np.inf])
+    return median if np.isfinite(median) else None
+
+
+def seconds_to(run: Run, goal: float) -> float:
+    """Return the seconds until the objective of a fit was at most the goal."""
+    return next((t for t, objective in run["curve"] if objective <= goal), np.inf)
+
+
+def show_training(
+    seconds: float | None, setting: float | None, closest: float, given_up: bool, cap: float
+) -> str:
+    """Return the time of a program with its setting, or how close it came."""
+    if seconds is not None and setting is not None:
+        return f"{show_seconds(seconds)} ({setting:.2g})"
+    if given_up:
+        return f"> {cap:.0f} s" + (f" (at {closest:.2g})" if np.isfinite(closest) else "")
+    return f"not reached: stops at {closest:.2g}"
+
+
+def judge(section: Section, threads: int) -> None:
+    """Add the smallest, mean and largest ratio of each program and load, and a goal."""
+    by_program: dict[tuple[str, str, str], list[float]] = {}
+    for own in section.numbers:
+        for what, ratio in own["ratios"].items():
+            if ratio is not None:
+                by_program.setdefault((own["program"], own["load"], what), []).append(ratio)
+    for (program, load, what), ratios in by_program.items():
+        section.notes.append(
+            f"{program}, {load}, to {what} threads: {show_ratio(min(ratios))} to "
+            f"{show_ratio(max(ratios))} ×, geometric mean {show_ratio(_mean(ratios))} ×, "
+            f"{sum(r >= AIM for r in ratios)} of {len(ratios)} at least {AIM:g} ×"
+        )
+    stopped = [
+        r for (_, _, what), own in by_program.items() for r in own if what == f"stop, {threads}"
+    ]
+    section.aim(
+        f"training with linrank, until it stops, at least {AIM:g} × as fast as every program on "
+        "every problem, quiet and beside a busy core",
+        f"{show_ratio(min(stopped, default=0.0))} × at worst", min(stopped, default=0.0) >= AIM,
+    )  # fmt: skip
+
+
+def _mean(ratios: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(ratios))))
+
+
+if __name__ == "__main__":
+    run_sections(__doc__, "peers", {"peers": bench_peers})
