@@ -1,9 +1,10 @@
 """Comparison of linrank with other tools: ``python -m benchmarks.comparison``.
 
 `bench_tools` measures the time to the same objective. `bench_trees` compares linrank with boosted
-trees, which minimise another objective. The environment variables ``LINRANK_BENCH_RANKSVM`` and
-``LINRANK_BENCH_SVMRANK`` are the paths of liblinear's ``train`` and of ``svm_rank_learn``; without
-them, these programs are not measured.
+trees, which minimise another objective. Environment variables are the paths of external programs:
+``LINRANK_BENCH_RANKSVM`` of liblinear's ``train``, ``LINRANK_BENCH_RANKSVM_OPENMP`` of its version
+with OpenMP threads, and ``LINRANK_BENCH_SVMRANK`` of ``svm_rank_learn``. Programs without a path
+are not measured.
 """
 
 from __future__ import annotations

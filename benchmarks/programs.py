@@ -20,6 +20,7 @@ import numpy as np
 from linrank import RankingData, open_store
 from linrank.errors import FileFormatError
 
+from .file_events import CLOSED, CREATED, FileEvents
 from .rivals import SETTINGS, Job, Run, Vector, text_of
 from .tools import high_water
 
@@ -89,36 +90,29 @@ def _run_command(words: list[str], text: Path, model: Path, cap: float) -> Run |
     """Return seconds and memory of a program; None if its training exceeded the time limit.
 
     Training begins when the program closes the text, and ends when it creates the model file. The
-    program is observed after intervals of 1 % of its training, and of at least 0.3 ms.
+    memory is the peak until then.
     """
     memory = 0
-    started = begun = ended = time.perf_counter()
-    process = subprocess.Popen([*words, str(text), str(model)], stdout=subprocess.DEVNULL)
-    try:
-        while process.poll() is None:
-            now = time.perf_counter()
-            if not model.exists():
-                ended = now
-                begun = now if _is_open(process.pid, text) else begun
-            if now > begun + cap:
+    with FileEvents({text: CLOSED, model.parent: CREATED}) as events:
+        started = begun = time.perf_counter()
+        ended = None
+        process = subprocess.Popen([*words, str(text), str(model)], stdout=subprocess.DEVNULL)
+        try:
+            for path in events.until_exit(process.pid, cap):
+                now = time.perf_counter()
+                if ended is None:
+                    begun, ended = (now, None) if path == text else (begun, now)
+                memory = max(memory, high_water(process.pid))
+            if process.poll() is None:
                 return None
-            memory = max(memory, high_water(process.pid))
-            time.sleep(max(3e-4, 0.01 * (now - begun)))
-        seconds = time.perf_counter() - started
-    finally:
-        process.kill()
-        process.wait()
+            seconds = time.perf_counter() - started
+        finally:
+            process.kill()
+            process.wait()
     if process.returncode:
         raise RuntimeError(f"{words[0]} ended with {process.returncode}; see above")
-    return {"seconds": seconds, "training": ended - begun, "memory": memory}
-
-
-def _is_open(process: int, file: Path) -> bool:
-    """Tell whether a process has opened a file; False if the process has ended."""
-    try:
-        return any(link.samefile(file) for link in Path(f"/proc/{process}/fd").iterdir())
-    except OSError:  # the process or one of its files was closed in the meantime
-        return False
+    training = started + seconds - begun if ended is None else ended - begun
+    return {"seconds": seconds, "training": training, "memory": memory}
 
 
 def read_liblinear(path: Path, n_features: int) -> Vector:

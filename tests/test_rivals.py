@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import comparison, programs, rivals
+from benchmarks import comparison, rivals
+from benchmarks.file_events import CLOSED, CREATED, FileEvents
 from benchmarks.programs import PROGRAMS, read_liblinear, read_svmlight
 from benchmarks.rivals import TOOLS, Job, differences, run_linrank, run_tool, text_of, tight_solver
 from scipy import sparse
@@ -260,17 +260,26 @@ def test_a_program_that_fails_or_takes_too_long(tmp_path, executable, monkeypatc
     assert list(program.runs(replace(job, cap=0.2))) == [{"prepared": 0.0}]
 
 
-def test_open_files_of_a_process_are_seen(tmp_path):
-    file, other = tmp_path / "file", tmp_path / "other"
-    file.write_text("")
-    other.write_text("")
-    with file.open():
-        assert programs._is_open(os.getpid(), file)
-        assert not programs._is_open(os.getpid(), other)
-    assert not programs._is_open(os.getpid(), file)
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    assert not programs._is_open(ended.pid, file)
+def test_events_of_files_are_seen(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("words")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    script = (
+        f"cat {text} {text} > /dev/null; touch {folder}/model; sleep 0.1; touch {tmp_path}/other"
+    )
+    with FileEvents({text: CLOSED, folder: CREATED}) as events:
+        process = subprocess.Popen(["/bin/sh", "-c", script])
+        seen = list(events.until_exit(process.pid, PATIENCE))
+        assert list(dict.fromkeys(seen)) == [text, folder]
+        assert process.wait() == 0
+        sleeper = subprocess.Popen(["sleep", "600"])
+        assert list(events.until_exit(sleeper.pid, 0.1)) == []
+        assert sleeper.poll() is None
+        sleeper.kill()
+        sleeper.wait()
+    with pytest.raises(OSError, match=r"cannot observe: .*nothing"):
+        FileEvents({tmp_path / "nothing": CLOSED}).__enter__()
 
 
 @pytest.mark.parametrize(
