@@ -33,7 +33,6 @@ TARGETS = {"squared_hinge": (1e-2, 1e-3, 1e-6), "hinge": (1e-2, 1e-3)}
 TOLERANCES = tuple(10.0**-k for k in range(1, 9))  #: values of `tol`, from loose to tight
 TURNS = 3  #: least number of runs whose median is taken
 MOST_TURNS = 9  #: largest number of runs whose median is taken
-BUDGET = 20.0  #: seconds after which there are no more than `TURNS` runs
 WARM_UP = 0.1  #: seconds of fits before one that is measured; programs read their data meanwhile
 AIM = 10.0  #: ratio that linrank should reach
 
@@ -78,7 +77,7 @@ def cases() -> list[Case]:
 
 def cap(options: Options) -> float:
     """Return the time limit of a fit in seconds."""
-    return 10.0 if options.quick else 60.0
+    return 3.0 if options.quick else 60.0
 
 
 # Fits -------------------------------------------------------------------------------------------
@@ -143,12 +142,15 @@ def fit_program(program: Program, job: Job, problem: Any, setting: float) -> Run
     return {"setting": setting, "seconds": run["training"], "objective": objective}
 
 
-def in_turns(fits: dict[Any, Callable[[], Run | None]]) -> dict[Any, list[Run]]:
-    """Return the records of fits that take turns; a fit beyond the time limit leaves none."""
+def in_turns(fits: dict[Any, Callable[[], Run | None]], budget: float) -> dict[Any, list[Run]]:
+    """Return the records of fits that take turns; a fit beyond the time limit leaves none.
+
+    There are as many turns as fit in the budget, but at least `TURNS` and at most `MOST_TURNS`.
+    """
     found: dict[Any, list[Run]] = {key: [] for key in fits}
     started = time.perf_counter()
     for turn in range(MOST_TURNS):
-        if turn >= TURNS and time.perf_counter() - started > BUDGET:
+        if turn >= TURNS and time.perf_counter() - started > budget:
             break
         for key, fit in fits.items():
             run = fit()
@@ -243,7 +245,8 @@ def compare(section: Section, name: str, job: Job, loss: str) -> None:
     match = Match(name, loss, job, programs, climbed, sharp.objective)
     for load, context in LOADS.items():
         with context():
-            turns = in_turns({(key, s): partial(known[key].fit, s) for key, s in match.chosen()})
+            fits = {(key, s): partial(known[key].fit, s) for key, s in match.chosen()}
+            turns = in_turns(fits, job.cap / 3)
         for target in TARGETS[loss]:
             for program in programs.values():
                 match.add_row(section, load, target, program, turns)

@@ -141,15 +141,15 @@ def test_the_worst_ratio_is_judged():
 # Turns and loads --------------------------------------------------------------------------------
 
 
-def test_turns_alternate(monkeypatch):
+def test_turns_alternate():
     called = []
-    monkeypatch.setattr(peers, "BUDGET", -1.0)
     late = iter([None, run(1, 1, 1), run(1, 2, 1)])
     found = peers.in_turns(
         {
             "a": lambda: called.append("a") or run(1, 1, 1),
             "b": lambda: called.append("b") or next(late),
-        }
+        },
+        budget=-1.0,
     )
     assert called == ["a", "b"] * peers.TURNS
     assert len(found["a"]) == 3
