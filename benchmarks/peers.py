@@ -30,11 +30,13 @@ from .tools import Options, Section, pinned, run_sections, show_seconds, stop_af
 
 #: Relative distances (f − f*)/f* at which times are taken, by loss.
 TARGETS = {"squared_hinge": (1e-2, 1e-3, 1e-6), "hinge": (1e-2, 1e-3)}
+EPSILONS = SETTINGS[1:]  #: tolerances of programs, from loose to tight; 1 stops at w = 0
 TOLERANCES = tuple(10.0**-k for k in range(1, 9))  #: values of `tol`, from loose to tight
 TURNS = 3  #: least number of runs whose median is taken
 MOST_TURNS = 9  #: largest number of runs whose median is taken
 WARM_UP = 0.1  #: seconds of fits before one that is measured; programs read their data meanwhile
 AIM = 10.0  #: ratio that linrank should reach
+Turns = dict[tuple[Any, Any], list[Run]]  #: records of fits, by program or threads and setting
 
 
 @dataclass(frozen=True)
@@ -214,15 +216,15 @@ def thread_counts(threads: int) -> tuple[int, ...]:
 
 
 def able_programs(section: Section, loss: str) -> dict[str, Program]:
-    """Return the programs that minimise a loss; add a note for a path that is no program."""
-    known = [own for own in programs_here() if own.loss == loss]
-    reasons = {own.name: own.missing() for own in known}
-    section.notes += [
-        f"{name}: {reason}"
-        for name, reason in reasons.items()
-        if reason is not None and f"{name}: {reason}" not in section.notes
-    ]
-    return {own.name: own for own in known if reasons[own.name] is None}
+    """Return the programs that minimise a loss; a note says which file each is, or why not."""
+    able = {}
+    for program in programs_here():
+        if program.loss == loss:
+            reason = program.missing()
+            note = f"{program.name}: {reason or program.digest()}"
+            section.notes += [] if note in section.notes else [note]
+            able |= {program.name: program} if reason is None else {}
+    return able
 
 
 def compare(section: Section, name: str, job: Job, loss: str) -> None:
@@ -231,10 +233,14 @@ def compare(section: Section, name: str, job: Job, loss: str) -> None:
     if not programs:
         return
     data = open_store(job.store, mmap=False)
+    section.notes.append(
+        f"{name}: {data.n_docs:,} × {data.n_features:,}, {data.n_queries:,} queries, "
+        f"{job.n_pairs:.3g} pairs, C = {job.C:.3g}"
+    )
     problem = make_problem(data, job.C, loss=loss, n_threads=job.threads)
     sharp = tight_solver(problem, callback=stop_after(10 * job.cap)).solve(problem)
     known: dict[Any, Contestant] = {
-        own.name: Contestant(partial(fit_program, own, job, problem), SETTINGS[1:])
+        own.name: Contestant(partial(fit_program, own, job, problem), EPSILONS)
         for own in programs.values()
     } | {
         count: Contestant(partial(fit_warm, data, replace(job, threads=count), loss), TOLERANCES)
@@ -293,42 +299,61 @@ class Match:
         return list(dict.fromkeys((key, setting) for key, setting in pairs if setting is not None))
 
     def add_row(
-        self, section: Section, load: str, target: float, program: Program, turns: Any
+        self, section: Section, load: str, target: float, program: Program, turns: Turns
     ) -> None:
         """Add the row of a program to a section."""
         setting = self.setting(program.name, target)
         theirs = _median([run["seconds"] for run in turns.get((program.name, setting), [])])
-        closest = min((r["objective"] for r in self.climbed[program.name]), default=np.inf)
-        given_up = len(self.climbed[program.name]) < len(SETTINGS) - 1
+        cells = [self._show_training(program.name, theirs, setting)]
+        own = {count: self._own_times(count, target, turns) for count in self._counts}
         ratios: dict[str, float | None] = {}
-        cells = [show_training(theirs, setting, closest / self.best - 1, given_up, self.job.cap)]
-        numbers: dict[str, Any] = {}
-        for count in thread_counts(self.job.threads):
-            tol = self.setting(count, target)
-            runs = turns.get((count, tol), [])
-            own = {
-                "stop": _median([run["seconds"] for run in runs]),
-                "reach": _median([seconds_to(run, self.goal(target)) for run in runs]),
-            }
-            for what, seconds in own.items():
-                note = f" ({tol:g})" if what == "stop" and tol is not None else ""
+        for count, times in own.items():
+            for what, seconds in times.items():
+                tol = f" ({self.setting(count, target):g})" if what == "stop" and seconds else ""
                 ratio = None if theirs is None or seconds is None else theirs / seconds
                 ratios[f"{what}, {count}"] = ratio
-                bound = f"> {show_ratio(self.job.cap / seconds)}" if seconds and given_up else "—"
-                cells += [
-                    show_seconds(seconds, "not reached") + note,
-                    bound if ratio is None else show_ratio(ratio),
-                ]
-            numbers[str(count)] = own | {"tol": tol}
+                cells += [show_seconds(seconds, "not reached") + tol]
+                cells += [self._show_ratio(program.name, ratio, seconds)]
         section.add(
             self.name, load, self.loss, f"{target:g}", program.name,
             str(self.job.threads if program.threaded else 1), *cells,
             data=self.name, load=load, loss=self.loss, target=target, program=program.name,
-            C=self.job.C, setting=setting, training=theirs, linrank=numbers, ratios=ratios,
-            best=self.best,
-            climbed=[(r["setting"], r["seconds"], r["objective"]) for r in
-                     self.climbed[program.name]],
+            C=self.job.C, setting=setting, training=theirs, linrank=own, ratios=ratios,
+            best=self.best, tol={count: self.setting(count, target) for count in own},
+            climbed=[(run["setting"], run["seconds"], run["objective"])
+                     for run in self.climbed[program.name]],
         )  # fmt: skip
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        return thread_counts(self.job.threads)
+
+    def _own_times(self, count: int, target: float, turns: Turns) -> dict[str, float | None]:
+        """Return the seconds until linrank stops, and until it reaches the target."""
+        runs = turns.get((count, self.setting(count, target)), [])
+        return {
+            "stop": _median([run["seconds"] for run in runs]),
+            "reach": _median([seconds_to(run, self.goal(target)) for run in runs]),
+        }
+
+    def _given_up(self, name: str) -> bool:
+        return len(self.climbed[name]) < len(EPSILONS)
+
+    def _show_training(self, name: str, seconds: float | None, setting: float | None) -> str:
+        """Return the time of a program with its setting, or how close it came."""
+        if seconds is not None:
+            return f"{show_seconds(seconds)} ({setting:.2g})"
+        closest = min((run["objective"] for run in self.climbed[name]), default=np.inf)
+        away = closest / self.best - 1
+        if self._given_up(name):
+            return f"> {self.job.cap:.0f} s" + (f" (at {away:.2g})" if np.isfinite(away) else "")
+        return f"not reached: stops at {away:.2g}"
+
+    def _show_ratio(self, name: str, ratio: float | None, own: float | None) -> str:
+        """Return a ratio, or its lower bound if the program was given up."""
+        if ratio is None and own is not None and self._given_up(name):
+            return f"> {show_ratio(self.job.cap / own)}"
+        return "—" if ratio is None else show_ratio(ratio)
 
 
 def _median(times: list[float]) -> float | None:
@@ -340,17 +365,6 @@ def _median(times: list[float]) -> float | None:
 def seconds_to(run: Run, goal: float) -> float:
     """Return the seconds until the objective of a fit was at most the goal."""
     return next((t for t, objective in run["curve"] if objective <= goal), np.inf)
-
-
-def show_training(
-    seconds: float | None, setting: float | None, closest: float, given_up: bool, cap: float
-) -> str:
-    """Return the time of a program with its setting, or how close it came."""
-    if seconds is not None and setting is not None:
-        return f"{show_seconds(seconds)} ({setting:.2g})"
-    if given_up:
-        return f"> {cap:.0f} s" + (f" (at {closest:.2g})" if np.isfinite(closest) else "")
-    return f"not reached: stops at {closest:.2g}"
 
 
 def judge(section: Section, threads: int) -> None:

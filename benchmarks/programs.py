@@ -6,6 +6,7 @@ same C. The risk of SVMrank is a mean over queries, so its C is C·queries.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -56,6 +57,11 @@ class Program:
         if shutil.which(path) is None:
             return f"{self.variable} is {path!r}, which is no program that can be run"
         return None
+
+    def digest(self) -> str:
+        """Return a text that identifies the file of the program."""
+        path = Path(shutil.which(os.environ[self.variable]) or "")
+        return f"{path.name}, SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}…"
 
     def runs(self, job: Job) -> Iterator[Run]:
         """Run as in `Tool.runs`; the seconds are those of the whole process, including reading."""
