@@ -7,36 +7,36 @@ a path is not measured.
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from linrank import RankingData, open_store
+from linrank import open_store
 from linrank.path import make_problem
-from linrank.solvers import make_solver
 
 from .comparison import make_job, show_ratio
 from .programs import Program, programs_here
-from .rivals import SETTINGS, Job, Run, tight_solver
+from .rivals import Job, Run, tight_solver
 from .shapes import QUICK, SHAPES, available, kept
 from .tools import Options, Section, pinned, run_sections, show_seconds, stop_after
+from .turns import (
+    EPSILONS,
+    LOADS,
+    MOST_TURNS,
+    TOLERANCES,
+    TURNS,
+    Contestant,
+    Turns,
+    fit_program,
+    fit_warm,
+    in_turns,
+)
 
 #: Relative distances (f − f*)/f* at which times are taken, by loss.
 TARGETS = {"squared_hinge": (1e-2, 1e-3, 1e-6), "hinge": (1e-2, 1e-3)}
-EPSILONS = SETTINGS[1:]  #: tolerances of programs, from loose to tight; 1 stops at w = 0
-TOLERANCES = tuple(10.0**-k for k in range(1, 9))  #: values of `tol`, from loose to tight
-TURNS = 3  #: least number of runs whose median is taken
-MOST_TURNS = 9  #: largest number of runs whose median is taken
-WARM_UP = 0.1  #: seconds of fits before one that is measured; programs read their data meanwhile
 AIM = 10.0  #: ratio that linrank should reach
-Turns = dict[tuple[Any, Any], list[Run]]  #: records of fits, by program or threads and setting
 
 
 @dataclass(frozen=True)
@@ -80,104 +80,6 @@ def cases() -> list[Case]:
 def cap(options: Options) -> float:
     """Return the time limit of a fit in seconds."""
     return 3.0 if options.quick else 60.0
-
-
-# Fits -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A program, or linrank with a number of threads.
-
-    Attributes
-    ----------
-    fit : callable
-        Function from a setting to the record of a fit; None if it exceeded the time limit.
-    settings : tuple of float
-        Settings of the stopping rule, from loose to tight.
-    """
-
-    fit: Callable[[float], Run | None]
-    settings: tuple[float, ...]
-
-    def climb(self, goal: float) -> list[Run]:
-        """Fit with tighter and tighter settings until the objective is at most the goal."""
-        runs: list[Run] = []
-        for setting in self.settings:
-            run = self.fit(setting)
-            if run is None:
-                break
-            runs.append(run)
-            if run["objective"] <= goal:
-                break
-        return runs
-
-
-def fit_linrank(data: RankingData, job: Job, loss: str, tol: float) -> Run:
-    """Fit with the default solver; the seconds include laying out the pairs."""
-    started = time.perf_counter()
-    problem = make_problem(data, job.C, loss=loss, n_threads=job.threads)
-    ready = time.perf_counter() - started
-    result = make_solver("auto", problem.engine.loss, tol=tol).solve(problem)
-    return {
-        "setting": tol,
-        "seconds": time.perf_counter() - started,
-        "objective": result.objective,
-        "curve": [(ready + step.seconds, step.objective) for step in result.history],
-    }
-
-
-def fit_warm(data: RankingData, job: Job, loss: str, tol: float) -> Run:
-    """Fit as `fit_linrank`, after other fits: a core that was idle is slower at first."""
-    started = time.perf_counter()
-    while time.perf_counter() - started < WARM_UP:
-        fit_linrank(data, job, loss, tol)
-    return fit_linrank(data, job, loss, tol)
-
-
-def fit_program(program: Program, job: Job, problem: Any, setting: float) -> Run | None:
-    """Run a program; the seconds are those of its training."""
-    run = program.run_once(job, setting)
-    if run is None:
-        return None
-    objective = float(problem.value_grad(run["coef"])[0])
-    return {"setting": setting, "seconds": run["training"], "objective": objective}
-
-
-def in_turns(fits: dict[Any, Callable[[], Run | None]], budget: float) -> dict[Any, list[Run]]:
-    """Return the records of fits that take turns; a fit beyond the time limit leaves none.
-
-    There are as many turns as fit in the budget, but at least `TURNS` and at most `MOST_TURNS`.
-    """
-    found: dict[Any, list[Run]] = {key: [] for key in fits}
-    started = time.perf_counter()
-    for turn in range(MOST_TURNS):
-        if turn >= TURNS and time.perf_counter() - started > budget:
-            break
-        for key, fit in fits.items():
-            run = fit()
-            if run is not None:
-                found[key].append(run)
-    return found
-
-
-@contextmanager
-def busy_core() -> Iterator[None]:
-    """Keep a core busy by a process, which ends with the context or with this process."""
-    spin = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
-    process = subprocess.Popen([sys.executable, "-c", spin])
-    try:
-        time.sleep(0.2)  # the time that Python needs to start
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-LOADS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "quiet": nullcontext,
-    "one core busy": busy_core,
-}
 
 
 # The comparison ---------------------------------------------------------------------------------
@@ -247,8 +149,14 @@ def compare(section: Section, name: str, job: Job, loss: str) -> None:
         for count in thread_counts(job.threads)
     }
     goal = (1 + TARGETS[loss][-1]) * sharp.objective
-    climbed = {key: own.climb(goal) for key, own in known.items()}
-    match = Match(name, loss, job, programs, climbed, sharp.objective)
+    climbed: dict[Any, list[Run]] = {}
+    for key, own in known.items():
+        try:
+            climbed[key] = own.climb(goal)
+        except RuntimeError as error:
+            section.notes.append(f"{name}, {key}: {error}")
+            del programs[key]
+    match = Match(name, loss, job, climbed, sharp.objective)
     for load, context in LOADS.items():
         with context():
             fits = {(key, s): partial(known[key].fit, s) for key, s in match.chosen()}
@@ -271,7 +179,6 @@ class Match:
     name: str
     loss: str
     job: Job
-    programs: dict[str, Program]
     climbed: dict[Any, list[Run]]
     sharp: float
 

@@ -23,9 +23,10 @@ from linrank.settings import DEFAULT_TOL
 from linrank.solvers import make_solver
 
 from .comparison import show_ratio
-from .peers import Case, able_programs, cases, fit_linrank
+from .peers import Case, able_programs, cases
 from .rivals import Job, text_of, tight_solver
 from .tools import Options, Section, interleaved, pinned, run_sections, show_seconds, show_spread
+from .turns import fit_linrank
 
 LOOSE_TO_TIGHT = (1e-1, 1e-2, 1e-3, 1e-5)  #: values of `tol`; the last is the unit of the ratios
 SHORTEST = 0.3  #: least seconds of a job of several fits, so that its dispatch does not count

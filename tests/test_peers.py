@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks import peers, usage
-from benchmarks.peers import Case, Contestant, Match, fit_linrank
+from benchmarks import peers, turns, usage
+from benchmarks.peers import Case, Match
 from benchmarks.programs import PROGRAMS, Program
 from benchmarks.rivals import Job
 from benchmarks.tools import Options, Section
+from benchmarks.turns import Contestant, fit_linrank
 
 from linrank import make_ranking, open_store, save_store
 from linrank.path import make_problem
+from linrank.solvers import make_solver
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +57,7 @@ def test_settings_are_tried_until_one_is_near_enough():
 
 def match(job, theirs, ours):
     climbed = {LIBLINEAR.name: theirs, 2: ours, 1: ours}
-    return Match("web", "squared_hinge", job, {LIBLINEAR.name: LIBLINEAR}, climbed, 1.0)
+    return Match("web", "squared_hinge", job, climbed, 1.0)
 
 
 def test_the_loosest_setting_that_reaches_a_target_is_measured(job):
@@ -79,10 +82,10 @@ def section():
     return Section("peers", "title", "about", [*heads, *columns])
 
 
-def row_of(job, theirs, turns, target=1e-2):
+def row_of(job, theirs, found, target=1e-2):
     ours = [run(0.1, 1.0, 1.0)]
     table = section()
-    match(job, theirs, ours).add_row(table, "quiet", target, LIBLINEAR, turns)
+    match(job, theirs, ours).add_row(table, "quiet", target, LIBLINEAR, found)
     return table
 
 
@@ -105,7 +108,7 @@ def test_ratios_are_of_medians(job):
 
 
 def test_a_program_that_does_not_arrive(job):
-    ladder = [run(setting, 1.0, 1.31) for setting in peers.EPSILONS]
+    ladder = [run(setting, 1.0, 1.31) for setting in turns.EPSILONS]
     assert row_of(job, ladder, OURS).rows[0][6:9] == [
         "not reached: stops at 0.31",
         "2 s (0.1)",
@@ -121,8 +124,8 @@ def test_a_program_that_does_not_arrive(job):
 def test_linrank_that_does_not_arrive(job):
     table = section()
     own = match(job, [run(0.3, 1, 1.0)], [run(0.1, 1.0, 2.0)])
-    turns = {(LIBLINEAR.name, 0.3): [run(0.3, 5.0, 1.0)]}
-    own.add_row(table, "quiet", 1e-3, LIBLINEAR, turns)
+    found = {(LIBLINEAR.name, 0.3): [run(0.3, 5.0, 1.0)]}
+    own.add_row(table, "quiet", 1e-3, LIBLINEAR, found)
     assert table.rows[0][6:11] == ["5 s (0.3)", "not reached", "—", "not reached", "—"]
 
 
@@ -144,25 +147,25 @@ def test_the_worst_ratio_is_judged():
 def test_turns_alternate():
     called = []
     late = iter([None, run(1, 1, 1), run(1, 2, 1)])
-    found = peers.in_turns(
+    found = turns.in_turns(
         {
             "a": lambda: called.append("a") or run(1, 1, 1),
             "b": lambda: called.append("b") or next(late),
         },
         budget=-1.0,
     )
-    assert called == ["a", "b"] * peers.TURNS
+    assert called == ["a", "b"] * turns.TURNS
     assert len(found["a"]) == 3
     assert [own["seconds"] for own in found["b"]] == [1, 2]
 
 
 def test_the_busy_process_ends(monkeypatch):
     started = []
-    popen = peers.subprocess.Popen
+    popen = turns.subprocess.Popen
     monkeypatch.setattr(
-        peers.subprocess, "Popen", lambda *words: started.append(popen(*words)) or started[-1]
+        turns.subprocess, "Popen", lambda *words: started.append(popen(*words)) or started[-1]
     )
-    with peers.busy_core():
+    with turns.busy_core():
         assert started[0].poll() is None
     assert started[0].poll() is not None
 
@@ -178,6 +181,12 @@ def test_a_fit_of_linrank_is_recorded(job):
     assert peers.seconds_to(own, 0.0) == np.inf
 
 
+def test_a_long_fit_of_linrank_is_given_up(job):
+    data = open_store(job.store)
+    assert turns.fit_warm(data, replace(job, cap=0.0), "squared_hinge", 1e-6) is None
+    assert turns.fit_warm(data, job, "squared_hinge", 1e-6)["setting"] == 1e-6
+
+
 # Sections ---------------------------------------------------------------------------------------
 
 
@@ -187,12 +196,12 @@ def stand_ins(tmp_path, monkeypatch):
 
     def run_once(program, job, setting):
         problem = make_problem(open_store(job.store), job.C, loss=program.loss)
-        coef = peers.make_solver("auto", problem.engine.loss, tol=setting).solve(problem).coef
+        coef = make_solver("auto", problem.engine.loss, tol=setting).solve(problem).coef
         return {"setting": setting, "coef": coef, "training": 5.0, "seconds": 6.0, "memory": 0}
 
     monkeypatch.setattr(Program, "run_once", run_once)
     monkeypatch.setattr(peers, "CASES", (Case("web-scaled"), Case("mq2008")))
-    monkeypatch.setattr(peers, "MOST_TURNS", peers.TURNS)
+    monkeypatch.setattr(turns, "MOST_TURNS", turns.TURNS)
     monkeypatch.setattr(peers, "available", lambda: ("web-scaled",))
     monkeypatch.setenv("LINRANK_BENCH", str(tmp_path))
     for program in PROGRAMS:
@@ -204,7 +213,7 @@ def stand_ins(tmp_path, monkeypatch):
 def test_all_programs_are_compared(options, stand_ins):
     table = peers.bench_peers(options)
     assert [(own["load"], own["target"]) for own in table.numbers] == [
-        (load, target) for load in peers.LOADS for target in (1e-2, 1e-3, 1e-6)
+        (load, target) for load in turns.LOADS for target in (1e-2, 1e-3, 1e-6)
     ]
     assert [row[5] for row in table.rows] == ["1"] * 6
     assert all(0 < own["ratios"]["stop, 2"] <= own["ratios"]["reach, 2"] for own in table.numbers)
@@ -213,6 +222,16 @@ def test_all_programs_are_compared(options, stand_ins):
         f"{OPENMP.name}: {OPENMP.variable} is 'no program', which is no program that can be run"
     )
     assert sum(OPENMP.name in note for note in table.notes) == 1
+
+
+def test_a_program_that_breaks_off_is_noted(options, stand_ins, monkeypatch):
+    def run_once(program, job, setting):
+        raise RuntimeError("it ended with 3")
+
+    monkeypatch.setattr(Program, "run_once", run_once)
+    table = peers.bench_peers(options)
+    assert table.rows == []
+    assert f"web-scaled, {LIBLINEAR.name}: it ended with 3" in table.notes
 
 
 def test_nothing_is_compared_without_programs(options, stand_ins, monkeypatch):
