@@ -1,9 +1,10 @@
 """Comparison of linrank with other tools: ``python -m benchmarks.comparison``.
 
 `bench_tools` measures the time to the same objective. `bench_trees` compares linrank with boosted
-trees, which minimise another objective. The environment variables ``LINRANK_BENCH_RANKSVM`` and
-``LINRANK_BENCH_SVMRANK`` are the paths of liblinear's ``train`` and of ``svm_rank_learn``; without
-them, these programs are not measured.
+trees, which minimise another objective. Environment variables are the paths of external programs:
+``LINRANK_BENCH_RANKSVM`` of liblinear's ``train``, ``LINRANK_BENCH_RANKSVM_OPENMP`` of its version
+with OpenMP threads, and ``LINRANK_BENCH_SVMRANK`` of ``svm_rank_learn``. Programs without a path
+are not measured.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def bench_tools(options: Options) -> Section:
     )  # fmt: skip
     with pinned(options.threads):
         for name, store, C in _stores(options):
-            _compare(section, name, _job(store, C, options.threads, cap))
+            _compare(section, name, make_job(store, C, options.threads, cap))
     _judge(section)
     drawn = _most_reached(section)
     if drawn:
@@ -110,7 +111,8 @@ def bench_tools(options: Options) -> Section:
     return section
 
 
-def _job(store: Path, C: float | None, threads: int, cap: float) -> Job:
+def make_job(store: Path, C: float | None, threads: int, cap: float) -> Job:
+    """Return the problem of a store; without C, the loss is of the size of a sum over documents."""
     data = open_store(store)
     n_pairs = make_problem(data, n_threads=threads).engine.n_pairs
     return Job(store, data.n_docs / n_pairs if C is None else C, n_pairs, threads, cap)
@@ -239,10 +241,10 @@ def _show_times(
     late, arrived = f"> {cap:.0f} s", np.isfinite(own)
     ours = show_seconds(own) if arrived else "not reached" if ended else late
     if theirs is None:
-        ratio = f"> {_show_ratio(cap / own)}" if given_up and arrived else "—"
+        ratio = f"> {show_ratio(cap / own)}" if given_up and arrived else "—"
         return [late if given_up else "not reached", ours, ratio]
-    bound = "—" if ended else f"< {_show_ratio(theirs / cap)}"
-    return [show_seconds(theirs), ours, _show_ratio(theirs / own) if arrived else bound]
+    bound = "—" if ended else f"< {show_ratio(theirs / cap)}"
+    return [show_seconds(theirs), ours, show_ratio(theirs / own) if arrived else bound]
 
 
 def _seconds_to(ours: list[Run], goal: float) -> float:
@@ -258,7 +260,8 @@ def _threads(tool: Tool | Program, job: Job) -> str:
     return str(job.threads if tool.threaded else 1)
 
 
-def _show_ratio(ratio: float) -> str:
+def show_ratio(ratio: float) -> str:
+    """Return a ratio as text with two digits, or without decimals."""
     return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
 
 
@@ -277,7 +280,7 @@ def _judge(section: Section) -> None:
     section.aim(
         f"linrank at least 10 × sooner than every tool, to every objective within {TARGETS[0]:g} "
         "of f* that the tool reached",
-        f"{_show_ratio(least)} × at worst ({tool} on {data}); 10 × or more in "
+        f"{show_ratio(least)} × at worst ({tool} on {data}); 10 × or more in "
         f"{sum(ratio >= 10 for ratio, *_ in ratios)} of {len(ratios)} comparisons",
         least >= 10,
     )
@@ -336,7 +339,7 @@ def bench_trees(options: Options) -> Section:
             data = open_store(store)
             if data.n_queries < 5 or not np.isin(data.y, np.arange(32)).all():
                 continue
-            job = _job(store, C, options.threads, 10.0 if options.quick else 60.0)
+            job = make_job(store, C, options.threads, 10.0 if options.quick else 60.0)
             _compare_trees(section, name, job)
     return section
 
@@ -350,7 +353,7 @@ def _compare_trees(section: Section, name: str, job: Job) -> None:
             continue
         own = own or run["seconds"]
         section.add(
-            name, tool, show_seconds(run["seconds"]), _show_ratio(run["seconds"] / own),
+            name, tool, show_seconds(run["seconds"]), show_ratio(run["seconds"] / own),
             f"{run['ndcg']:.4f}", _show_memory(run["memory"]), data=name, tool=tool, **run,
         )  # fmt: skip
 

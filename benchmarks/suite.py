@@ -6,7 +6,7 @@ data. Tables, numbers and plots are written to benchmarks/results.
 
 from __future__ import annotations
 
-from . import choices, comparison, larger_than_memory, scaling, single_machine
+from . import choices, comparison, larger_than_memory, peers, scaling, single_machine, usage
 from .tools import run_sections
 
 SECTIONS = {
@@ -14,6 +14,8 @@ SECTIONS = {
     "scaling": scaling.bench_scaling,
     "choices": choices.bench_choices,
     **comparison.SECTIONS,
+    "peers": peers.bench_peers,
+    **usage.SECTIONS,
     "larger": larger_than_memory.bench_larger,
 }
 

@@ -10,7 +10,7 @@ from benchmarks.tools import Section, show_spread
 
 
 def section():
-    return Section("choices", "title", "about", ["data", *CHOICES, "auto / best"])
+    return Section("choices", "title", "about", ["data", "distance", *CHOICES, "auto / best"])
 
 
 def test_a_spread_is_in_the_unit_of_its_median():
@@ -57,18 +57,21 @@ def test_ratio_of_auto(auto, others, shown, late, optimum, monkeypatch):
         if function is choices.run_tight:
             return iter(optimum)
         seconds = auto if choice[0] == "auto" else others
-        ends = [] if seconds is None else [(seconds, 1.0)]
-        return iter([{"curve": [(0.0, 3.0), *ends], "products": 5}] if optimum or ends else [])
+        ends = [] if seconds is None else [(seconds / 2, 1.005, 3), (seconds, 1.0, 5)]
+        return iter([{"curve": [(0.0, 3.0, 0), *ends]}] if optimum or ends else [])
 
     monkeypatch.setattr(choices, "from_process", from_process)
     own = section()
     choices._compare(own, "web", 1.0, 1, 8.0)
-    (row,), (numbers,) = own.rows, own.numbers
-    assert row[-1] == shown
-    assert numbers["late"] == late
-    assert numbers["ratio"] == (None if shown == "—" else float(shown))
+    near, row = own.rows
+    assert [near[1], row[1]] == ["0.01", "1e-06"]
+    for numbers in own.numbers:
+        assert numbers["late"] == late
+        assert numbers["ratio"] == (None if shown == "—" else float(shown))
+    assert near[-1] == row[-1] == shown
     missing = "> 8 s" if optimum else "—"
-    assert row[1] == (missing if auto is None else f"{auto:.3g} s (5)")
+    assert row[2] == (missing if auto is None else f"{auto:.3g} s (5)")
+    assert near[2] == (missing if auto is None else f"{tools.show_seconds(auto / 2)} (3)")
 
 
 def test_real_data_that_are_missing_are_left_out(tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from benchmarks import comparison, rivals
+from benchmarks.file_events import CLOSED, CREATED, FileEvents
 from benchmarks.programs import PROGRAMS, read_liblinear, read_svmlight
 from benchmarks.rivals import TOOLS, Job, differences, run_linrank, run_tool, text_of, tight_solver
 from scipy import sparse
@@ -157,6 +159,10 @@ def model(tmp_path):
 def test_liblinear_models_are_read(model):
     path = model(LIBLINEAR + "0.5 \n-1.25e-3 \n0 \n")
     assert read_liblinear(path, 4).tolist() == [0.5, -1.25e-3, 0.0, 0.0]
+    path = model(LIBLINEAR.replace("bias -1\n", "") + "0.5 \n1 \n2 \n")
+    assert read_liblinear(path, 3).tolist() == [0.5, 1.0, 2.0]
+    path = model(LIBLINEAR.replace("bias -1", "bias 1") + "0.5 \n1 \n2 \n3 \n")
+    assert read_liblinear(path, 3).tolist() == [0.5, 1.0, 2.0]
 
 
 def test_svmlight_models_are_read(model):
@@ -197,6 +203,11 @@ with open(model, "w") as out:
     out.write(head + line(w))
 """
 BODIES = {
+    "LINRANK_BENCH_RANKSVM_OPENMP": (
+        '(options["-c"], "squared_hinge", "solver_type SELECTION_TREE\\nnr_class 2\\n'
+        'nr_feature %d\\nw\\n" % data.n_features, '
+        'lambda w: "".join("%.16g \\n" % v for v in w)) if options["-t"] == 1 else None'
+    ),
     "LINRANK_BENCH_RANKSVM": (
         '(options["-c"], "squared_hinge", "solver_type L2R_L2LOSS_RANKSVM\\nnr_class 2\\n'
         'nr_feature %d\\nbias -1\\nw\\n" % data.n_features, '
@@ -233,6 +244,7 @@ def test_a_program_solves_the_same_problem(program, tmp_path, executable, monkey
     assert loose["coef"].any()  # 0.1 of the loss at w = 0 is not reached at w = 0
     assert abs(distance(data, program.loss, run["coef"])) < 1e-4
     assert run["memory"] > 1e6
+    assert 0 < run["training"] < run["seconds"]
     first = text_of(job.store).read_text().splitlines()[0]
     assert first.split()[1] == "qid:1"
     assert float(first.split()[2].removeprefix("1:")) == data.X[0, 0]
@@ -246,6 +258,28 @@ def test_a_program_that_fails_or_takes_too_long(tmp_path, executable, monkeypatc
         list(program.runs(job))
     monkeypatch.setenv(program.variable, executable("#!/bin/sh\nexec sleep 600\n"))
     assert list(program.runs(replace(job, cap=0.2))) == [{"prepared": 0.0}]
+
+
+def test_events_of_files_are_seen(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("words")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    script = (
+        f"cat {text} {text} > /dev/null; touch {folder}/model; sleep 0.1; touch {tmp_path}/other"
+    )
+    with FileEvents({text: CLOSED, folder: CREATED}) as events:
+        process = subprocess.Popen(["/bin/sh", "-c", script])
+        seen = list(events.until_exit(process.pid, PATIENCE))
+        assert list(dict.fromkeys(seen)) == [text, folder]
+        assert process.wait() == 0
+        sleeper = subprocess.Popen(["sleep", "600"])
+        assert list(events.until_exit(sleeper.pid, 0.1)) == []
+        assert sleeper.poll() is None
+        sleeper.kill()
+        sleeper.wait()
+    with pytest.raises(OSError, match=r"cannot observe: .*nothing"):
+        FileEvents({tmp_path / "nothing": CLOSED}).__enter__()
 
 
 @pytest.mark.parametrize(
