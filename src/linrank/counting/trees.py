@@ -79,7 +79,15 @@ def make_scratch(plan: PairPlan, n: int) -> TreeScratch:
 
 
 @njit(inner=True)
-def find_active(plan, state, q, scores, taus, scratch):  # type: ignore[no-untyped-def]
+def count_active(plan, state, q, scores, hinges, x, scratch, sums):  # type: ignore[no-untyped-def]
+    """Find the active pairs of query q for each hinge, and compute sums of weights x over them."""
+    _find_active(plan, state, q, scores, hinges.tau, scratch)
+    sums[:] = 0.0
+    add_pair_sums(plan, state, q, x, hinges.counts, 1.0, scratch, sums)
+
+
+@njit(inner=True)
+def _find_active(plan, state, q, scores, taus, scratch):  # type: ignore[no-untyped-def]
     """Find the active pairs of query q for each hinge τ: s_i − s_j < τ."""
     node = plan.query_nodes[q]
     a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
