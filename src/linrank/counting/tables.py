@@ -15,11 +15,15 @@ an entry of this table, without a search or a branch. The table costs O(k) addit
 No sums are subtracted: a sum over few partners is as exact as its terms, and a sum over no partners
 is zero. This matters if C is large.
 
-If there are many levels (k > `RADIX`), levels are written as numbers of a few digits in a radix b ≤
-`RADIX`. Two levels are ordered by the first digit in which they differ. Every pair therefore
-belongs to exactly one *node*: the documents that share the digits before it. A node is a small
-problem with b levels. A query with k levels has ⌈log_b k⌉ layers of nodes and costs O(b log_b k)
-per document. If k ≤ `RADIX`, the query has one node.
+If there are many levels (k > `MOST`), levels are written as numbers of a few digits. Each digit but
+the first has `DIGIT_BITS` bits. Two levels are ordered by the first digit in which they differ.
+Every pair therefore belongs to exactly one *node*: the documents that share the digits before it. A
+node is a small problem with at most `MOST` levels. A query with k levels has O(log k) layers of
+nodes, and costs O(log k) per document. If k ≤ `MOST`, the query has one node.
+
+The order of the scores is found once per query. A node passes it on to its *children*, the nodes of
+the next layer that have documents of this node. A table of counts turns the end of a prefix
+of the node into the end of a prefix of a child. The same counts are the sums with x = 1.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ class TableState(NamedTuple):
 
     ``docs`` has the documents of each node by increasing score, and ``digit`` their digits there.
     For each hinge and position, ``above`` and ``below`` are the places of the sums over the active
-    partners in the table of the node (see `_mark_active`). ``curvature`` has, for each document,
+    partners in the table of the node (see `_point_to_ends`). ``curvature`` has, for each document,
     the sum of the second derivatives of its active pairs.
     """
 
@@ -59,7 +63,7 @@ class TableScratch(NamedTuple):
     """Buffers of one thread, large enough for its largest query.
 
     Documents are sorted before sums are computed. ``keys`` and ``table`` therefore share memory,
-    and so do ``docs`` and the last row of ``sums``.
+    and so do ``docs`` and the last row of ``sums``. ``ones`` are the weights that count documents.
     """
 
     keys: Vector
@@ -153,14 +157,13 @@ def count_active(plan, state, q, scores, hinges, x, scratch, sums):  # type: ign
 def _search_first_node(plan, state, node, scores, level, taus, scratch):  # type: ignore[no-untyped-def]
     """Sort the documents of a query, and find the ends of their partners."""
     a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
-    docs, digits, ranked = state.docs[a:b], state.digit[a:b], scratch.keys
+    docs, digits = state.docs[a:b], state.digit[a:b]
     sort_by_key(scores, docs, scratch.keys, scratch.docs)
     shift = _shift(plan, node)
     for p in range(len(docs)):
-        ranked[p] = scores[docs[p]]
         digits[p] = level[docs[p]] >> shift
     for t in range(len(taus)):
-        _find_ends(ranked, taus[t], state.above[t, a:b], state.below[t, a:b])
+        _find_ends(scratch.keys, taus[t], state.above[t, a:b], state.below[t, a:b])
 
 
 @njit(inner=True)
@@ -244,7 +247,12 @@ def _position(table, p, digit, last, length):  # type: ignore[no-untyped-def]
 
 @njit(inner=True)
 def _point_to_ends(digits, levels, above, below):  # type: ignore[no-untyped-def]
-    """Replace positions by places in the table."""
+    """Replace the ends of partners by the places of the sums over them in the table.
+
+    ``above`` was the first document with s_j − s_i ≥ τ. It becomes the place of the sum over the
+    documents before it with a larger digit. ``below`` was the first document with s_i − s_j < τ. It
+    becomes the place of the sum over the documents from it on with a smaller digit.
+    """
     length, n = row_length(levels), len(digits)
     half = length // 2
     for p in range(n):
@@ -308,14 +316,14 @@ def _fill_columns(docs, digits, x, length, c, zeros, table):  # type: ignore[no-
     store(table, o, sums)
     for p in range(len(docs)):
         o += length
-        sums = add_product(sums, x[docs[p]], load(zeros, LARGER, digits[p] * COLUMNS + c))
+        sums = add_product(sums, x[docs[p]], load(zeros, LARGER, np.int64(digits[p]) * COLUMNS + c))
         store(table, o, sums)
     sums = zeros
     o += length // 2
     store(table, o, sums)
     for p in range(len(docs) - 1, -1, -1):
         o -= length
-        sums = add_product(sums, x[docs[p]], load(zeros, OTHERS, digits[p] * COLUMNS + c))
+        sums = add_product(sums, x[docs[p]], load(zeros, OTHERS, np.int64(digits[p]) * COLUMNS + c))
         store(table, o, sums)
 
 
