@@ -11,6 +11,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 
+def sorted_documents(keys, docs):
+    """Return documents by increasing key, and documents with equal keys by number."""
+    return sorted((int(doc) for doc in docs), key=lambda doc: (keys[doc], doc))
+
+
 def preference_pairs(y, qid):
     """Return all pairs (i, j) of one query with label i > label j."""
     return [

@@ -1,13 +1,15 @@
-"""SIMD vectors of four numbers, as values that kernels keep in a register.
+"""SIMD vectors of four or eight numbers, as values that kernels keep in registers.
 
 LLVM vectorises simple loops by itself, but not several running sums in one loop, such as the
-columns of a table. Without compilation, the same functions work on arrays of four numbers.
+columns of a table. Without compilation, the same functions work on arrays. A processor without
+vectors of eight numbers uses two vectors of four.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -15,44 +17,59 @@ from numba.extending import intrinsic, models, overload, register_model
 
 from ._typing import Vector
 
-WIDTH = 4  #: numbers in a SIMD vector
-_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
-
-Four: TypeAlias = Vector  #: a SIMD vector; without compilation, an array of four numbers
+Few: TypeAlias = Vector  #: a SIMD vector; without compilation, an array of four or eight numbers
 
 
 class _Vector(types.Type):
-    def __init__(self) -> None:
-        super().__init__("four doubles")
-
-
-vector = _Vector()
+    def __init__(self, width: int) -> None:
+        super().__init__(f"vector of {width} doubles")
+        self.form = ir.VectorType(ir.DoubleType(), width)
 
 
 @register_model(_Vector)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _VECTOR)
+        super().__init__(manager, kind, kind.form)
 
 
-def load(array: Vector, i: int) -> Four:
-    """Return ``array[i : i + 4]`` as a SIMD vector; i must not be negative."""
-    return array[i : i + WIDTH].copy()
+def four() -> Few:
+    """Return a SIMD vector of four zeros."""
+    return np.zeros(4)
 
 
-def store(array: Vector, i: int, values: Four) -> None:
-    """Write a SIMD vector to ``array[i : i + 4]``; i must not be negative."""
-    array[i : i + WIDTH] = values
+def eight() -> Few:
+    """Return a SIMD vector of eight zeros."""
+    return np.zeros(8)
 
 
-def add_product(values: Four, x: float, others: Four) -> Four:
+def load(like: Few, array: Vector, i: int) -> Few:
+    """Return ``array[i : i + n]`` for a SIMD vector of n numbers; i must not be negative."""
+    return array[i : i + len(like)].copy()
+
+
+def store(array: Vector, i: int, values: Few) -> None:
+    """Write a SIMD vector to ``array[i : i + n]``; i must not be negative."""
+    array[i : i + len(values)] = values
+
+
+def add_product(values: Few, x: float, others: Few) -> Few:
     """Return values + x·others."""
     return values + x * others
 
 
+@overload(four)
+def _overload_four():  # type: ignore[no-untyped-def]
+    return lambda: _four()
+
+
+@overload(eight)
+def _overload_eight():  # type: ignore[no-untyped-def]
+    return lambda: _eight()
+
+
 @overload(load)
-def _overload_load(array, i):  # type: ignore[no-untyped-def]
-    return lambda array, i: _load(array, i)
+def _overload_load(like, array, i):  # type: ignore[no-untyped-def]
+    return lambda like, array, i: _load(like, array, i)
 
 
 @overload(store)
@@ -65,18 +82,31 @@ def _overload_add_product(values, x, others):  # type: ignore[no-untyped-def]
     return lambda values, x, others: _add_product(values, x, others)
 
 
-@intrinsic
-def _load(typing_context, array, i):  # type: ignore[no-untyped-def]
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.load(_address(context, builder, signature, arguments), align=8)
+def _zeros(width: int) -> Any:
+    kind = _Vector(width)
 
-    return vector(array, i), generate
+    @intrinsic
+    def zeros(typing_context):  # type: ignore[no-untyped-def]
+        return kind(), lambda *_: ir.Constant(kind.form, None)
+
+    return zeros
+
+
+_four, _eight = _zeros(4), _zeros(8)
+
+
+@intrinsic
+def _load(typing_context, like, array, i):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.load(_address(context, builder, signature, arguments, 1, like), align=8)
+
+    return like(like, array, i), generate
 
 
 @intrinsic
 def _store(typing_context, array, i, values):  # type: ignore[no-untyped-def]
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        address = _address(context, builder, signature, arguments)
+        address = _address(context, builder, signature, arguments, 0, values)
         builder.store(arguments[2], address, align=8)
         return context.get_dummy_value()
 
@@ -86,21 +116,21 @@ def _store(typing_context, array, i, values):  # type: ignore[no-untyped-def]
 @intrinsic
 def _add_product(typing_context, values, x, others):  # type: ignore[no-untyped-def]
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        values, x, others = arguments
-        number = ir.IntType(32)
-        first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), x, number(0))
-        zeros = ir.Constant(ir.VectorType(number, WIDTH), [0] * WIDTH)
-        spread = builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), zeros)
+        sums, x, others = arguments
+        number, nothing = ir.IntType(32), ir.Constant(values.form, ir.Undefined)
+        first = builder.insert_element(nothing, x, number(0))
+        zeros = ir.Constant(ir.VectorType(number, values.form.count), None)
+        spread = builder.shuffle_vector(first, nothing, zeros)
         product = builder.fmul(spread, others, flags=("contract",))
-        return builder.fadd(values, product, flags=("contract",))
+        return builder.fadd(sums, product, flags=("contract",))
 
-    return vector(values, types.float64, others), generate
+    return values(values, types.float64, others), generate
 
 
-def _address(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-    """Return the address of place i of the array, as that of a SIMD vector."""
-    kind = signature.args[0]
-    array = context.make_array(kind)(context, builder, arguments[0])
-    place = context.cast(builder, arguments[1], signature.args[1], types.uintp)
+def _address(context, builder, signature, arguments, at, vector):  # type: ignore[no-untyped-def]
+    """Return the address of a place of an array, the arguments `at` and `at` + 1, as a vector's."""
+    kind = signature.args[at]
+    array = context.make_array(kind)(context, builder, arguments[at])
+    place = context.cast(builder, arguments[at + 1], signature.args[at + 1], types.uintp)
     pointer = cgutils.get_item_pointer(context, builder, kind, array, [place], wraparound=False)
-    return builder.bitcast(pointer, _VECTOR.as_pointer())
+    return builder.bitcast(pointer, vector.form.as_pointer())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..data.ranking import RankingData
 
 START, LEVELS, UNIT, BASE = range(4)  #: columns of `PairPlan.nodes`
+DIGIT_BITS = 3  #: bits of a level in each digit but the first; 8 digits fill one SIMD vector
 
 
 class PairPlan(NamedTuple):
@@ -107,14 +108,13 @@ def plan_pairs(
         filled in, in row order; kernels fill in the others.
     """
     n_levels = levels.n_levels
-    layers, radix = layers_and_radix(n_levels, most)
+    layers = count_layers(n_levels, most)
     has_pairs = n_levels > 1
     n_used = np.add.reduceat(levels.level >= 0, data.query_ptr[:-1], dtype=np.int64)
-    spans = [radix**depth for depth in range(1, int(layers.max()) + 1)]
-    n_nodes = sum(
-        int((-(-n_levels // span))[has_pairs & (depth <= layers)].sum())
-        for depth, span in enumerate(spans, 1)
-    )
+    n_nodes = np.count_nonzero(has_pairs)
+    for depth in range(1, int(layers.max())):
+        span = 1 << DIGIT_BITS * depth
+        n_nodes += int((-(-n_levels // span))[has_pairs & (depth < layers)].sum())
     plan = PairPlan(
         query_ptr=data.query_ptr,
         level=levels.level,
@@ -125,7 +125,7 @@ def plan_pairs(
         nodes=np.empty((n_nodes + 1, 4), np.int64),
     )
     docs = np.empty(int((n_used * layers)[has_pairs].sum()), np.uint32)
-    _lay_out_nodes(plan, n_levels, layers, radix, docs)
+    _lay_out_nodes(plan, n_levels, layers, docs)
     return plan, docs
 
 
@@ -164,31 +164,26 @@ def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, ma
         mass[q, 1] = total
 
 
-def layers_and_radix(k: Integers, most: int | None) -> tuple[Integers, Integers]:
-    """Return the fewest digits that can number k levels, and the smallest radix for them.
+def count_layers(k: Integers, most: int | None) -> Integers:
+    """Return the number of digits of k levels, where the first digit has at most `most` values.
 
     Examples
     --------
-    >>> layers_and_radix(np.array([2, 9, 10, 82]), most=9)
-    (array([1, 1, 2, 3]), array([2, 9, 4, 5]))
+    >>> count_layers(np.array([2, 16, 17, 128, 129]), most=16)
+    array([1, 1, 2, 2, 3])
     """
     layers = np.ones_like(k)
-    if most is None:
-        return layers, np.maximum(k, 2)
-    while (short := most**layers < k).any():
-        layers += short
-    radix = np.full_like(k, 2)
-    while (short := radix**layers < k).any():
-        radix += short
-    return layers, radix
+    if most is not None:
+        while (short := most << DIGIT_BITS * (layers - 1) < k).any():
+            layers += short
+    return layers
 
 
 @njit
-def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-untyped-def]
+def _lay_out_nodes(plan, n_levels, n_layers, docs):  # type: ignore[no-untyped-def]
     """Fill the nodes of the plan, and put the documents of each query into its first node.
 
-    The node of a document in a further layer is the first node of the layer plus
-    ``level // span``, so no table of nodes is stored.
+    The children of a node follow the children of the nodes before it in the same layer.
     """
     node, position = 0, 0
     plan.nodes[0, START] = 0
@@ -197,18 +192,16 @@ def _lay_out_nodes(plan, n_levels, n_layers, radices, docs):  # type: ignore[no-
         k = n_levels[q]
         if k < 2:
             continue
-        layers, radix = n_layers[q], radices[q]
         level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
-        for layer in range(layers):
-            span = radix ** (layers - layer)
-            unit = span // radix
+        for layer in range(n_layers[q]):
+            unit = 1 << DIGIT_BITS * (n_layers[q] - 1 - layer)
+            span = unit << DIGIT_BITS if layer > 0 else k
             head = node
             for group in range((k + span - 1) // span):
+                base = group * span // unit
                 plan.nodes[node, UNIT] = unit
-                plan.nodes[node, BASE] = group * radix
-                plan.nodes[node, LEVELS] = (
-                    (min((group + 1) * span, k) - 1) // unit - group * radix + 1
-                )
+                plan.nodes[node, BASE] = base
+                plan.nodes[node, LEVELS] = (min((group + 1) * span, k) - 1) // unit - base + 1
                 plan.nodes[node + 1, START] = 0
                 node += 1
             for i in range(len(level)):

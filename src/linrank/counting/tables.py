@@ -15,11 +15,15 @@ an entry of this table, without a search or a branch. The table costs O(k) addit
 No sums are subtracted: a sum over few partners is as exact as its terms, and a sum over no partners
 is zero. This matters if C is large.
 
-If there are many levels (k > `RADIX`), levels are written as numbers of a few digits in a radix b ≤
-`RADIX`. Two levels are ordered by the first digit in which they differ. Every pair therefore
-belongs to exactly one *node*: the documents that share the digits before it. A node is a small
-problem with b levels. A query with k levels has ⌈log_b k⌉ layers of nodes and costs O(b log_b k)
-per document. If k ≤ `RADIX`, the query has one node.
+If there are many levels (k > `MOST`), levels are written as numbers of a few digits. Each digit but
+the first has `DIGIT_BITS` bits. Two levels are ordered by the first digit in which they differ.
+Every pair therefore belongs to exactly one *node*: the documents that share the digits before it. A
+node is a small problem with at most `MOST` levels. A query with k levels has O(log k) layers of
+nodes, and costs O(log k) per document. If k ≤ `MOST`, the query has one node.
+
+The order of the scores is found once per query. A node passes it on to its *children*, the nodes of
+the next layer that have documents of this node. A table of counts turns the end of a prefix
+of the node into the end of a prefix of a child. The same counts are the sums with x = 1.
 """
 
 from __future__ import annotations
@@ -30,13 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import njit
-from .._simd import WIDTH, add_product, load, store
+from .._simd import add_product, eight, four, load, store
 from .._sort import sort_by_key
-from .._typing import Integers, Vector
-from .plan import BASE, LEVELS, START, UNIT, PairPlan
+from .._typing import Vector
+from .plan import DIGIT_BITS, LEVELS, START, UNIT, PairPlan
 
-RADIX = 13  #: levels in one node, at most; 13 levels fill three SIMD vectors of sums of each kind
-COLUMNS = RADIX - 1  #: columns of each kind in the table of a node with `RADIX` levels
+MOST = 16  #: levels in one node, at most; the sums of each kind fill two vectors of eight numbers
+COLUMNS = 16  #: columns of each kind in the widest table
 
 
 class TableState(NamedTuple):
@@ -44,7 +48,7 @@ class TableState(NamedTuple):
 
     ``docs`` has the documents of each node by increasing score, and ``digit`` their digits there.
     For each hinge and position, ``above`` and ``below`` are the places of the sums over the active
-    partners in the table of the node (see `_mark_active`). ``curvature`` has, for each document,
+    partners in the table of the node (see `_point_to_ends`). ``curvature`` has, for each document,
     the sum of the second derivatives of its active pairs.
     """
 
@@ -59,14 +63,14 @@ class TableScratch(NamedTuple):
     """Buffers of one thread, large enough for its largest query.
 
     Documents are sorted before sums are computed. ``keys`` and ``table`` therefore share memory,
-    and so do ``docs`` and the last row of ``sums``.
+    and so do ``docs`` and the last row of ``sums``. ``ones`` are the weights that count documents.
     """
 
     keys: Vector
     docs: NDArray[np.uint32]
     table: Vector
-    cursor: Integers
     values: Vector
+    ones: Vector
     sums: Vector
 
 
@@ -91,8 +95,8 @@ def make_scratch(plan: PairPlan, n: int) -> TableScratch:
         keys=work[: 2 * n],
         docs=sums[2].view(np.uint32),
         table=work,
-        cursor=np.empty(int(np.diff(plan.query_nodes).max()) + 1, np.int64),
         values=np.empty(n),
+        ones=np.ones(n),
         sums=sums,
     )
 
@@ -101,16 +105,18 @@ def _row_length(levels: int) -> int:
     """Return the length of a row of the table of a node.
 
     There are two sums for each level except one. With more than two levels, the sums of each kind
-    fill whole SIMD vectors.
+    fill a vector of four or vectors of eight numbers.
     """
-    return 2 if levels == 2 else (levels + 2) // 4 * 8
+    if levels <= 2:
+        return 2
+    return 8 if levels <= 5 else (levels + 6) // 8 * 16
 
 
 row_length = njit(_row_length, inner=True)
 
 #: ``LARGER[digit * COLUMNS + c]`` is 1 if documents of this digit count in column c of the sums
 #: before a position, and 0 otherwise. `OTHERS` is the same for the sums from a position on.
-LARGER = (np.arange(RADIX)[:, None] > np.arange(COLUMNS)).astype(np.float64).ravel()
+LARGER = (np.arange(MOST)[:, None] > np.arange(COLUMNS)).astype(np.float64).ravel()
 OTHERS = 1.0 - LARGER
 
 
@@ -118,80 +124,135 @@ OTHERS = 1.0 - LARGER
 
 
 @njit(inner=True)
-def find_active(plan, state, q, scores, taus, scratch):  # type: ignore[no-untyped-def]
-    """Find the active pairs of query q for each hinge τ: s_i − s_j < τ."""
-    _sort_nodes(plan, state, q, scores, scratch)
-    _mark_active(plan, state, q, scores, taus, scratch.keys)
+def count_active(plan, state, q, scores, hinges, x, scratch, sums):  # type: ignore[no-untyped-def]
+    """Find the active pairs of query q for each hinge, and add up the weights x of partners.
 
-
-@njit(inner=True)
-def _sort_nodes(plan, state, q, scores, scratch):  # type: ignore[no-untyped-def]
-    """Sort the documents of query q by score, and pass the order on to all its nodes."""
+    A pair is active for the hinge τ if s_i − s_j < τ. ``sums`` gets the sums ``hinges.counts``. The
+    partners of documents are searched for in the first node only. Each other node gets the order
+    of its documents, and the ends of their partners, from the node above it.
+    """
     first, last = plan.query_nodes[q], plan.query_nodes[q + 1]
     level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
-    a, b = plan.nodes[first, START], plan.nodes[first + 1, START]
-    sort_by_key(scores, state.docs[a:b], scratch.keys, scratch.docs)
-    unit = np.uint32(plan.nodes[first, UNIT])  # divides three times as fast as int64
-    for p in range(a, b):
-        state.digit[p] = np.uint32(level[state.docs[p]]) // unit
-    head = first + 1
-    while head < last:  # the nodes of the next layer share a unit; each has a span of levels
-        span, unit = unit, np.uint32(plan.nodes[head, UNIT])
-        tail = head
-        while tail < last and plan.nodes[tail, UNIT] == unit:
-            scratch.cursor[tail - head] = plan.nodes[tail, START]
-            tail += 1
-        for p in range(a, b):
-            doc = state.docs[p]
-            group = np.uint32(level[doc]) // span
-            spot = scratch.cursor[group]
-            scratch.cursor[group] = spot + 1
-            state.docs[spot] = doc
-            state.digit[spot] = np.uint32(level[doc]) // unit - plan.nodes[head + group, BASE]
-        head = tail
+    _search_first_node(plan, state, first, scores, level, hinges.tau, scratch)
+    sums[:] = 0.0
+    child = first + 1
+    for node in range(first, last):
+        a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
+        docs, digits, levels = state.docs[a:b], state.digit[a:b], plan.nodes[node, LEVELS]
+        if plan.nodes[node, UNIT] > 1:
+            _fill_table(docs, digits, levels, scratch.ones, scratch.table)
+            _pass_down(plan, state, level, node, child, scratch.table)
+            child += levels
+        if levels < 2:
+            continue
+        if plan.nodes[node, UNIT] == 1 or len(plan.weight) > 0:
+            _fill_table(docs, digits, levels, x, scratch.table)
+        for t in range(len(hinges.tau)):
+            above, below = state.above[t, a:b], state.below[t, a:b]
+            _point_to_ends(digits, levels, above, below)
+            _add_counts(docs, above, below, scratch.table, hinges.counts, t, sums)
 
 
 @njit(inner=True)
-def _mark_active(plan, state, q, scores, taus, ranked):  # type: ignore[no-untyped-def]
-    """Find the places of the sums over active partners, for each hinge τ and position.
+def _search_first_node(plan, state, node, scores, level, taus, scratch):  # type: ignore[no-untyped-def]
+    """Sort the documents of a query, and find the ends of their partners."""
+    a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
+    docs, digits = state.docs[a:b], state.digit[a:b]
+    sort_by_key(scores, docs, scratch.keys, scratch.docs)
+    shift = _shift(plan, node)
+    for p in range(len(docs)):
+        digits[p] = level[docs[p]] >> shift
+    for t in range(len(taus)):
+        _find_ends(scratch.keys, taus[t], state.above[t, a:b], state.below[t, a:b])
 
-    ``above`` is in the row of the first document with s_j − s_i ≥ τ: the sum over the documents
-    before it with a larger digit. ``below`` is in the row of the first document with s_i − s_j < τ:
-    the sum over the documents from it on with a smaller digit.
-    """
-    for node in range(plan.query_nodes[q], plan.query_nodes[q + 1]):
-        a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
-        levels = plan.nodes[node, LEVELS]
-        if levels < 2:
-            continue
-        docs, digits = state.docs[a:b], state.digit[a:b]
-        for p in range(len(docs)):
-            ranked[p] = scores[docs[p]]
-        for t in range(len(taus)):
-            above, below = state.above[t, a:b], state.below[t, a:b]
-            _find_ends(ranked, taus[t], above, below)
-            _point_to_ends(digits, levels, above, below)
+
+@njit(inner=True)
+def _shift(plan, node):  # type: ignore[no-untyped-def]
+    """Return the number of bits of a level below its digit in a node."""
+    shift = 0
+    while 1 << shift < plan.nodes[node, UNIT]:
+        shift += DIGIT_BITS
+    return shift
 
 
 @njit(inner=True)
 def _find_ends(ranked, tau, above, below):  # type: ignore[no-untyped-def]
-    """Find the first position with s_j − s_i ≥ τ, and the first with s_i − s_j < τ, in one loop.
+    """Find the first position with s_j − s_i ≥ τ, and the first with s_i − s_j < τ.
 
     Each difference is compared once. Both documents of a pair therefore agree on whether the pair
-    is active, however the difference is rounded.
+    is active, however the difference is rounded. The lower and the upper half of the documents are
+    searched in the same loop, because each step waits for the one before it.
     """
-    n, high = len(above), 0
-    for p in range(n):
-        while high < n and ranked[high] - ranked[p] < tau:
-            below[high] = p
-            high += 1
-        above[p] = high
-    below[high:] = n
+    n = len(above)
+    middle = n // 2
+    start, end = 0, n
+    while start < end:  # the first position with s_j − s_i ≥ τ for the document in the middle
+        half = (start + end) // 2
+        if ranked[half] - ranked[middle] < tau:
+            start = half + 1
+        else:
+            end = half
+    p, high, r, top = 0, 0, middle, start
+    while p < middle and high < start and r < n and top < n:
+        p, high = _step(ranked, tau, p, high, above, below)
+        r, top = _step(ranked, tau, r, top, above, below)
+    while p < middle and high < start:
+        p, high = _step(ranked, tau, p, high, above, below)
+    while r < n and top < n:
+        r, top = _step(ranked, tau, r, top, above, below)
+    above[p:middle] = start
+    above[r:] = n
+    below[high:start] = middle
+    below[top:] = n
+
+
+@njit(inner=True)
+def _step(ranked, tau, p, high, above, below):  # type: ignore[no-untyped-def]
+    """Advance one of two positions, without a branch: a wrong guess would cost ten steps."""
+    active = np.int64(ranked[high] - ranked[p] < tau)
+    above[p] = high
+    below[high] = p
+    return p + 1 - active, high + active
+
+
+@njit(inner=True)
+def _pass_down(plan, state, level, node, child, table):  # type: ignore[no-untyped-def]
+    """Pass the documents of a node, and the ends of their partners, on to its child nodes.
+
+    The table has counts: before each position, the documents with a digit > 0, > 1, …. The
+    difference of two neighbouring counts is the same position among the documents of one digit.
+    """
+    a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
+    docs, digits, levels = state.docs[a:b], state.digit[a:b], plan.nodes[node, LEVELS]
+    length, shift = row_length(levels), _shift(plan, child)
+    for p in range(len(docs)):
+        digit = np.int64(digits[p])
+        start, last = plan.nodes[child + digit, START], digit == levels - 1
+        spot = start + _position(table, p, digit, last, length)
+        state.docs[spot] = docs[p]
+        state.digit[spot] = (level[docs[p]] >> shift) & ((1 << DIGIT_BITS) - 1)
+        for t in range(len(state.above)):
+            above, below = np.int64(state.above[t, a + p]), np.int64(state.below[t, a + p])
+            state.above[t, spot] = _position(table, above, digit, last, length)
+            state.below[t, spot] = _position(table, below, digit, last, length)
+
+
+@njit(inner=True)
+def _position(table, p, digit, last, length):  # type: ignore[no-untyped-def]
+    """Return the number of documents with a digit before position p; see `_pass_down`."""
+    place = p * length + digit
+    from_digit = np.float64(p) if digit == 0 else table[place - 1]
+    return np.int64(from_digit - (0.0 if last else table[place]))
 
 
 @njit(inner=True)
 def _point_to_ends(digits, levels, above, below):  # type: ignore[no-untyped-def]
-    """Replace positions by places in the table."""
+    """Replace the ends of partners by the places of the sums over them in the table.
+
+    ``above`` was the first document with s_j − s_i ≥ τ. It becomes the place of the sum over the
+    documents before it with a larger digit. ``below`` was the first document with s_i − s_j < τ. It
+    becomes the place of the sum over the documents from it on with a smaller digit.
+    """
     length, n = row_length(levels), len(digits)
     half = length // 2
     for p in range(n):
@@ -199,6 +260,17 @@ def _point_to_ends(digits, levels, above, below):  # type: ignore[no-untyped-def
         # A document without partners reads a zero: of row 0 (nothing before it) or of row n.
         above[p] = above[p] * length + digit if digit < levels - 1 else 0
         below[p] = below[p] * length + half + digit - 1 if digit > 0 else n * length + half
+
+
+@njit(fast=True, inner=True)
+def _add_counts(docs, above, below, table, counts, t, sums):  # type: ignore[no-untyped-def]
+    """Add the sums of hinge t to the three sums of each document (see `Wanted`)."""
+    s0, s1, s2 = counts.scale[0, t], counts.scale[1, t], counts.scale[2, t]
+    for p in range(len(docs)):
+        doc, upper, lower = docs[p], table[above[p]], table[below[p]]
+        sums[0, doc] += s0 * (upper + lower)
+        sums[1, doc] += s1 * (upper - lower)
+        sums[2, doc] += s2 * (upper + lower)
 
 
 @njit(fast=True, inner=True)
@@ -212,11 +284,7 @@ def add_pair_sums(plan, state, q, x, wanted, factor, scratch, out):  # type: ign
             continue
         # Slices count from 0, so numba does not test whether an index is negative.
         docs, digits = state.docs[a:b], state.digit[a:b]
-        length = row_length(levels)
-        if levels == 2:
-            _fill_two_columns(docs, digits, x, table)
-        else:
-            _fill_table(docs, digits, x, length, table)
+        _fill_table(docs, digits, levels, x, table)
         for t in range(len(state.above)):
             above, below = state.above[t, a:b], state.below[t, a:b]
             for r in range(len(out)):
@@ -225,28 +293,38 @@ def add_pair_sums(plan, state, q, x, wanted, factor, scratch, out):  # type: ign
 
 
 @njit(fast=True, inner=True)
-def _fill_table(docs, digits, x, length, table):  # type: ignore[no-untyped-def]
+def _fill_table(docs, digits, levels, x, table):  # type: ignore[no-untyped-def]
     """Fill row p with sums of x over the documents before p, and over those from p on.
 
     The sums before p are over the digits > 0, > 1, …, and those from p on over the digits ≤ 0, ≤ 1,
-    …. Four columns are summed at a time.
+    ….
     """
-    n, half = len(docs), length // 2
-    for c in range(0, half, WIDTH):
-        sums = load(LARGER, 0)  # zeros, because digit 0 counts in no column
-        o = c
+    length = row_length(levels)
+    if length == 2:
+        _fill_two_columns(docs, digits, x, table)
+    elif length == 8:
+        _fill_columns(docs, digits, x, length, 0, four(), table)
+    else:
+        for c in range(0, length // 2, 8):
+            _fill_columns(docs, digits, x, length, c, eight(), table)
+
+
+@njit(fast=True, inner=True)
+def _fill_columns(docs, digits, x, length, c, zeros, table):  # type: ignore[no-untyped-def]
+    """Fill as many columns of each kind, from column c on, as a SIMD vector has numbers."""
+    sums, o = zeros, c
+    store(table, o, sums)
+    for p in range(len(docs)):
+        o += length
+        sums = add_product(sums, x[docs[p]], load(zeros, LARGER, np.int64(digits[p]) * COLUMNS + c))
         store(table, o, sums)
-        for p in range(n):
-            o += length
-            sums = add_product(sums, x[docs[p]], load(LARGER, digits[p] * COLUMNS + c))
-            store(table, o, sums)
-        sums = load(LARGER, 0)
-        o += half
+    sums = zeros
+    o += length // 2
+    store(table, o, sums)
+    for p in range(len(docs) - 1, -1, -1):
+        o -= length
+        sums = add_product(sums, x[docs[p]], load(zeros, OTHERS, np.int64(digits[p]) * COLUMNS + c))
         store(table, o, sums)
-        for p in range(n - 1, -1, -1):
-            o -= length
-            sums = add_product(sums, x[docs[p]], load(OTHERS, digits[p] * COLUMNS + c))
-            store(table, o, sums)
 
 
 @njit(fast=True, inner=True)

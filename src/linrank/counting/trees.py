@@ -1,6 +1,6 @@
 """Sums over preference pairs by sweeps with an order-statistic structure.
 
-This is algorithm 2 of Lee & Lin 2014 in the form that the losses need. `find_active` sorts the
+This is algorithm 2 of Lee & Lin 2014 in the form that the losses need. `count_active` sorts the
 documents of a query by score, and finds where the active partners of each document end.
 `add_pair_sums` sweeps over the sorted documents, with one of `linrank.counting.sweep.STRUCTURES`.
 """
@@ -79,14 +79,21 @@ def make_scratch(plan: PairPlan, n: int) -> TreeScratch:
 
 
 @njit(inner=True)
-def find_active(plan, state, q, scores, taus, scratch):  # type: ignore[no-untyped-def]
+def count_active(plan, state, q, scores, hinges, x, scratch, sums):  # type: ignore[no-untyped-def]
+    """Find the active pairs of query q for each hinge, and compute sums of weights x over them."""
+    _find_active(plan, state, q, scores, hinges.tau, scratch)
+    sums[:] = 0.0
+    add_pair_sums(plan, state, q, x, hinges.counts, 1.0, scratch, sums)
+
+
+@njit(inner=True)
+def _find_active(plan, state, q, scores, taus, scratch):  # type: ignore[no-untyped-def]
     """Find the active pairs of query q for each hinge τ: s_i − s_j < τ."""
     node = plan.query_nodes[q]
     a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
-    docs, ranked, n = state.docs[a:b], scratch.ranked, b - a
+    docs, ranked, n = state.docs[a:b], scratch.keys, b - a
     sort_by_key(scores, docs, scratch.keys, scratch.docs)
     for p in range(n):
-        ranked[p] = scores[docs[p]]
         state.level[a + p] = plan.level[plan.query_ptr[q] + docs[p]]
     for t in range(len(taus)):
         high, low = 0, 0

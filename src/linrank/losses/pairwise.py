@@ -150,21 +150,19 @@ SQUARED_HINGE, HINGE = PAIRWISE["squared_hinge"], PAIRWISE["hinge"]
 
 # One query -------------------------------------------------------------------------------------
 
-find_active = by_type(1, {TableState: tables.find_active, TreeState: trees.find_active})
+count_active = by_type(1, {TableState: tables.count_active, TreeState: trees.count_active})
 add_pair_sums = by_type(1, {TableState: tables.add_pair_sums, TreeState: trees.add_pair_sums})
 
 
 @njit(inner=True)
 def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignore[no-untyped-def]
     """Return the loss of query q, and store its gradient in the scores."""
-    find_active(plan, state, q, scores, hinges.tau, scratch)
     n, first, query_weight = len(scores), plan.query_ptr[q], plan.query_weight[q]
     weighted = len(plan.weight) > 0
     x, sums = scratch.values, scratch.sums.reshape(-1)[: 3 * n].reshape((3, n))
     for i in range(n):
         x[i] = plan.weight[first + i] if weighted else 1.0
-        sums[0, i], sums[1, i], sums[2, i] = 0.0, 0.0, 0.0
-    add_pair_sums(plan, state, q, x, hinges.counts, 1.0, scratch, sums)
+    count_active(plan, state, q, scores, hinges, x, scratch, sums)
     for i in range(n):
         gradient[i] = x[i] * (abs(sums[0, i]) + abs(sums[1, i]))  # total weight of active pairs
     centre = centre_of(scores, gradient)
