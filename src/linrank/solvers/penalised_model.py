@@ -68,7 +68,10 @@ def _solve_with_signs(model: Model, v: Vector) -> None:
     A.flat[:: len(used) + 1] += l2[used]
     fixed = np.where(in_use, 0.0, v)
     right = (H @ (w - fixed))[used] if fixed.any() else (H @ w)[used]
-    goal = invert(A)(right - gradient[used] - l1[used] * signs)
+    scale = 1.0 / np.sqrt(np.diag(A))
+    A *= scale
+    A *= scale[:, None]
+    goal = scale * invert(A)(scale * (right - gradient[used] - l1[used] * signs))
     low, high = sided_limits(model.low[used], model.high[used], signs)
     limit = np.clip(goal, low, high)
     end = np.full(len(used), np.inf)  # part of the way after which a coordinate stops
@@ -110,7 +113,7 @@ def descend(H, gradient, w, l1, l2, low, high, accuracy, sweeps, v):  # type: ig
                     v[j] = new
                     for k in range(n):
                         slope[k] += (new - old) * H[j, k]
-                    worst = max(worst, abs(new - old) * bend)
+                    worst = max(worst, (new - old) ** 2 * bend)
         if worst <= accuracy and not in_use_only:
             return True
         in_use_only = worst > accuracy

@@ -303,14 +303,17 @@ class ProximalNewton(SparseSolver):
     def _newton_target(self, features: Integers, lift: float) -> Vector:
         """Return the minimiser of the model."""
         assert self._curvature is not None
-        settings, target, away = self.settings, self.point.w.copy(), self._distance()
+        settings, here, target = self.settings, self.point, self.point.w.copy()
+        away = self.problem.penalty.distance(here.w, here.gradient)[features]
         H = self.problem.C * self._curvature.of(features)
-        flat = settings.flat_diagonal * away**2 / self.point.value
-        H.flat[:: len(features) + 1] += lift * max(np.trace(H) / len(features), flat)
+        bend, l2 = np.abs(np.diag(H)), self._l2[features]
+        floor = max(np.finfo(float).eps ** 2 * float(bend.max()), np.finfo(float).tiny)
+        bend = np.maximum(np.maximum(bend, settings.flat_diagonal * away**2 / here.value), floor)
+        H.flat[:: len(features) + 1] += lift * bend
         model = Model(
-            H, self.point.gradient[features], target[features], self._l1[features],
-            self._l2[features], self._low[features], self._high[features],
-            settings.model_residual * away / np.sqrt(len(features)),
+            H, here.gradient[features], target[features], self._l1[features], l2,
+            self._low[features], self._high[features],
+            settings.model_residual**2 * float(np.mean(away**2 / (bend + l2))),
         )  # fmt: skip
         target[features] = minimise_model(model, settings.sweeps, settings.rounds)
         return target
