@@ -331,12 +331,13 @@ class ProximalNewton(SparseSolver):
         H, l2 = self.problem.C * self._curvature.of(features), self._l2[features]
         bend = np.maximum(np.abs(np.diag(H)), settings.flat_diagonal * away**2 / here.value)
         floor = np.finfo(float).eps ** 2 * float(bend.max())
-        bend = np.maximum(bend, max(floor, np.finfo(float).tiny))
-        H.flat[:: len(features) + 1] += lift * bend
+        bend = (1.0 + lift) * np.maximum(bend, max(floor, np.finfo(float).tiny))
+        H.flat[:: len(features) + 1] = bend
+        decrease = np.minimum(away**2 / (bend + l2), here.value)  # f and Ω are never negative
         model = Model(
             H, here.gradient[features], target[features], self._l1[features], l2,
             self._low[features], self._high[features],
-            settings.model_residual**2 * float(np.mean(away**2 / (bend + l2))),
+            settings.model_residual**2 * float(decrease.mean()),
         )  # fmt: skip
         target[features] = minimise_model(model, settings.sweeps, settings.rounds)
         return target
