@@ -434,13 +434,13 @@ def test_a_sample_that_was_not_effective_gives_way_near_the_optimum(promise):
 def test_a_hessian_learns_from_a_step(seed):
     """The rule of BFGS in full: (I − ρys')'H(I − ρsy') of its inverse, and H·step = change."""
     rng = np.random.default_rng(seed)
-    features, engine = np.array([0, 2, 3, 5]), sparse_problem(L1()).engine
+    features = np.array([0, 2, 3, 5])
     A, B = rng.standard_normal((2, 4, 4))
     H, true = A @ A.T + np.eye(4), B @ B.T + np.eye(4)
     step, change = np.zeros(D), rng.standard_normal(D)
     step[features] = s = rng.standard_normal(4)
     change[features] = y = true @ s
-    known = Curvature(engine, features, H.copy(), is_exact=True)
+    known = Curvature(features, H.copy(), is_exact=True)
     known.learn(step, change)
     turn = np.eye(4) - np.outer(s, y) / (s @ y)
     inverse = turn @ np.linalg.inv(H) @ turn.T + np.outer(s, s) / (s @ y)
@@ -450,8 +450,7 @@ def test_a_hessian_learns_from_a_step(seed):
 
 @pytest.mark.parametrize(("factor", "outside"), [(1e3, 0.0), (1e-3, 0.0), (-1.0, 0.0), (1.0, 1.0)])
 def test_a_hessian_does_not_learn_from_rounding_or_from_other_features(factor, outside):
-    engine = sparse_problem(L1()).engine
-    known = Curvature(engine, np.array([0, 2]), np.eye(2), is_exact=True)
+    known = Curvature(np.array([0, 2]), np.eye(2), is_exact=True)
     step = np.zeros(D)
     step[:3] = 1.0, outside, 2.0
     known.learn(step, factor * step)
@@ -475,6 +474,18 @@ def test_scales_of_features_do_not_matter(loss, decades):
     assert result.n_iter <= 3 * expected.n_iter + 10
     assert result.objective <= expected.objective * (1 + 1e-6)
     np.testing.assert_array_equal(result.coef != 0, expected.coef != 0)
+
+
+def test_products_that_have_cost_as_much_give_way_to_a_matrix(monkeypatch):
+    problem = sparse_problem(L1(), 100.0)
+    hessians = count_calls(monkeypatch, "hessian")
+    settings = ProximalSettings(matrix_limit=0, largest_matrix=D)
+    solver = ProximalNewton(tol=1e-9, settings=settings)
+    assert solver.solve(problem).gap <= 1e-9
+    assert not hessians
+    solver._spent = 10**6
+    assert solver.solve(problem).gap <= 1e-9
+    assert hessians
 
 
 @pytest.mark.parametrize("distance", [1e-4, 1e-6])

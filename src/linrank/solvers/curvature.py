@@ -20,7 +20,6 @@ class Curvature(NamedTuple):
     ``is_exact`` is False if the Hessian is that of a sample of queries.
     """
 
-    engine: Engine
     features: Integers
     H: Vector
     is_exact: bool

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import norm
 
 from .._typing import Integers, Vector
+from ..engines.base import Engine
 from ..errors import DataError
 from ..penalties.base import SeparablePenalty
 from .base import ROUNDING, Iterate, state
@@ -48,10 +49,10 @@ class ProximalSettings:
     continuation_tol : float
         Relative duality gap of the fits of the continuation.
     matrix_limit : int
-        Largest number of features for which the Hessian is a matrix at any cost. For more
-        features, steps use Hessian products if the matrix is too expensive.
-    matrix_products : float
-        Largest cost of the matrix in Hessian products, for more features than `matrix_limit`.
+        Largest number of features for which the Hessian is a matrix from the first step.
+    largest_matrix : int
+        Largest number of features for which the Hessian is a matrix once Hessian products have
+        cost as much.
     cheap_matrix : float
         The same limit, as n³ per entry of X, for engines that compute the Hessian by level.
     max_products : int
@@ -84,7 +85,7 @@ class ProximalSettings:
     continuation_factor: float = 4.0
     continuation_tol: float = 0.3
     matrix_limit: int = 400
-    matrix_products: float = 125
+    largest_matrix: int = 2000
     cheap_matrix: float = 3000
     max_products: int = 100
     product_residual: float = 0.1
@@ -118,7 +119,7 @@ class ProximalNewton(SparseSolver):
 
     If the working set is large, H is not computed. The signs of the weights are then fixed during
     a step, and conjugate gradients minimise the model. They need a few passes over the data, and
-    no matrix.
+    no matrix. If these passes have cost as much as the matrix, it is computed after all.
 
     Parameters
     ----------
@@ -138,7 +139,9 @@ class ProximalNewton(SparseSolver):
     settings: ProximalSettings = ProximalSettings()
     name: ClassVar[str] = "proximal-newton"
     needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("convex",), bounds=True)
+    _engine: Engine | None = state(default=None)  #: that of the curvature
     _curvature: Curvature | None = state(default=None)
+    _spent: int = state(default=0)  #: products of steps without a matrix, on this engine
     _promise: float = state(default=np.inf)  #: decrease predicted by the last model
     _l1: Vector = state()
     _l2: Vector = state()
@@ -157,8 +160,8 @@ class ProximalNewton(SparseSolver):
         self._l1, self._l2 = penalty.parts()
         ones = np.ones(self.problem.n_features)
         self._low, self._high = penalty.limits or (-np.inf * ones, np.inf * ones)
-        if self._curvature is not None and self._curvature.engine is not self.problem.engine:
-            self._curvature = None
+        if self._engine is not self.problem.engine:
+            self._engine, self._curvature, self._spent = self.problem.engine, None, 0
 
     def _minimise(self) -> Status:
         settings = self.settings
@@ -229,7 +232,7 @@ class ProximalNewton(SparseSolver):
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             w, C = result.coef, factor * C
-        self._curvature = rough._curvature
+        self._curvature, self._spent = rough._curvature, rough._spent
         self.point = Iterate(w, *self.problem.value_grad(w))
 
     def _working_set(self) -> tuple[Integers, bool]:
@@ -264,7 +267,7 @@ class ProximalNewton(SparseSolver):
         n_rows = None if exact else settings.rows_per_feature * len(features)
         is_exact = n_rows is None or n_rows >= engine.data.n_docs
         H = self.problem.loss_hessian(features, n_rows)
-        return Curvature(engine, features, H, is_exact)
+        return Curvature(features, H, is_exact)
 
     def _is_large(self, n: int) -> bool:
         """Return whether the Hessian of n features costs more than Hessian products."""
@@ -273,7 +276,7 @@ class ProximalNewton(SparseSolver):
             return n**3 > self.settings.cheap_matrix * engine.n_entries
         if n <= self.settings.matrix_limit:
             return False
-        return cost_of_matrix(engine, n) > self.settings.matrix_products
+        return n > self.settings.largest_matrix or self._spent < cost_of_matrix(engine, n)
 
     def _step_by_products(self, features: Integers) -> bool:
         """Take a Newton step with fixed signs, by Hessian products instead of a matrix.
@@ -299,9 +302,10 @@ class ProximalNewton(SparseSolver):
             return np.where(stays, 0.0, self.problem.hessp(full)[features] + l2 * v)
 
         residual = self.settings.product_residual**2
-        step, *_ = conjugate_gradients(
+        step, _, n_products = conjugate_gradients(
             product, -slope, lambda v: scale * v, residual, self.settings.max_products
         )
+        self._spent += n_products
         for delta in (step, -scale * slope):
             target = self.point.w.copy()
             target[features] = np.clip(w + delta, low, high)
@@ -369,8 +373,8 @@ class ProximalNewton(SparseSolver):
             ):
                 self.point = trial
                 if self._curvature is not None:
-                    change = (trial.gradient - here.gradient) / self.problem.C
-                    self._curvature.learn(w - here.w, change)
+                    turn = (trial.gradient - here.gradient) / self.problem.C
+                    self._curvature.learn(w - here.w, turn)
                 return True
             part *= 0.5
         self.problem.value_grad(here.w)
