@@ -334,7 +334,7 @@ class ProximalNewton(SparseSolver):
         away = self.problem.penalty.distance(here.w, here.gradient)[features]
         H, l2 = self.problem.C * self._curvature.of(features), self._l2[features]
         bend = np.maximum(np.abs(np.diag(H)), settings.flat_diagonal * away**2 / here.value)
-        floor = np.finfo(float).eps ** 2 * float(bend.max())
+        floor = np.finfo(float).eps ** 4 * float(bend.max())
         bend = (1.0 + lift) * np.maximum(bend, max(floor, np.finfo(float).tiny))
         H.flat[:: len(features) + 1] = bend
         decrease = np.minimum(away**2 / (bend + l2), here.value)  # f and Ω are never negative
