@@ -46,8 +46,8 @@ class Curvature(NamedTuple):
         image = self.H @ inside
         known, found = float(inside @ image), float(inside @ change)
         if known < LEARNING_RANGE * found < LEARNING_RANGE**2 * known:
-            np.add(self.H, np.outer(change, change / found), out=self.H)
-            np.subtract(self.H, np.outer(image, image / known), out=self.H)
+            scaled = np.array([change / found, -image / known])
+            np.add(self.H, scaled.T @ np.array([change, image]), out=self.H)
 
 
 def cost_of_matrix(engine: Engine, n: int) -> float:
