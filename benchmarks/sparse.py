@@ -1,9 +1,10 @@
 """Sparse rankers: ``make bench-sparse``, or ``python -m benchmarks.sparse``.
 
 Sections: ``letor`` (the protocol of Laporte et al. 2014 on MQ2007 and MQ2008), ``speed`` (one fit
-against FISTA on listed pairs and scikit-learn's l1), ``path`` (fifty values of C against one fit)
-and ``wide`` (100,000 × 10,000 at 2 % density). ``letor``, ``speed`` and ``path`` need LETOR 4.0 in
-the folder ``LINRANK_DATA``.
+against FISTA on listed pairs and scikit-learn's l1), ``path`` (fifty values of C against one fit),
+``wide`` (100,000 × 10,000 at 2 % density), ``correlated`` (paths over nearly equal features) and
+``raw`` (raw features against scaled ones). ``letor``, ``speed`` and ``path`` need LETOR 4.0 in the
+folder ``LINRANK_DATA``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from linrank.penalties import L1
 from linrank.problem import Problem
 from linrank.solvers import FISTA, ProximalNewton, Step
 
+from .sparse_hard import bench_correlated, bench_raw
 from .tools import (
     Options,
     Section,
@@ -289,7 +291,10 @@ def _path_over(data: RankingData) -> RegularizationPath:
     return regularization_path(problem)
 
 
-SECTIONS = {"letor": bench_letor, "speed": bench_speed, "path": bench_path, "wide": bench_wide}
+SECTIONS = {
+    "letor": bench_letor, "speed": bench_speed, "path": bench_path, "wide": bench_wide,
+    "correlated": bench_correlated, "raw": bench_raw,
+}  # fmt: skip
 
 if __name__ == "__main__":
     run_sections(__doc__, "sparse", SECTIONS)

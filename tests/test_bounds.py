@@ -169,7 +169,7 @@ def test_bounds_without_zero(penalty, bounds):
 def test_the_solvers_of_sparse_problems_agree_within_bounds(penalty):
     X, y, qid = make_problem_arrays("five levels", n=60, d=6)
     problem = make_problem(RankingData(X, y, qid), 0.1, penalty=penalty)
-    by_products = ProximalSettings(matrix_limit=0)
+    by_products = ProximalSettings(matrix_limit=0, largest_matrix=0)
     results = [
         solver.solve(problem)
         for solver in (

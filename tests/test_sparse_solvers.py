@@ -21,6 +21,7 @@ from linrank.path import make_problem, regularization_path
 from linrank.penalties import L1, MCP, SCAD, ElasticNet, Log, Lp, NoPenalty
 from linrank.solvers import FISTA, ProximalNewton, Reweighted, Status
 from linrank.solvers.base import Iterate
+from linrank.solvers.curvature import Curvature
 from linrank.solvers.fista import dominating_engine, largest_bend, trace_of_hessian
 from linrank.solvers.proximal_newton import ProximalSettings
 from problems import as_form
@@ -413,7 +414,88 @@ def test_a_sample_will_do_while_the_working_set_grows(monkeypatch):
     assert result.gap <= 1e-9
     samples = [n_rows for n_rows, _ in hessians]
     assert samples[0] == 5
-    assert samples[-1] is None
+
+
+@pytest.mark.parametrize("promise", [0.0, 0.1])
+def test_a_sample_that_was_not_effective_gives_way_near_the_optimum(promise):
+    problem = sparse_problem(L1(), 30.0)
+    solver = ProximalNewton(settings=ProximalSettings(rows_per_feature=1))
+    solver.problem, solver.point = problem, Iterate(np.zeros(D), *problem.value_grad(np.zeros(D)))
+    solver._prepare()
+    features = np.arange(D)
+    first = solver._make_curvature(features, complete=True)
+    assert not first.is_exact
+    solver._curvature, solver._promise = first, promise * solver.point.value
+    assert solver._make_curvature(features, complete=True).is_exact == (promise == 0.0)
+    assert not solver._make_curvature(features, complete=False).is_exact
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hessian_learns_from_a_step(seed):
+    """The rule of BFGS in full: (I − ρys')'H(I − ρsy') of its inverse, and H·step = change."""
+    rng = np.random.default_rng(seed)
+    features = np.array([0, 2, 3, 5])
+    A, B = rng.standard_normal((2, 4, 4))
+    H, true = A @ A.T + np.eye(4), B @ B.T + np.eye(4)
+    step, change = np.zeros(D), rng.standard_normal(D)
+    step[features] = s = rng.standard_normal(4)
+    change[features] = y = true @ s
+    known = Curvature(features, H.copy(), is_exact=True)
+    known.learn(step, change)
+    turn = np.eye(4) - np.outer(s, y) / (s @ y)
+    inverse = turn @ np.linalg.inv(H) @ turn.T + np.outer(s, s) / (s @ y)
+    np.testing.assert_allclose(known.H, np.linalg.inv(inverse), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(known.H @ s, y, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("factor", "outside"), [(1e3, 0.0), (1e-3, 0.0), (-1.0, 0.0), (1.0, 1.0)])
+def test_a_hessian_does_not_learn_from_rounding_or_from_other_features(factor, outside):
+    known = Curvature(np.array([0, 2]), np.eye(2), is_exact=True)
+    step = np.zeros(D)
+    step[:3] = 1.0, outside, 2.0
+    known.learn(step, factor * step)
+    np.testing.assert_array_equal(known.H, np.eye(2))
+
+
+def in_other_units(decades, loss):
+    """The same problem in other units: features times s, with costs times s."""
+    scales = 10.0 ** np.linspace(-decades / 2, decades / 2, D)
+    X = make_arrays()[0] * scales
+    problem = sparse_problem(L1(weights=scales), 1.0, loss, X)
+    return problem.with_C(100.0 * problem.smallest_C())
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+@pytest.mark.parametrize("decades", [0, 8, 16])
+def test_scales_of_features_do_not_matter(loss, decades):
+    expected = ProximalNewton(tol=1e-9).solve(in_other_units(0, loss))
+    result = ProximalNewton(tol=1e-6).solve(in_other_units(decades, loss))
+    assert result.converged
+    assert result.n_iter <= 3 * expected.n_iter + 10
+    assert result.objective <= expected.objective * (1 + 1e-6)
+    np.testing.assert_array_equal(result.coef != 0, expected.coef != 0)
+
+
+@pytest.mark.parametrize("largest", [0, D])
+def test_products_that_have_cost_as_much_give_way_to_a_matrix(monkeypatch, largest):
+    problem = sparse_problem(L1(), 100.0)
+    hessians = count_calls(monkeypatch, "hessian")
+    settings = ProximalSettings(matrix_limit=0, largest_matrix=largest)
+    result = ProximalNewton(tol=1e-6, settings=settings).solve(problem)
+    assert result.gap <= 1e-6
+    assert result.n_products > 0
+    assert bool(hessians) == (largest == D)
+
+
+@pytest.mark.parametrize("distance", [1e-4, 1e-6])
+def test_nearly_equal_features_and_a_large_C(distance):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((24, 6))
+    X[:, 1] = X[:, 0] + distance * rng.standard_normal(24)
+    data = RankingData(X, rng.integers(0, 3, 24), np.arange(24) // 6)
+    result = ProximalNewton().solve(make_problem(data, 1e5, penalty=L1()))
+    assert result.gap <= 1e-3
+    assert result.n_iter <= 60
 
 
 # The certificate ---------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from .preconditioner import invert
 class Model(NamedTuple):
     """The model ``g'(v − w) + ½(v − w)'H(v − w) + Σ l1|v| + ½ l2 v²`` with low ≤ v ≤ high.
 
-    ``accuracy`` is the largest subgradient at an approximate minimiser.
+    ``accuracy`` is the largest g²/h at an approximate minimiser, where g is the subgradient of a
+    coordinate and h its curvature. It has the unit of the model, whatever the units of v are.
     """
 
     H: Vector
@@ -37,13 +38,15 @@ def minimise_model(model: Model, sweeps: int, rounds: int) -> Vector:
     """Minimise the model by coordinate descent and by Newton's method with fixed signs.
 
     Coordinate descent finds the coordinates in use, but converges slowly if features are nearly
-    equal. For given signs, the minimum is the solution of a linear system.
+    equal. For given signs, the minimum is the solution of a linear system. If coordinates stop on
+    the way to it, the system of the others is solved, until no coordinate stops.
     """
     v = model.w.copy()
     for _ in range(rounds):
         if descend(*model, sweeps, v):
             break
-        _solve_with_signs(model, v)
+        while _solve_with_signs(model, v):
+            pass
     return v
 
 
@@ -53,22 +56,27 @@ def sided_limits(low: Vector, high: Vector, signs: Vector) -> tuple[Vector, Vect
     return np.where(signs >= 0, np.maximum(low, 0.0), low), upper
 
 
-def _solve_with_signs(model: Model, v: Vector) -> None:
+def _solve_with_signs(model: Model, v: Vector) -> bool:
     """Move v to the minimum among the coordinates in use, given their signs.
 
     Coordinates that would change their sign stop at 0, and coordinates that would leave their
     bounds stop at the bound. The objective may rise along this path. Then v moves ½, ¼, … of the
-    way, or to where the first coordinate stops.
+    way, or to where the first coordinate stops. Return whether a coordinate has stopped.
     """
     H, gradient, w, l1, l2 = model[:5]
     in_use = (v != 0) & (v > model.low) & (v < model.high)
     used = np.flatnonzero(in_use)
+    if not len(used):
+        return False
     old, signs = v[used], np.sign(v[used])
     A = H[np.ix_(used, used)]
     A.flat[:: len(used) + 1] += l2[used]
     fixed = np.where(in_use, 0.0, v)
     right = (H @ (w - fixed))[used] if fixed.any() else (H @ w)[used]
-    goal = invert(A)(right - gradient[used] - l1[used] * signs)
+    scale = 1.0 / np.sqrt(np.diag(A))
+    A *= scale
+    A *= scale[:, None]
+    goal = scale * invert(A)(scale * (right - gradient[used] - l1[used] * signs))
     low, high = sided_limits(model.low[used], model.high[used], signs)
     limit = np.clip(goal, low, high)
     end = np.full(len(used), np.inf)  # part of the way after which a coordinate stops
@@ -83,6 +91,7 @@ def _solve_with_signs(model: Model, v: Vector) -> None:
     while part > first and move(part) > least:
         part *= 0.5
     move(max(part, first))
+    return bool((limit != goal).any())
 
 
 @njit(allocates=True)
@@ -90,7 +99,7 @@ def descend(H, gradient, w, l1, l2, low, high, accuracy, sweeps, v):  # type: ig
     """Minimise the model by coordinate descent from v; return whether `accuracy` is reached.
 
     A full sweep over all coordinates is followed by sweeps over those in use, until these have
-    converged. The descent ends when a full sweep finds no subgradient larger than `accuracy`.
+    converged. The descent ends when a full sweep finds no coordinate beyond `accuracy`.
     """
     n = len(w)
     slope = gradient.copy()  # gradient of the quadratic part at v
@@ -110,7 +119,7 @@ def descend(H, gradient, w, l1, l2, low, high, accuracy, sweeps, v):  # type: ig
                     v[j] = new
                     for k in range(n):
                         slope[k] += (new - old) * H[j, k]
-                    worst = max(worst, abs(new - old) * bend)
+                    worst = max(worst, (new - old) ** 2 * bend)
         if worst <= accuracy and not in_use_only:
             return True
         in_use_only = worst > accuracy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import norm
@@ -14,6 +14,7 @@ from ..errors import DataError
 from ..penalties.base import SeparablePenalty
 from .base import ROUNDING, Iterate, state
 from .conjugate_gradients import conjugate_gradients
+from .curvature import Curvature, cost_of_matrix
 from .needs import Needs
 from .penalised_model import Model, minimise_model, sided_limits
 from .result import Status
@@ -35,8 +36,11 @@ class ProximalSettings:
         Smallest and largest number of spare features. Their Hessian is computed together with that
         of the working set.
     rows_per_feature : int
-        Sampled rows per feature for the Hessian while the working set grows. Larger values make
-        the Hessian more exact and more expensive.
+        Sampled rows per feature for the Hessian of a sample. Larger values make the Hessian more
+        exact and more expensive.
+    far : float
+        Predicted decrease, relative to the objective, above which the Hessian of a sample is
+        used.
     reuse_ratio : float
         Largest ratio of the predicted decreases of two steps at which the Hessian is used again.
         Larger values compute fewer Hessians and take more steps.
@@ -45,8 +49,10 @@ class ProximalSettings:
     continuation_tol : float
         Relative duality gap of the fits of the continuation.
     matrix_limit : int
-        Largest number of features for which the Hessian is a matrix. For more features, steps use
-        Hessian products.
+        Largest number of features for which the Hessian is a matrix from the first step.
+    largest_matrix : int
+        Largest number of features for which the Hessian is a matrix once Hessian products have
+        cost as much.
     cheap_matrix : float
         The same limit, as n³ per entry of X, for engines that compute the Hessian by level.
     max_products : int
@@ -54,16 +60,17 @@ class ProximalSettings:
     product_residual : float
         Relative residual of a step without a matrix. Larger values take fewer products.
     model_residual : float
-        Accuracy of the minimum of the model, relative to the distance to a critical point.
+        Accuracy of the minimum of the model, relative to the distance to a critical point. Both
+        are in units of the square root of the diagonal of the Hessian.
     sweeps : int
         Sweeps of coordinate descent before a linear system is solved.
     rounds : int
         Largest number of repetitions of sweeps and system in a step.
     smallest_lift, largest_lift : float
-        Range of the number that is added to the diagonal of the Hessian, relative to its mean
+        Range of the number by which the diagonal of the Hessian is enlarged, relative to the
         diagonal. It makes the model strictly convex if features are nearly equal.
     flat_diagonal : float
-        Factor of g²/f in the number that replaces the diagonal if no pair has curvature.
+        Factor of g²/f in the smallest diagonal, for features in which no pair has curvature.
     halvings, old_halvings : int
         Halvings of a step before the diagonal is enlarged, or before an old Hessian is replaced.
     """
@@ -73,18 +80,20 @@ class ProximalSettings:
     least_spare: int = 5
     most_spare: int = 100
     rows_per_feature: int = 320
+    far: float = 0.01
     reuse_ratio: float = 0.2
     continuation_factor: float = 4.0
     continuation_tol: float = 0.3
     matrix_limit: int = 400
+    largest_matrix: int = 2000
     cheap_matrix: float = 3000
     max_products: int = 100
     product_residual: float = 0.1
     model_residual: float = 0.01
     sweeps: int = 20
     rounds: int = 100
-    smallest_lift: float = 1e-10
-    largest_lift: float = 1e6
+    smallest_lift: float = 1e-13
+    largest_lift: float = 1e12
     flat_diagonal: float = 1e-6
     halvings: int = 8
     old_halvings: int = 2
@@ -103,13 +112,14 @@ class ProximalNewton(SparseSolver):
     from one iteration to the next, so H is small if few features matter.
 
     H costs as much as many gradients, and hardly changes near the optimum. It is reused while the
-    predicted decrease falls fast from step to step. The next problem on the same engine also
-    reuses it: for another C, H is multiplied by a number. While some violators do not fit in the
-    working set, H is computed from a sample of queries.
+    predicted decrease falls fast from step to step, and each step updates it by the rule of BFGS.
+    The next problem on the same engine also reuses it: for another C, H is multiplied by a number.
+    H is computed from a sample of queries, and from all queries if the sample was not effective
+    near the optimum.
 
     If the working set is large, H is not computed. The signs of the weights are then fixed during
     a step, and conjugate gradients minimise the model. They need a few passes over the data, and
-    no matrix.
+    no matrix. If these passes have cost as much as the matrix, it is computed after all.
 
     Parameters
     ----------
@@ -129,7 +139,9 @@ class ProximalNewton(SparseSolver):
     settings: ProximalSettings = ProximalSettings()
     name: ClassVar[str] = "proximal-newton"
     needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("convex",), bounds=True)
+    _engine: Engine | None = state(default=None)  #: that of the curvature
     _curvature: Curvature | None = state(default=None)
+    _spent: int = state(default=0)  #: products of steps without a matrix, on this engine
     _promise: float = state(default=np.inf)  #: decrease predicted by the last model
     _l1: Vector = state()
     _l2: Vector = state()
@@ -148,8 +160,8 @@ class ProximalNewton(SparseSolver):
         self._l1, self._l2 = penalty.parts()
         ones = np.ones(self.problem.n_features)
         self._low, self._high = penalty.limits or (-np.inf * ones, np.inf * ones)
-        if self._curvature is not None and self._curvature.engine is not self.problem.engine:
-            self._curvature = None
+        if self._engine is not self.problem.engine:
+            self._engine, self._curvature, self._spent = self.problem.engine, None, 0
 
     def _minimise(self) -> Status:
         settings = self.settings
@@ -166,6 +178,9 @@ class ProximalNewton(SparseSolver):
             if not self._step_by_old_hessian(features):
                 self._curvature = self._make_curvature(features, complete)
                 while not self._line_search(self._newton_target(features, lift), settings.halvings):
+                    if not self._curvature.is_exact:
+                        self._curvature = self._make_curvature(features, complete, exact=True)
+                        continue
                     lift *= 100.0  # a flat model predicts too large a decrease
                     if lift > settings.largest_lift:
                         small = self._gradient_is_small()
@@ -198,7 +213,7 @@ class ProximalNewton(SparseSolver):
         features, _ = self._working_set()
         if not len(features) or self._is_large(len(features)):
             return self._promise
-        self._curvature = self._make_curvature(features, complete=True)
+        self._curvature = self._make_curvature(features, complete=True, exact=True)
         return -self._slope(self._newton_target(features, self.settings.smallest_lift))
 
     def _continue_from_smaller_C(self) -> None:
@@ -217,7 +232,7 @@ class ProximalNewton(SparseSolver):
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             w, C = result.coef, factor * C
-        self._curvature = rough._curvature
+        self._curvature, self._spent = rough._curvature, rough._spent
         self.point = Iterate(w, *self.problem.value_grad(w))
 
     def _working_set(self) -> tuple[Integers, bool]:
@@ -232,30 +247,36 @@ class ProximalNewton(SparseSolver):
             others = others[np.argpartition(-away[others], room)[:room]]
         return np.sort(np.concatenate([in_use, others])), complete
 
-    def _make_curvature(self, features: Integers, complete: bool) -> Curvature:
+    def _make_curvature(self, features: Integers, complete: bool, exact: bool = False) -> Curvature:
         """Return the Hessian of the working set and of spare features at the current point.
 
-        Spare features are those closest to violating optimality. A working set that leaves out
-        violators will grow, so its Hessian is computed from a sample.
+        Spare features are those closest to violating optimality. There are none if the working
+        set leaves out violators, because it will then grow.
         """
-        settings, problem = self.settings, self.problem
-        if not complete:
-            n_rows = settings.rows_per_feature * len(features)
-            return Curvature(problem.engine, features, problem.loss_hessian(features, n_rows))
-        missing = self._l1 - np.abs(self.point.gradient)
-        missing[features] = np.inf
-        n_spare = min(max(settings.least_spare, len(features) // 2), settings.most_spare)
-        n_spare = min(n_spare, len(missing) - len(features))
-        spare = np.argpartition(missing, n_spare - 1)[:n_spare] if n_spare else features[:0]
-        features = np.sort(np.concatenate([features, spare]))
-        return Curvature(problem.engine, features, problem.loss_hessian(features))
+        settings, engine, old = self.settings, self.problem.engine, self._curvature
+        if old is not None and old.has(features) and not old.is_exact and complete:
+            # The last sample was not effective. Near the optimum, all queries are needed.
+            exact |= self._promise <= settings.far * self.point.value
+        if complete:
+            missing = self._l1 - np.abs(self.point.gradient)
+            missing[features] = np.inf
+            n_spare = min(max(settings.least_spare, len(features) // 2), settings.most_spare)
+            n_spare = min(n_spare, len(missing) - len(features))
+            spare = np.argpartition(missing, n_spare - 1)[:n_spare] if n_spare else features[:0]
+            features = np.sort(np.concatenate([features, spare]))
+        n_rows = None if exact else settings.rows_per_feature * len(features)
+        is_exact = n_rows is None or n_rows >= engine.data.n_docs
+        H = self.problem.loss_hessian(features, n_rows)
+        return Curvature(features, H, is_exact)
 
     def _is_large(self, n: int) -> bool:
         """Return whether the Hessian of n features costs more than Hessian products."""
         engine = self.problem.engine
         if engine.makes_hessian_by_level:
             return n**3 > self.settings.cheap_matrix * engine.n_entries
-        return n > self.settings.matrix_limit
+        if n <= self.settings.matrix_limit:
+            return False
+        return n > self.settings.largest_matrix or self._spent < cost_of_matrix(engine, n)
 
     def _step_by_products(self, features: Integers) -> bool:
         """Take a Newton step with fixed signs, by Hessian products instead of a matrix.
@@ -281,9 +302,10 @@ class ProximalNewton(SparseSolver):
             return np.where(stays, 0.0, self.problem.hessp(full)[features] + l2 * v)
 
         residual = self.settings.product_residual**2
-        step, *_ = conjugate_gradients(
+        step, _, n_products = conjugate_gradients(
             product, -slope, lambda v: scale * v, residual, self.settings.max_products
         )
+        self._spent += n_products
         for delta in (step, -scale * slope):
             target = self.point.w.copy()
             target[features] = np.clip(w + delta, low, high)
@@ -297,20 +319,29 @@ class ProximalNewton(SparseSolver):
             return False
         settings, before = self.settings, self._promise
         target = self._newton_target(features, settings.smallest_lift)
-        is_effective = self._slope(target) >= -settings.reuse_ratio * before
+        enough = max(settings.reuse_ratio * before, ROUNDING * abs(self.point.value))
+        is_effective = -self._slope(target) <= enough
         return is_effective and self._line_search(target, settings.old_halvings)
 
     def _newton_target(self, features: Integers, lift: float) -> Vector:
-        """Return the minimiser of the model."""
+        """Return the minimiser of the model.
+
+        Both the lift of the diagonal and the accuracy are relative to the diagonal of H. They
+        therefore do not depend on the scales of the features.
+        """
         assert self._curvature is not None
-        settings, target, away = self.settings, self.point.w.copy(), self._distance()
-        H = self.problem.C * self._curvature.of(features)
-        flat = settings.flat_diagonal * away**2 / self.point.value
-        H.flat[:: len(features) + 1] += lift * max(np.trace(H) / len(features), flat)
+        settings, here, target = self.settings, self.point, self.point.w.copy()
+        away = self.problem.penalty.distance(here.w, here.gradient)[features]
+        H, l2 = self.problem.C * self._curvature.of(features), self._l2[features]
+        bend = np.maximum(np.abs(np.diag(H)), settings.flat_diagonal * away**2 / here.value)
+        floor = np.finfo(float).eps ** 4 * float(bend.max())
+        bend = (1.0 + lift) * np.maximum(bend, max(floor, np.finfo(float).tiny))
+        H.flat[:: len(features) + 1] = bend
+        decrease = np.minimum(away**2 / (bend + l2), here.value)  # f and Ω are never negative
         model = Model(
-            H, self.point.gradient[features], target[features], self._l1[features],
-            self._l2[features], self._low[features], self._high[features],
-            settings.model_residual * away / np.sqrt(len(features)),
+            H, here.gradient[features], target[features], self._l1[features], l2,
+            self._low[features], self._high[features],
+            settings.model_residual**2 * float(decrease.mean()),
         )  # fmt: skip
         target[features] = minimise_model(model, settings.sweeps, settings.rounds)
         return target
@@ -341,26 +372,10 @@ class ProximalNewton(SparseSolver):
                 flat and norm(penalty.distance(w, trial.gradient)) < 0.9 * away
             ):
                 self.point = trial
+                if self._curvature is not None:
+                    turn = (trial.gradient - here.gradient) / self.problem.C
+                    self._curvature.learn(w - here.w, turn)
                 return True
             part *= 0.5
         self.problem.value_grad(here.w)
         return False
-
-
-class Curvature(NamedTuple):
-    """The Hessian of the loss L at some w, for some features in ascending order."""
-
-    engine: Engine
-    features: Integers
-    H: Vector
-
-    def has(self, features: Integers) -> bool:
-        """Return whether the Hessian includes these features."""
-        return bool(np.isin(features, self.features, assume_unique=True).all())
-
-    def of(self, features: Integers) -> Vector:
-        """Return the rows and columns of some of its features."""
-        if len(features) == len(self.features):
-            return self.H
-        at = np.searchsorted(self.features, features)
-        return self.H[np.ix_(at, at)]
