@@ -136,6 +136,10 @@ class Engine(ABC):
         a factor of 1 − 1/n. It serves as an estimate if a query is too large for `hessian`.
         """
 
+    def total_curvature(self) -> float:
+        """Return the sum of the curvatures of all documents at the last w, or NaN if unknown."""
+        return np.nan
+
     def sample(self, n_rows: int) -> Engine | None:
         """Return an engine for a sample of the queries with about `n_rows` rows, if possible.
 

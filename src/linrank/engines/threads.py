@@ -326,10 +326,15 @@ class ThreadEngine(Engine):
         picks = ((np.arange(n_queries) + 0.5) * len(alive) / n_queries).astype(np.int64)
         return np.sort(by_content[picks])
 
-    def sample(self, n_rows: int) -> ThreadEngine | None:
-        """Return an engine for a sample of the queries with about `n_rows` rows, if it has pairs.
+    def total_curvature(self) -> float:
+        """Return the sum of the curvatures of all documents at the last w."""
+        return float(self.state.curvature.sum())
 
-        The rows are copied. Pairs that a user lists one by one are not sampled.
+    def sample(self, n_rows: int) -> ThreadEngine | None:
+        """Return an engine for a sample of the queries with about `n_rows` rows.
+
+        The rows are copied. The result is None if a query has more rows, or if a user listed the
+        pairs one by one.
         """
         if self.data.pairs is not None or self.largest_query > n_rows:
             return None

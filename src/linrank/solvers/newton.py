@@ -11,7 +11,7 @@ from .._typing import Vector
 from ..errors import DataError
 from ..problem import Face, Problem
 from .base import ROUNDING, Iterate, state
-from .conjugate_gradients import conjugate_gradients
+from .conjugate_gradients import Solution, conjugate_gradients
 from .needs import Needs
 from .preconditioner import AgeingPreconditioner, Estimate, Preconditioner
 from .result import Status
@@ -205,8 +205,7 @@ class Newton(SmoothSolver):
         """
         w, gradient, face = self.point.w, self.point.gradient, self._face()
         step, right = np.zeros_like(w), -gradient
-        estimate, precondition = self._preconditioner.at(face, self.point)
-        forcing, most = self._accuracy(face, estimate, precondition, loosest)
+        forcing, most = self._accuracy(face, loosest)
         for _ in range(self.settings.bound_rounds):
             estimate, precondition = self._preconditioner.at(face, self.point)
             solved = conjugate_gradients(face.hessp, right, precondition, forcing, most)
@@ -222,32 +221,29 @@ class Newton(SmoothSolver):
             if not right.any():
                 break
         step, promise = self._feasible(step)
-        hidden = face.gap_bound(solved.residual) if estimate.is_diagonal else 0.5 * solved.size
-        distance = np.inf if estimate.is_spoilt() else promise + hidden
+        distance = promise + self._hidden(face, estimate, precondition, solved)
         found = Distance(distance, step, precondition, remainder_of(estimate))
         self._last, self._reached = Step(self.point, found), None
         return step
 
-    def _accuracy(
-        self,
-        face: Problem | Face,
-        estimate: Estimate,
-        precondition: Preconditioner,
-        loosest: float | None,
-    ) -> tuple[float, int]:
+    def _accuracy(self, face: Problem | Face, loosest: float | None) -> tuple[float, int]:
         """Return the fraction of g'P⁻¹g that a step may leave, and its largest number of products.
 
         The fraction is no smaller than the stopping rule needs. If the estimate ½ g'P⁻¹g says that
-        this step may be the last, the step must also leave a residual that shows it: for a
-        diagonal P, the bound ½‖r‖² must be small, and for the Hessian itself, `MATRIX_REMAINDER`.
+        this step may be the last, the step must also prove it. A matrix that is not reliable at
+        this point is then made again. For a diagonal P, the step must leave a residual with a small
+        bound ½‖r‖², and for the Hessian itself a residual below `MATRIX_REMAINDER`.
         """
         relative, goal = self._relative_norm(), self._goal()
         loosest = self.settings.loosest_forcing if loosest is None else loosest
         needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
         forcing = min(loosest, max(relative, needed))
-        size = float(self.point.gradient @ precondition(self.point.gradient))
+        estimate, size = self._decrement(face)
         if relative > self.tol or 0.5 * size > goal:
             return forcing, MAX_PRODUCTS
+        if self._preconditioner.made_at is not self.point and not estimate.is_reliable():
+            self._preconditioner.discard()
+            estimate, size = self._decrement(face)
         if estimate.is_diagonal:
             largest = float(face.hessian(estimate.of_loss).max())
             most = int(min(max(self._preconditioner.spent, 1), MAX_PRODUCTS))
@@ -255,6 +251,33 @@ class Newton(SmoothSolver):
         if estimate.exact:
             forcing = min(forcing, self.settings.exact_forcing)
         return forcing, MAX_PRODUCTS
+
+    def _decrement(self, face: Problem | Face) -> tuple[Estimate, float]:
+        """Return the estimate of the Hessian, and g'P⁻¹g."""
+        estimate, precondition = self._preconditioner.at(face, self.point)
+        return estimate, float(self.point.gradient @ precondition(self.point.gradient))
+
+    def _hidden(
+        self,
+        face: Problem | Face,
+        estimate: Estimate,
+        precondition: Preconditioner,
+        solved: Solution,
+    ) -> float:
+        """Return an estimate of the decrease that the residual r of a step hides.
+
+        It is ½‖r‖² for a diagonal, and ½ r'P⁻¹r for a matrix, times the factor by which P can
+        exceed the Hessian. A matrix that is not reliable hides at least ½ g'P⁻¹g.
+        """
+        if estimate.is_spoilt():
+            return np.inf
+        if estimate.is_diagonal:
+            return face.gap_bound(solved.residual)
+        hidden = 0.5 * estimate.excess * solved.size
+        if estimate.exact or estimate.is_reliable():
+            return hidden
+        gradient = self.point.gradient
+        return max(hidden, 0.5 * float(gradient @ precondition(gradient)))
 
     def _feasible(self, step: Vector) -> tuple[Vector, float]:
         """Return a step within the bounds, and the decrease that it promises.

@@ -47,6 +47,11 @@ class HessianSettings:
         Larger values accept estimates with more rounding.
     least_rows : int
         Smallest number of sampled rows per feature. Larger values lead to larger samples.
+    reliable_rows : int
+        Smallest number of sampled rows per feature with which an earlier estimate may prove
+        convergence (`Estimate.is_reliable`).
+    reliable_part : float
+        Smallest fraction of the curvature that must be left since such an estimate was made.
     """
 
     dense_limit: int = 4096
@@ -58,6 +63,8 @@ class HessianSettings:
     free_work: float = 2e6
     negative_part: float = 1e-10
     least_rows: int = 4
+    reliable_rows: int = 5
+    reliable_part: float = 0.5
 
 
 HESSIAN = HessianSettings()  #: the settings that all solvers use
@@ -68,19 +75,39 @@ class Estimate(NamedTuple):
 
     ``of_loss`` is a matrix, or the diagonal as a vector. ``cost`` is its cost in Hessian products.
     A better estimate is made after ``enough`` products. ``exact`` means that the matrix is the
-    Hessian itself, not that of a sample.
+    Hessian itself, not that of a sample. A sample of queries has ``n_rows`` rows; for other
+    estimates the number is 0. ``curvature`` is that of all documents.
     """
 
     of_loss: Vector
-    engine: object
+    engine: Engine
     cost: float
     enough: float = np.inf
     exact: bool = False
+    n_rows: int = 0
+    curvature: float = np.nan
 
     @property
     def is_diagonal(self) -> bool:
         """Whether the estimate is a diagonal."""
         return self.of_loss.ndim == 1
+
+    def is_reliable(self) -> bool:
+        """Return whether the estimate may prove convergence at the last evaluated point.
+
+        A sample of queries with many rows per feature underestimates the Hessian H in no direction
+        by much, and is at most n/n_rows times H, where n is the number of rows. This holds at the
+        point where the sample was made. Later, pairs may have become inactive, which the total
+        curvature shows.
+        """
+        enough = self.n_rows >= HESSIAN.reliable_rows * self.engine.n_features
+        least = HESSIAN.reliable_part * self.curvature
+        return enough and self.engine.total_curvature() >= least
+
+    @property
+    def excess(self) -> float:
+        """The largest factor by which the estimate can exceed the Hessian of a sample of queries."""
+        return self.engine.data.n_docs / self.n_rows if self.n_rows else 1.0
 
     def is_spoilt(self) -> bool:
         """Return whether a diagonal entry is negative because of rounding."""
@@ -131,8 +158,14 @@ class AgeingPreconditioner:
         """Use the matrix of a fit on a sample, multiplied by `share`, for all data."""
         found = other.estimate
         if found is not None and not found.is_diagonal:
-            cost = max(HESSIAN.diagonal_cost, _plan_matrix(engine)[1])
-            self.estimate = Estimate(share * found.of_loss, engine, cost)
+            self.estimate = found._replace(
+                of_loss=share * found.of_loss,
+                engine=engine,
+                cost=max(HESSIAN.diagonal_cost, _plan_matrix(engine).cost),
+                exact=False,
+                n_rows=found.engine.data.n_docs if found.exact else found.n_rows,
+                curvature=share * found.curvature,
+            )
             self.speed, self.regret, self._inverse = 0.0, 0.0, None
 
     def at(self, problem: Problem | Face, point: Iterate) -> tuple[Estimate, Preconditioner]:
@@ -176,26 +209,39 @@ def estimate_hessian(problem: Problem | Face, spent: float = 0) -> Estimate:
     it is made closer to the optimum.
     """
     engine = problem.engine
-    make, cost, exact = _plan_matrix(engine)
-    if spent <= cost:
-        return Estimate(engine.hessian_diagonal(), engine, HESSIAN.diagonal_cost, cost)
-    return Estimate(make(), engine, max(HESSIAN.diagonal_cost, cost), exact=exact)
+    plan = _plan_matrix(engine)
+    if spent <= plan.cost:
+        return Estimate(engine.hessian_diagonal(), engine, HESSIAN.diagonal_cost, plan.cost)
+    cost = max(HESSIAN.diagonal_cost, plan.cost)
+    exact = plan.by_queries and plan.n_rows >= engine.data.n_docs
+    n_rows = plan.n_rows if plan.by_queries and not exact else 0
+    curvature = engine.total_curvature()
+    return Estimate(plan.make(), engine, cost, exact=exact, n_rows=n_rows, curvature=curvature)
 
 
-def _plan_matrix(engine: Engine) -> tuple[Callable[[], Vector], float, bool]:
-    """Return a function that makes the best matrix, its cost, and whether it is exact."""
-    d, row_work = engine.n_features, engine.row_work
-    estimate: Callable[[int], Vector] = engine.hessian
+class _MatrixPlan(NamedTuple):
+    """How to make a matrix: from how many rows, from whole queries or not, and at what cost."""
+
+    make: Callable[[], Vector]
+    n_rows: int
+    by_queries: bool
+    cost: float
+
+
+def _plan_matrix(engine: Engine) -> _MatrixPlan:
+    """Plan the matrix that is expected to make a fit fastest."""
+    d, row_work, n_docs = engine.n_features, engine.row_work, engine.data.n_docs
     if d > HESSIAN.dense_limit:
-        return engine.hessian, np.inf, True
+        return _MatrixPlan(engine.hessian, n_docs, True, np.inf)
     n_rows = _sample_rows(engine, row_work, HESSIAN.query_savings)
-    if n_rows < engine.largest_query / 2:
-        estimate, row_work = engine.hessian_of_documents, engine.document_work
+    by_queries = n_rows >= engine.largest_query / 2
+    if not by_queries:
+        row_work = engine.document_work
         n_rows = _sample_rows(engine, row_work, HESSIAN.document_savings)
-    n_rows = int(min(max(n_rows, HESSIAN.least_rows * d), engine.data.n_docs))
+    n_rows = int(min(max(n_rows, HESSIAN.least_rows * d), n_docs))
     work = n_rows * row_work + HESSIAN.factor_cost * d**3 - HESSIAN.free_work
-    exact = n_rows >= engine.data.n_docs and estimate == engine.hessian
-    return partial(estimate, n_rows), work / engine.product_work, exact
+    make = partial(engine.hessian if by_queries else engine.hessian_of_documents, n_rows)
+    return _MatrixPlan(make, n_rows, by_queries, work / engine.product_work)
 
 
 def _sample_rows(engine: Engine, row_work: float, savings: float) -> float:

@@ -162,6 +162,13 @@ class CudaEngine(ThreadEngine):
         self._linearize_on_host(self.sample_queries(n_rows))
         return super().hessian(n_rows, features)
 
+    def total_curvature(self) -> float:
+        """Return the sum of the curvatures of all documents at the last w."""
+        return float(self._curvature.copy_to_host().sum())
+
+    def sample(self, n_rows: int) -> None:
+        """Return None: copying a sample to the device would take longer than it saves."""
+
     def hessian_diagonal(self) -> Vector:
         """Compute Σ_i curvature_i x_i²: see `ThreadEngine.hessian_diagonal`."""
         self._linearize_on_host(np.empty(0, np.int64))
