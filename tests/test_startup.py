@@ -174,7 +174,7 @@ def small(tmp_path, monkeypatch):
     """A package with the tools of linrank and two kernels, which subprocesses import."""
     package = tmp_path / "sources" / "linrank"
     package.mkdir(parents=True)
-    for name in ("_jit.py", "_kernel_cache.py", "errors.py"):
+    for name in ("_inner.py", "_jit.py", "_kernel_cache.py", "errors.py"):
         shutil.copy(SOURCES / name, package)
     (package / "__init__.py").touch()
     (package / "_constant.py").write_text("STEP = 1\n")

@@ -35,6 +35,7 @@ from typing import Any
 import numba
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
@@ -74,7 +75,7 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the kernel for a signature; return None if no file can be used."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # symbols that compiled kernels call
         name = self._file_name(sig, target_context)
         for folder in FOLDERS:
             try:
@@ -98,10 +99,13 @@ class KernelCache(NullCache):
         if not _storing or data.library.has_dynamic_globals:
             return
         name = self._file_name(sig, data.target_context)
+        *parts, environments = data._reduce()
+        # An environment without objects is not used. To load it would import numba's modules.
+        parts.append(tuple(each for each in environments if each.consts))
         fault = ""
         for folder in FOLDERS:
             try:
-                self._write(os.path.join(folder, name), dumps(data._reduce()))
+                self._write(os.path.join(folder, name), dumps(tuple(parts)))
                 self._folder = folder
                 return
             except Exception as error:
