@@ -23,7 +23,6 @@ import hashlib
 import os
 import pickle
 import re
-import secrets
 import sys
 import time
 import warnings
@@ -137,7 +136,7 @@ class KernelCache(NullCache):
         body = self._stamp + payload
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _remove_leftovers(os.path.dirname(path))
-        temporary = f"{path}.{secrets.token_hex(8)}.tmp"
+        temporary = f"{path}.{os.urandom(8).hex()}.tmp"
         try:
             with open(temporary, "wb") as file:
                 file.write(MAGIC + _digest(body) + body)

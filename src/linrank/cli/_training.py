@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from .._lazy import import_lightly
 from ..errors import DataError, QueriesMovedWarning
 from ._guard import INTERRUPTED, NOT_CONVERGED, say_error
 from ._io import check_output, read_data
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 def make_trainer(options: Mapping[str, Any]) -> Trainer:
     """Return the trainer for the options of `SHARED`, and check them before data are read."""
+    import_lightly("linrank.training")
     from ..criterion import Criterion
     from ..engines.choose import check_engine
     from ..training import Trainer
