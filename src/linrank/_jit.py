@@ -16,7 +16,7 @@ from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import AbstractTemplate, infer_global
 
-from ._inner import InnerCompiler
+from ._inner import InnerCompiler, OuterCompiler
 from ._kernel_cache import KernelCache, is_cachable
 
 CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
@@ -75,9 +75,8 @@ def njit(
         "no_cfunc_wrapper": True,  # no C code calls kernels
         "no_cpython_wrapper": inner,
         "_nrt": allocates,
+        "pipeline_class": InnerCompiler if inner else OuterCompiler,
     }
-    if inner:
-        options["pipeline_class"] = InnerCompiler
     kernel = numba.njit(**options)(function)
     if CACHE and not inner and not numba.config.DISABLE_JIT and is_cachable(function):
         # An inner kernel is stored as a part of the kernels that call it.

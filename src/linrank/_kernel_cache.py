@@ -99,8 +99,9 @@ class KernelCache(NullCache):
             return
         name = self._file_name(sig, data.target_context)
         *parts, environments = data._reduce()
-        # An environment without objects is not used. To load it would import numba's modules.
-        parts.append(tuple(each for each in environments if each.consts))
+        # To load an environment imports the module of its function, such as one of numba's.
+        code = str(data.library._final_module)
+        parts.append(tuple(each for each in environments if code.count(each.env_name) > 1))
         fault = ""
         for folder in FOLDERS:
             try:

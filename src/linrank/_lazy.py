@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,8 +82,7 @@ def lazy_names(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
 def import_lightly(name: str) -> ModuleType:
     """Import a module that needs scipy, in less time than an import statement.
 
-    The modules of `UNUSED` are not imported, and garbage is not collected: imports make many
-    objects and hardly any garbage.
+    The modules of `UNUSED` are not imported.
 
     Parameters
     ----------
@@ -93,14 +91,8 @@ def import_lightly(name: str) -> ModuleType:
     """
     if name in sys.modules:
         return sys.modules[name]
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with postponed(*UNUSED):
-            return import_module(name)
-    finally:
-        if collecting:
-            gc.enable()
+    with postponed(*UNUSED):
+        return import_module(name)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -30,6 +31,7 @@ def make_trainer(options: Mapping[str, Any]) -> Trainer:
     from ..engines.choose import check_engine
     from ..training import Trainer
 
+    gc.freeze()  # imported objects stay, so garbage collections need not visit them
     options = dict(options)
     metric, flavour, rule = (options.pop(name) for name in ("metric", "flavour", "rule"))
     selects = options["penalty"] not in (None, "l2", "none")

@@ -21,7 +21,7 @@ from .base import Solver
 class _Solvers(Mapping[str, type[Solver]]):
     """Mapping from names to classes; the module of a class is imported on first use."""
 
-    _places: Mapping[str, str] = CLASSES
+    _places: Mapping[Any, str] = CLASSES
 
     def __getitem__(self, name: str) -> type[Solver]:
         module, kind = self._places[name].split(".")
