@@ -100,7 +100,7 @@ class KernelCache(NullCache):
         name = self._file_name(sig, data.target_context)
         *parts, environments = data._reduce()
         # To load an environment imports the module of its function, such as one of numba's.
-        code = str(data.library._final_module)
+        code = data.library.get_llvm_str()
         parts.append(tuple(each for each in environments if code.count(each.env_name) > 1))
         fault = ""
         for folder in FOLDERS:
