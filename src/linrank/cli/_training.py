@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
 def make_trainer(options: Mapping[str, Any]) -> Trainer:
     """Return the trainer for the options of `SHARED`, and check them before data are read."""
+    gc.disable()  # imports make many objects and hardly any garbage
     import_lightly("linrank.training")
+    gc.freeze()  # imported objects stay, so garbage collections need not visit them
+    gc.enable()
     from ..criterion import Criterion
     from ..engines.choose import check_engine
     from ..training import Trainer
 
-    gc.freeze()  # imported objects stay, so garbage collections need not visit them
     options = dict(options)
     metric, flavour, rule = (options.pop(name) for name in ("metric", "flavour", "rule"))
     selects = options["penalty"] not in (None, "l2", "none")
