@@ -16,6 +16,11 @@ FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].g
 # The part of the lines that the uncompiled run has executed, in one line.
 COVERAGE = echo "coverage of the uncompiled run: $$($(BIN)/coverage report --format=total) %"
 
+# pip compiles the packages to bytecode, but not the sources of an editable installation. A user may
+# have set PYTHONDONTWRITEBYTECODE: without bytecode, each process would compile what it imports.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable $(1) && \
+	$(BIN)/python -m compileall -q src
+
 .PHONY: demo test test-compiled test-interpreted test-quick test-cuda lint coverage hooks help clean
 .PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
@@ -63,7 +68,7 @@ coverage:  ## the lines that the last uncompiled run has not executed, by file
 	$(BIN)/coverage report --show-missing --skip-covered
 
 hooks: .venv/test.stamp  ## lint and format before each commit, with the tools of .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile pre-commit
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pre-commit
 	$(BIN)/pre-commit install
 
 bench: .venv/bench.stamp  ## the figures of the README, side by side in one run; QUICK=1 tries it on small data
@@ -102,18 +107,18 @@ clean:  ## forget what was built, and every compiled kernel
 	touch $@
 
 .venv/demo.stamp: pyproject.toml | .venv/made.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[plot]'
+	$(call INSTALL,'.[plot]')
 	touch $@
 
 .venv/test.stamp: pyproject.toml | .venv/made.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
+	$(call INSTALL,'.[test]')
 	touch $@ .venv/demo.stamp
 
 .venv/bench.stamp: pyproject.toml | .venv/made.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[bench]'
+	$(call INSTALL,'.[bench]')
 	touch $@ .venv/test.stamp .venv/demo.stamp
 
 .venv-cuda/test.stamp: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-cuda
-	.venv-cuda/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[cuda]' pytest pytest-xdist hypothesis greenlet
+	.venv-cuda/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda]' pytest pytest-xdist hypothesis greenlet
 	touch $@

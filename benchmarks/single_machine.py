@@ -1,4 +1,4 @@
-"""Speed on one machine compared with its limits: products, fits, paths, files and start.
+"""Speed on one machine compared with its limits: products, fits, paths and files.
 
 The unit is one *read*: the time to sum all entries of X once with the same threads. Every data set
 is measured in a separate process.
@@ -6,10 +6,7 @@ is measured in a separate process.
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -266,55 +263,8 @@ def run_file(name: str, part: float, threads: int) -> Iterator[dict[str, Any]]:
         }
 
 
-# Starting ---------------------------------------------------------------------------------------
-
-TOY_FIT = """
-import time
-started = time.perf_counter()
-import numpy as np
-from linrank import RankSVM
-X = np.random.default_rng(0).standard_normal((40, 3))
-RankSVM().fit(X, np.arange(40) % 3, qid=np.arange(40) // 10)
-print(time.perf_counter() - started)
-"""
-
-
-def bench_start(options: Options) -> Section:
-    """Measure the time before any computation: compilation, imports and the command line."""
-    section = Section(
-        "start",
-        "Starting",
-        "Each in a process of its own: the first fit ever, with no kernel compiled; the same "
-        "again, the median of 3; and the help text, the median of 5",
-        ["what", "seconds", "goal"],
-    )
-    with TemporaryDirectory() as folder:
-        toy = [sys.executable, "-c", TOY_FIT]
-        cold, *warm = (
-            float(_printed(toy, NUMBA_CACHE_DIR=folder)) for _ in range(2 if options.quick else 4)
-        )
-    command = [str(Path(sys.executable).with_name("linrank")), "--help"]
-    times = interleaved({"help": lambda: _printed(command)}, 2.0, most=5)["help"]
-    for what, seconds, goal in (
-        ("the first fit ever, of toy data", cold, 15.0),
-        ("the first fit of a later process", statistics.median(warm), 3.0),
-        ("linrank --help", statistics.median(times), 0.4),
-    ):
-        section.add(what, f"{seconds:.2f}", f"≤ {goal:g}", what=what, seconds=seconds)
-        section.aim(f"{what}: at most {goal:g} s", f"{seconds:.2f} s", seconds <= goal)
-    return section
-
-
-def _printed(command: list[str], **environment: str) -> str:
-    done = subprocess.run(
-        command, env=os.environ | environment, check=True, capture_output=True, text=True
-    )
-    return done.stdout
-
-
 SECTIONS = {
     "products": bench_products,
     "fits": bench_fits,
     "files": bench_files,
-    "start": bench_start,
 }

@@ -6,11 +6,21 @@ data. Tables, numbers and plots are written to benchmarks/results.
 
 from __future__ import annotations
 
-from . import choices, comparison, larger_than_memory, peers, scaling, single_machine, usage
+from . import (
+    choices,
+    comparison,
+    larger_than_memory,
+    peers,
+    scaling,
+    single_machine,
+    starting,
+    usage,
+)
 from .tools import run_sections
 
 SECTIONS = {
     **single_machine.SECTIONS,
+    "start": starting.bench_start,
     "scaling": scaling.bench_scaling,
     "choices": choices.bench_choices,
     **comparison.SECTIONS,

@@ -9,6 +9,7 @@ import sources
 
 # Private names of other libraries that have no public counterpart, with the file that uses them.
 FOREIGN = {
+    ("_inner.py", "kernel._find_referenced_environments"),  # what `CompileResult._reduce` calls
     ("_jit.py", "kernel._cache"),  # numba offers no way to give a kernel another cache
     ("_kernel_cache.py", "CompileResult._rebuild"),  # what numba's own cache calls
     ("_kernel_cache.py", "data._reduce"),

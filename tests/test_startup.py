@@ -17,6 +17,7 @@ import pytest
 
 from forked import forked
 from linrank import _kernel_cache
+from linrank._lazy import postponed
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
@@ -77,11 +78,64 @@ def test_names_are_free():
     assert python(code).strip() == "[]"
 
 
-def test_a_ranker_loads_no_models_of_scikit_learn():
-    """They take as long to import as all the rest of scikit-learn that a ranker needs."""
-    heavy = ("sklearn.linear_model", "sklearn.svm", "sklearn.feature_selection")
+def test_a_ranker_loads_little_of_scipy_and_scikit_learn():
+    """These modules take longer to import than all that a ranker needs of both libraries."""
+    heavy = (
+        "sklearn.feature_selection", "sklearn.linear_model", "sklearn.model_selection",
+        "sklearn.svm", "scipy.optimize", "scipy.stats", "numpy.f2py", "numpy.testing",
+    )  # fmt: skip
     loaded = f"[name for name in {heavy!r} if name in sys.modules]"
     assert python(f"import sys; from linrank import RankSVM; print({loaded})").strip() == "[]"
+
+
+def test_modules_that_were_postponed_are_imported_when_they_are_used():
+    code = """
+import sys
+from linrank import RankSVM
+import scipy.stats
+from numpy.testing import assert_allclose
+from sklearn.utils import fixes
+assert_allclose(scipy.stats.norm.cdf(0.0), 0.5)
+assert scipy.stats is sys.modules["scipy.stats"] is fixes.scipy.stats
+print(*fixes._mode([1, 1, 2], axis=0).mode, type(scipy.stats).__name__)
+"""
+    assert python(code).split() == ["1", "module"]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package with a module that says when it is imported."""
+    (tmp_path / "toys").mkdir()
+    (tmp_path / "toys" / "__init__.py").touch()
+    (tmp_path / "toys" / "ball.py").write_text("colour = 'red'")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "toys"
+    for name in ("toys", "toys.ball"):
+        sys.modules.pop(name, None)
+
+
+def test_a_postponed_module_is_imported_on_first_use(package):
+    with postponed("toys.ball"):
+        import toys.ball as kept
+
+        assert "toys.ball" in sys.modules
+    assert "toys.ball" not in sys.modules
+    assert not hasattr(sys.modules["toys"], "ball")
+    assert kept.colour == "red"
+    assert sys.modules["toys.ball"].colour == "red"
+    assert sys.modules["toys.ball"] is not kept
+
+
+def test_a_postponed_module_that_is_used_in_the_block_is_imported_there(package):
+    with postponed("toys.ball"):
+        from toys.ball import colour
+
+        assert colour == "red"
+    module = sys.modules["toys.ball"]
+    assert type(module).__name__ == "module"
+    with postponed("toys.ball"):
+        assert sys.modules["toys.ball"] is module
+    assert sys.modules["toys"].ball is module
 
 
 def test_workers_of_a_cluster_load_little():
@@ -105,6 +159,42 @@ def test_kernels_are_compiled_once_and_found_again(tmp_path):
     assert {name: n for name, (n, _) in first.items() if n != 1} == {}
     assert {name: misses for name, (_, misses) in second.items() if misses} == {}
     assert any(misses for _, misses in first.values())
+
+
+REGISTRIES = """
+import sys
+from linrank._kernels import first
+print(first(1), "numba.np.linalg" in sys.modules)
+"""
+
+
+@compiled
+def test_a_kernel_in_the_cache_is_loaded_without_numbas_library(small, tmp_path):
+    """To load numba's implementations of numpy would take longer than to load all kernels."""
+    assert python(REGISTRIES).split() == ["2", "True"]
+    assert python(REGISTRIES).split() == ["2", "False"]
+
+
+PRINTING = """
+from linrank._jit import njit
+
+@njit(inner=True)
+def say(x):
+    print(x, "is odd")
+
+@njit
+def say_odd(x):
+    if x % 2:
+        say((x, x))
+"""
+
+
+@compiled
+def test_inner_kernels_find_their_python_objects_compiled_or_cached(small):
+    (small / "_printing.py").write_text(PRINTING)
+    call = "from linrank._printing import say_odd; say_odd(3)"
+    for _ in range(2):
+        assert python(call) == "(3, 3) is odd\n"
 
 
 SEVERAL = """
@@ -174,7 +264,7 @@ def small(tmp_path, monkeypatch):
     """A package with the tools of linrank and two kernels, which subprocesses import."""
     package = tmp_path / "sources" / "linrank"
     package.mkdir(parents=True)
-    for name in ("_jit.py", "_kernel_cache.py", "errors.py"):
+    for name in ("_inner.py", "_jit.py", "_kernel_cache.py", "errors.py"):
         shutil.copy(SOURCES / name, package)
     (package / "__init__.py").touch()
     (package / "_constant.py").write_text("STEP = 1\n")

@@ -55,6 +55,8 @@ _HOME = {
     "__version__": "_version",
 }
 
+_LIGHT = ("errors", "_version")  # modules that need neither numpy nor scipy
+
 __all__ = list(_HOME)
 
 TYPE_CHECKING = False  # True for type checkers; importing `typing` would take some milliseconds
@@ -110,7 +112,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    from ._lazy import import_lightly
+
+    home = f"{__name__}.{_HOME[name]}"
+    value = getattr((import_module if _HOME[name] in _LIGHT else import_lightly)(home), name)
     globals()[name] = value
     return value
 

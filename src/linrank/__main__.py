@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 from .cli._interrupt import exit_on_interrupt
+
+GARBAGE_OBJECTS = 100_000  #: new objects between two garbage collections; imports make many
 
 
 def main() -> None:
@@ -15,6 +18,7 @@ def main() -> None:
     """
     exit_on_interrupt()
     _replace_closed_streams()
+    gc.set_threshold(GARBAGE_OBJECTS)
     from .cli.app import main as run  # slow import: Ctrl-C must be handled before it
 
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import shutil
 import stat
 import time
@@ -247,7 +246,7 @@ def _remove(place: Path) -> None:
 
 
 def _temporary_name() -> str:
-    return f".linrank-{secrets.token_hex(8)}.tmp"
+    return f".linrank-{os.urandom(8).hex()}.tmp"
 
 
 def _lock(descriptor: int, *, wait: bool = True) -> bool:

@@ -16,6 +16,7 @@ from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import AbstractTemplate, infer_global
 
+from ._inner import InnerCompiler, OuterCompiler
 from ._kernel_cache import KernelCache, is_cachable
 
 CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
@@ -49,8 +50,8 @@ def njit(
     fast : bool
         Whether LLVM may reorder sums (see `FAST`).
     inner : bool
-        Whether only other kernels call this one. Compilation then takes less time, because the
-        wrapper for calls from Python is left out.
+        Whether only other kernels call this one. It is then compiled as a part of these kernels
+        only (`linrank._inner`), and cannot be called from Python.
     allocates : bool
         Whether the kernel allocates arrays. A kernel that allocates none is compiled without
         reference counts of arrays. Slices are then free, while counting references takes longer
@@ -74,6 +75,7 @@ def njit(
         "no_cfunc_wrapper": True,  # no C code calls kernels
         "no_cpython_wrapper": inner,
         "_nrt": allocates,
+        "pipeline_class": InnerCompiler if inner else OuterCompiler,
     }
     kernel = numba.njit(**options)(function)
     if CACHE and not inner and not numba.config.DISABLE_JIT and is_cachable(function):

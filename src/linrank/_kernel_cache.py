@@ -23,7 +23,6 @@ import hashlib
 import os
 import pickle
 import re
-import secrets
 import sys
 import time
 import warnings
@@ -35,6 +34,7 @@ from typing import Any
 import numba
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
@@ -74,7 +74,7 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the kernel for a signature; return None if no file can be used."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # symbols that compiled kernels call
         name = self._file_name(sig, target_context)
         for folder in FOLDERS:
             try:
@@ -98,10 +98,14 @@ class KernelCache(NullCache):
         if not _storing or data.library.has_dynamic_globals:
             return
         name = self._file_name(sig, data.target_context)
+        *parts, environments = data._reduce()
+        # To load an environment imports the module of its function, such as one of numba's.
+        code = data.library.get_llvm_str()
+        parts.append(tuple(each for each in environments if code.count(each.env_name) > 1))
         fault = ""
         for folder in FOLDERS:
             try:
-                self._write(os.path.join(folder, name), dumps(data._reduce()))
+                self._write(os.path.join(folder, name), dumps(tuple(parts)))
                 self._folder = folder
                 return
             except Exception as error:
@@ -133,7 +137,7 @@ class KernelCache(NullCache):
         body = self._stamp + payload
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _remove_leftovers(os.path.dirname(path))
-        temporary = f"{path}.{secrets.token_hex(8)}.tmp"
+        temporary = f"{path}.{os.urandom(8).hex()}.tmp"
         try:
             with open(temporary, "wb") as file:
                 file.write(MAGIC + _digest(body) + body)

@@ -1,13 +1,18 @@
-"""Attributes and public names that are loaded on first use, without a lock."""
+"""Attributes, public names and modules that are loaded on first use, without a lock."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+
+#: Modules that scipy and scikit-learn import, and of which they use nothing for a ranker.
+UNUSED = ("numpy.f2py", "numpy.testing", "scipy.stats")
 
 
 class lazy_property(Generic[T]):
@@ -72,3 +77,57 @@ def lazy_names(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
         return value
 
     return load
+
+
+def import_lightly(name: str) -> ModuleType:
+    """Import a module that needs scipy, in less time than an import statement.
+
+    The modules of `UNUSED` are not imported.
+
+    Parameters
+    ----------
+    name : str
+        The full name of the module.
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    with postponed(*UNUSED):
+        return import_module(name)
+
+
+@contextmanager
+def postponed(*names: str) -> Iterator[None]:
+    """Replace the import of modules in the block by stand-ins, which import them on first use.
+
+    Afterwards, the next import of such a module is an ordinary one. Modules that were imported in
+    the block may keep a stand-in.
+
+    Parameters
+    ----------
+    *names : str
+        Full names of submodules. Those that are loaded already are left as they are.
+    """
+    stand_ins = {name: _StandIn(name) for name in names if name not in sys.modules}
+    for name, stand_in in stand_ins.items():
+        parent, _, child = name.rpartition(".")
+        setattr(import_module(parent), child, stand_in)
+        sys.modules[name] = stand_in
+    try:
+        yield
+    finally:
+        for stand_in in stand_ins.values():
+            stand_in.withdraw()
+
+
+class _StandIn(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        self.withdraw()
+        return getattr(import_module(self.__name__), name)
+
+    def withdraw(self) -> None:
+        """Leave the place to the module itself."""
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        parent, _, child = self.__name__.rpartition(".")
+        if vars(sys.modules[parent]).get(child) is self:
+            delattr(sys.modules[parent], child)

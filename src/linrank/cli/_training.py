@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from .._lazy import import_lightly
 from ..errors import DataError, QueriesMovedWarning
 from ._guard import INTERRUPTED, NOT_CONVERGED, say_error
 from ._io import check_output, read_data
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 def make_trainer(options: Mapping[str, Any]) -> Trainer:
     """Return the trainer for the options of `SHARED`, and check them before data are read."""
+    gc.disable()  # imports make many objects and hardly any garbage
+    import_lightly("linrank.training")
+    gc.freeze()  # imported objects stay, so garbage collections need not visit them
+    gc.enable()
     from ..criterion import Criterion
     from ..engines.choose import check_engine
     from ..training import Trainer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
@@ -20,10 +21,11 @@ from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
 from ..solvers.registry import make_solver
-from ..solvers.sgd import StochasticSolver
-from ..solvers.stochastic import SGDState, stream_pass
 from .base import DTYPES
 from .trained import ChoosesC, Splitter, TrainedRanker
+
+if TYPE_CHECKING:
+    from ..solvers.stochastic import SGDState
 
 
 class RankSVM(TrainedRanker):
@@ -219,6 +221,9 @@ class RankSVM(TrainedRanker):
         X, y, qid, sample_weight, query_weight
             See `fit`.
         """
+        from ..solvers.sgd import StochasticSolver
+        from ..solvers.stochastic import stream_pass
+
         settings, first = self._trainer(), not hasattr(self, "_stream")
         complaint = StochasticSolver.needs.complaint(settings.loss, settings.penalty)
         if complaint is not None:

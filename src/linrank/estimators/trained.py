@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.model_selection import BaseCrossValidator, check_cv
 
 from .._checks import whole_number
 from .._threads import resolve_threads
@@ -28,10 +27,12 @@ from ..path import RegularizationPath
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
 from .base import LinearRanker
-from .model_selection import QueryKFold
+
+if TYPE_CHECKING:
+    from sklearn.model_selection import BaseCrossValidator
 
 #: The number of folds, a splitter of scikit-learn, or pairs of train and test rows.
-Splitter: TypeAlias = int | BaseCrossValidator | Iterable[Fold] | None
+Splitter: TypeAlias = "int | BaseCrossValidator | Iterable[Fold] | None"
 HeldOut: TypeAlias = tuple[Matrix, ArrayLike, ArrayLike | None]  #: (X, y, qid)
 
 
@@ -195,6 +196,10 @@ class ChoosesC(TrainedRanker):
         """
         if self.cv is None or isinstance(self.cv, Integral):
             return 5 if self.cv is None else int(self.cv)
+        from sklearn.model_selection import check_cv  # a slow import
+
+        from .model_selection import QueryKFold
+
         if isinstance(self.cv, QueryKFold):
             return self.cv.get_n_splits()
         here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.linalg import norm
-from scipy.optimize import OptimizeResult, minimize
 
 from .._typing import Vector
 from .base import Iterate, state
 from .needs import Needs
 from .result import Status
 from .smooth import SmoothSolver
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 MEMORY = 10  #: differences of gradients that approximate the Hessian; more need more memory
 
@@ -46,6 +48,8 @@ class LBFGS(SmoothSolver):
     _arrived: bool = state()
 
     def _minimise(self) -> Status:
+        from scipy.optimize import minimize  # slow import, which no other solver needs
+
         if self._has_arrived():
             return self._status_on_arrival()
         self._start, self._arrived = self.point, False

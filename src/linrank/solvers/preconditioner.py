@@ -106,7 +106,7 @@ class Estimate(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """The largest factor by which the estimate can exceed the Hessian of a sample of queries."""
+        """The largest factor by which a sample of queries can exceed the Hessian."""
         return self.engine.data.n_docs / self.n_rows if self.n_rows else 1.0
 
     def is_spoilt(self) -> bool:

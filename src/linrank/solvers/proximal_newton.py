@@ -302,11 +302,11 @@ class ProximalNewton(SparseSolver):
             return np.where(stays, 0.0, self.problem.hessp(full)[features] + l2 * v)
 
         residual = self.settings.product_residual**2
-        step, _, n_products = conjugate_gradients(
+        solved = conjugate_gradients(
             product, -slope, lambda v: scale * v, residual, self.settings.max_products
         )
-        self._spent += n_products
-        for delta in (step, -scale * slope):
+        self._spent += solved.n_products
+        for delta in (solved.x, -scale * slope):
             target = self.point.w.copy()
             target[features] = np.clip(w + delta, low, high)
             if self._slope(target) < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any
@@ -18,12 +18,23 @@ from . import AUTOMATIC, CLASSES, SOLVER_CHOICES, SolverChoice
 from .base import Solver
 
 
-def _find(place: str) -> type[Solver]:
-    module, name = place.split(".")
-    return getattr(import_module(f".{module}", __package__), name)
+class _Solvers(Mapping[str, type[Solver]]):
+    """Mapping from names to classes; the module of a class is imported on first use."""
+
+    _places: Mapping[Any, str] = CLASSES
+
+    def __getitem__(self, name: str) -> type[Solver]:
+        module, kind = self._places[name].split(".")
+        return getattr(import_module(f".{module}", __package__), kind)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
-SOLVERS: Mapping[str, type[Solver]] = {name: _find(place) for name, place in CLASSES.items()}
+SOLVERS = _Solvers()
 
 
 def make_solver(
@@ -98,16 +109,20 @@ def usable_solvers(loss: Loss, penalty: Penalty | None = None, has_rows: bool = 
     >>> usable_solvers(get_loss("hinge"))
     ['smoothing', 'cutting-planes', 'sgd-pairs', 'sgd-queries']
     """
-    penalty = L2() if penalty is None else penalty
-    names = [*AUTOMATIC, *(name for name in SOLVERS if name not in AUTOMATIC)]
-    return [n for n in names if SOLVERS[n].needs.complaint(loss, penalty, has_rows) is None]
+    return list(_usable(loss, L2() if penalty is None else penalty, has_rows))
+
+
+def _usable(loss: Loss, penalty: Penalty, has_rows: bool) -> Iterator[str]:
+    for name in (*AUTOMATIC, *(name for name in SOLVERS if name not in AUTOMATIC)):
+        if SOLVERS[name].needs.complaint(loss, penalty, has_rows) is None:
+            yield name
 
 
 def _automatic(loss: Loss, penalty: Penalty, has_rows: bool) -> type[Solver]:
-    usable = usable_solvers(loss, penalty, has_rows)
-    if not usable:
+    first = next(_usable(loss, penalty, has_rows), None)
+    if first is None:
         raise DataError(_nothing_fits(loss, penalty))
-    return SOLVERS[usable[0]]
+    return SOLVERS[first]
 
 
 def check_solver(kind: type[Solver], loss: Loss, penalty: Penalty, has_rows: bool) -> None:
