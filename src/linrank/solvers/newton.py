@@ -41,8 +41,11 @@ class NewtonSettings:
         per step and more steps.
     corner_forcing : float
         The same fraction for the last attempt of `Newton.advance`, past pairs on their margin.
-    exact_forcing : float
-        The same fraction for a step that may be the last, if P is the Hessian itself.
+    last_forcing : float
+        The same fraction for a step that may be the last, if P is not from a sample of queries.
+    agreement : float
+        Largest factor between the promise of a step and ½ g'P⁻¹g with which an unreliable P may
+        prove convergence.
     corner_step : float
         Relative step length that activates pairs which lie exactly on their margin.
     sample_share : float
@@ -66,7 +69,8 @@ class NewtonSettings:
     continuation_tol: float = 1e-4
     loosest_forcing: float = 0.1
     corner_forcing: float = 1e-8
-    exact_forcing: float = 1e-7
+    last_forcing: float = 1e-7
+    agreement: float = 4.0
     corner_step: float = 1e-4
     sample_share: float = 1 / 16
     sample_rows: int = 100
@@ -76,10 +80,14 @@ class NewtonSettings:
 
 
 class Step(NamedTuple):
-    """A Newton step from a point, with the distance to the optimum that it predicts there."""
+    """A Newton step from a point, with the distance to the optimum that it predicts there.
+
+    ``promise`` is the decrease that the quadratic model predicts for the step.
+    """
 
     origin: Iterate
     found: Distance
+    promise: float
 
 
 @dataclass
@@ -221,9 +229,11 @@ class Newton(SmoothSolver):
             if not right.any():
                 break
         step, promise = self._feasible(step)
-        distance = promise + self._hidden(face, estimate, precondition, solved)
+        distance = promise + self._hidden(face, estimate, solved)
+        if not estimate.is_diagonal and not estimate.is_reliable():
+            distance = max(distance, self._checked_decrement(precondition, promise))
         found = Distance(distance, step, precondition, remainder_of(estimate))
-        self._last, self._reached = Step(self.point, found), None
+        self._last, self._reached = Step(self.point, found, promise), None
         return step
 
     def _accuracy(self, face: Problem | Face, loosest: float | None) -> tuple[float, int]:
@@ -232,7 +242,7 @@ class Newton(SmoothSolver):
         The fraction is no smaller than the stopping rule needs. If the estimate ½ g'P⁻¹g says that
         this step may be the last, the step must also prove it. A matrix that is not reliable at
         this point is then made again. For a diagonal P, the step must leave a residual with a small
-        bound ½‖r‖², and for the Hessian itself a residual below `MATRIX_REMAINDER`.
+        bound ½‖r‖². Other estimates than samples of queries need a very small residual.
         """
         relative, goal = self._relative_norm(), self._goal()
         loosest = self.settings.loosest_forcing if loosest is None else loosest
@@ -248,8 +258,8 @@ class Newton(SmoothSolver):
             largest = float(face.hessian(estimate.of_loss).max())
             most = int(min(max(self._preconditioner.spent, 1), MAX_PRODUCTS))
             return min(forcing, goal / (largest * size)), most
-        if estimate.exact:
-            forcing = min(forcing, self.settings.exact_forcing)
+        if estimate.n_rows == 0:
+            forcing = min(forcing, self.settings.last_forcing)
         return forcing, MAX_PRODUCTS
 
     def _decrement(self, face: Problem | Face) -> tuple[Estimate, float]:
@@ -257,27 +267,28 @@ class Newton(SmoothSolver):
         estimate, precondition = self._preconditioner.at(face, self.point)
         return estimate, float(self.point.gradient @ precondition(self.point.gradient))
 
-    def _hidden(
-        self,
-        face: Problem | Face,
-        estimate: Estimate,
-        precondition: Preconditioner,
-        solved: Solution,
-    ) -> float:
+    def _hidden(self, face: Problem | Face, estimate: Estimate, solved: Solution) -> float:
         """Return an estimate of the decrease that the residual r of a step hides.
 
-        It is ½‖r‖² for a diagonal, and ½ r'P⁻¹r for a matrix, times the factor by which P can
-        exceed the Hessian. A matrix that is not reliable hides at least ½ g'P⁻¹g.
+        It is at most ½‖r‖², which is used for a diagonal, and about ½ r'P⁻¹r for a matrix.
         """
         if estimate.is_spoilt():
             return np.inf
         if estimate.is_diagonal:
             return face.gap_bound(solved.residual)
-        hidden = 0.5 * estimate.excess * solved.size
-        if estimate.exact or estimate.is_reliable():
-            return hidden
-        gradient = self.point.gradient
-        return max(hidden, 0.5 * float(gradient @ precondition(gradient)))
+        return 0.5 * solved.size
+
+    def _checked_decrement(self, precondition: Preconditioner, promise: float) -> float:
+        """Return ½ g'P⁻¹g, or infinity if it does not agree with the promise of the step.
+
+        If they differ, P is not close to the Hessian: the sample is too small, or rounding has
+        spoilt the inverse. Differences that rounding hides have no effect.
+        """
+        gradient, factor = self.point.gradient, self.settings.agreement
+        decrement = 0.5 * float(gradient @ precondition(gradient))
+        if decrement <= HIDDEN_CHANGE * abs(self.point.value):
+            return decrement
+        return decrement if promise / factor <= decrement <= factor * promise else np.inf
 
     def _feasible(self, step: Vector) -> tuple[Vector, float]:
         """Return a step within the bounds, and the decrease that it promises.
@@ -354,13 +365,13 @@ class Newton(SmoothSolver):
             return True
         if self._last is None or self._reached is not self.point:
             return False
-        origin, found = self._last
+        origin, found, _ = self._last
         if found.distance <= HIDDEN_CHANGE * abs(self.point.value):
             return True
         return found.distance <= goal and self._fell_as_predicted(found, origin, self.point)
 
     def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
-        """Return the prediction of the last Newton step, if it started at this point."""
+        """Return the promise of the last Newton step, if it started at this point."""
         if self._last is None or self._last.origin is not self.point:
             return super()._distance_to_optimum(goal, affordable)
-        return self._last.found
+        return self._last.found._replace(distance=self._last.promise)

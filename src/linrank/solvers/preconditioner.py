@@ -95,19 +95,12 @@ class Estimate(NamedTuple):
     def is_reliable(self) -> bool:
         """Return whether the estimate may prove convergence at the last evaluated point.
 
-        A sample of queries with many rows per feature underestimates the Hessian H in no direction
-        by much, and is at most n/n_rows times H, where n is the number of rows. This holds at the
-        point where the sample was made. Later, pairs may have become inactive, which the total
-        curvature shows.
+        A sample of queries with many rows per feature is close to the Hessian at the point where
+        it was made. Later, pairs may have become inactive. The total curvature shows how many.
         """
         enough = self.n_rows >= HESSIAN.reliable_rows * self.engine.n_features
         least = HESSIAN.reliable_part * self.curvature
         return enough and self.engine.total_curvature() >= least
-
-    @property
-    def excess(self) -> float:
-        """The largest factor by which a sample of queries can exceed the Hessian."""
-        return self.engine.data.n_docs / self.n_rows if self.n_rows else 1.0
 
     def is_spoilt(self) -> bool:
         """Return whether a diagonal entry is negative because of rounding."""
