@@ -62,6 +62,7 @@ class Case:
 
 CASES = (
     Case("web-scaled"),
+    Case("web-standard"),
     Case("web"),
     Case("mq2008"),
     Case("mq2007"),

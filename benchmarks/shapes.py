@@ -63,6 +63,13 @@ def _web(part: float, n_queries: int, raw: bool = True) -> RankingData:
     return data
 
 
+def _standardized(data: RankingData) -> RankingData:
+    """Shift and scale each feature to mean 0 and standard deviation 1."""
+    data.X[:] -= data.X.mean(axis=0)
+    data.X[:] /= data.X.std(axis=0)
+    return data
+
+
 def _in_float32(data: RankingData) -> RankingData:
     return data.replace(X=data.X.astype(np.float32))
 
@@ -177,6 +184,8 @@ SHAPES = {
         Shape("web", "web search, 240 k × 136, 5 levels, raw", lambda part: _web(part, 2000)),
         Shape("web-scaled", "the same, each query scaled to [0, 1]",
               lambda part: _web(part, 2000, raw=False)),
+        Shape("web-standard", "the same, each feature with mean 0 and standard deviation 1",
+              lambda part: _standardized(_web(part, 2000))),
         Shape("web-float32", "web-scaled in float32",
               lambda part: _in_float32(_web(part, 2000, raw=False))),
         Shape("web-large", "web search, 2.3 M × 136, raw", lambda part: _web(part, 19_000)),

@@ -124,7 +124,7 @@ class ThreadEngine(Engine):
         self.n_empty_queries = int(np.count_nonzero(layout.mass[:, 0] == 0))
         self.pair_weight = layout.total_weight()
         self.layout = layout.normalized(normalize)
-        self._options = normalize, preferences
+        self._options = normalize, counting, preferences
         self.largest_query = int(np.diff(data.query_ptr).max())
         row_bytes = max(1, self.n_entries * X.dtype.itemsize // data.n_docs)
         self._block_rows = max(1, BLOCK_BYTES // row_bytes)
@@ -340,10 +340,10 @@ class ThreadEngine(Engine):
             return None
         queries, ptr = self.sample_queries(n_rows), self.data.query_ptr
         rows = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in queries])
-        normalize, preferences = self._options
+        normalize, counting, preferences = self._options
         return ThreadEngine(
             self.data.replace(comments=None).take(rows), self.loss, normalize, self.n_threads,
-            counting=self.counting, preferences=preferences,
+            counting=counting, preferences=preferences,
         )  # fmt: skip
 
     def _hessian_of(self, queries: Integers, chosen: Columns, scratch: Scratch) -> Vector:

@@ -174,7 +174,7 @@ class Newton(SmoothSolver):
             return
         share = problem.engine.at_zero[0] / engine.at_zero[0]
         rough = replace(self, tol=settings.sample_tol, stop="optimum", callback=None)
-        found = rough.solve(Problem(engine, share * problem.C, problem.penalty))
+        found = rough.solve(problem.with_engine(engine).with_C(share * problem.C))
         if found.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         there = Iterate(found.coef, *problem.value_grad(found.coef))
@@ -361,7 +361,8 @@ class Newton(SmoothSolver):
         with the Hessian at its origin. If it promised at most `goal` there, and the gradient fell
         as the step predicted, then w, which is lower, is near enough.
         """
-        if self.problem.gap_bound(self.point.gradient) <= goal:
+        gradient = self.point.gradient
+        if not gradient.any() or self.problem.gap_bound(gradient) <= goal:
             return True
         if self._last is None or self._reached is not self.point:
             return False
