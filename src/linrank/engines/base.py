@@ -16,8 +16,7 @@ from ..losses.base import Loss
 # Measured costs. The unit is the time that a Hessian product takes per entry of a dense matrix.
 SPARSE_ENTRY = 4  #: cost of an entry of a sparse matrix in a Hessian product
 DOCUMENT = 20  #: cost of the pair sums of a document in a Hessian product
-HESSIAN_ENTRY = 9  #: cost of an entry of a row in `hessian`, without the matrix product
-HESSIAN_QUERY = 400  #: cost of a feature of a query in `hessian`, beyond that of its entries
+HESSIAN_ENTRY = 12  #: cost of an entry of a row in `hessian`, without the matrix product
 #: Cost of an entry of a row in `hessian_of_documents`, without the matrix product.
 CENTRED_ENTRY = 2
 DENSE_MULTIPLICATION = 1 / 8  #: cost of a multiplication in the matrix product of dense rows
@@ -169,8 +168,7 @@ class Engine(ABC):
     @property
     def row_work(self) -> float:
         """The cost of a row of the sample of `hessian`, in the same unit."""
-        per_row = HESSIAN_QUERY * self.data.n_queries / self.data.n_docs
-        return self.n_features * (HESSIAN_ENTRY + per_row + DENSE_MULTIPLICATION * self.n_features)
+        return self.n_features * (HESSIAN_ENTRY + DENSE_MULTIPLICATION * self.n_features)
 
     @property
     def document_work(self) -> float:
