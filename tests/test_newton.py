@@ -89,9 +89,31 @@ def test_a_fit_from_a_sample_reaches_the_same_optimum(loss, bounds):
     assert result.converged
     np.testing.assert_allclose(result.coef, best.coef, rtol=1e-6, atol=1e-8)
     assert result.history[0].objective == best.history[0].objective
-    if bounds is None:
-        assert result.history[1].objective < best.history[0].objective
-        assert result.history[1].products == 0  # products with the sample are not counted
+
+
+def test_the_work_and_the_iterations_of_a_sample_are_not_counted():
+    problem = problem_of(many_queries())
+    for max_iter in (1, 2):
+        result = Newton(tol=1e-8, max_iter=max_iter, settings=FROM_SAMPLE).solve(problem)
+        assert result.n_iter == max_iter
+        assert len(result.history) == max_iter + 1
+    products = [step.products for step in result.history]
+    assert products == sorted(products)
+    assert products[-1] == result.n_products == problem.engine.work.products - products[1]
+
+
+@pytest.mark.parametrize("with_margin", [0, 1])
+def test_a_sample_without_loss_at_zero_is_not_used(with_margin):
+    """Pairs without a margin have no loss at w = 0, and most queries have no other pairs."""
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((200, 3)), np.tile(np.arange(5.0), 40), np.arange(200) // 5
+    margin = np.where(qid < with_margin, y, 0.0)
+    margin[-5:] = y[-5:]
+    problem = problem_of(RankingData(X, y, qid, margin=margin))
+    best = Newton(tol=1e-9, settings=FROM_ZERO).solve(problem)
+    result = Newton(tol=1e-9, settings=FROM_SAMPLE).solve(problem)
+    assert result.converged
+    np.testing.assert_allclose(result.coef, best.coef, rtol=1e-5, atol=1e-9)
 
 
 def test_the_start_depends_on_neither_the_order_of_rows_nor_the_ids():

@@ -256,8 +256,11 @@ class RankingData:
         restored[self.order] = values
         return restored
 
-    def take(self, rows: Integers) -> RankingData:
-        """Return some rows, given in increasing order; queries without rows are dropped."""
+    def take(self, rows: Integers, keys: Vector | None = None) -> RankingData:
+        """Return some rows, given in increasing order; queries without rows are dropped.
+
+        If the rows are those of whole queries, `keys` may be the `query_keys` of these queries.
+        """
         query = np.repeat(np.arange(self.n_queries), np.diff(self.query_ptr))[rows]
         starts = np.flatnonzero(np.diff(query, prepend=-1))
         X, query_ptr = take_rows(self.X, rows), np.append(starts, len(rows)).astype(np.int64)
@@ -273,7 +276,7 @@ class RankingData:
             query_weight=None if self.query_weight is None else self.query_weight[query[starts]],
             propensity=None if self.propensity is None else self.propensity[rows],
             margin=None if self.margin is None else self.margin[rows],
-            query_keys=query_keys(X, query_ptr),
+            query_keys=query_keys(X, query_ptr) if keys is None else keys,
         )
 
     def __repr__(self) -> str:

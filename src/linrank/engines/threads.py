@@ -1,8 +1,9 @@
 """The thread engine: the loss as a function of the weights, computed on the processor.
 
-Each thread works on a contiguous range of queries, in blocks of rows that fit in the second-level
-cache. For each block it computes the scores and the pair sums. While the rows are still in the
-cache, it adds their part of X'u, and computes the scores of the next block. X is therefore read
+A pass is cut into parts: contiguous ranges of queries. Each thread takes one part after another,
+and walks through it in blocks of rows that fit in the second-level cache. For each block it
+computes the scores and the pair sums. While the rows are still in the cache, it adds them to X'u,
+and computes the scores of the next block. X is therefore read
 from memory once per value and gradient, and once per Hessian product.
 
 If one query holds most of the rows, threads cannot share the queries evenly. Each of the three
@@ -38,6 +39,7 @@ from ..losses.base import Loss
 from .base import Engine, Work
 from .by_level import hessian_by_level
 from .documents import hessian_of_documents
+from .symmetric import add_upper, mirror_upper
 from .walk import curve_columns, walk_blocks, walk_gaps, walk_scores
 
 BLOCK_BYTES = 2**18  #: bytes of X in a block of rows; larger blocks leave the second-level cache
@@ -47,8 +49,7 @@ LARGE_QUERY = 2**16  #: documents above which several threads sort a query; fewe
 MIN_DOCUMENTS_PER_LEVEL = 8
 SAMPLE_ROWS = 1024  #: rows of the Hessian sample multiplied at a time; more take more memory
 SAMPLE_NUMBERS = 2**18  #: entries of these rows; more take more memory
-SYMMETRIC_BLOCK = 128  #: rows of a symmetric product computed at a time; more save less work
-SUM_ENTRIES = 32  #: entries of X, at least, for each entry of a part's sum X'u
+SUM_ENTRIES = 32  #: least entries of X per entry of a part's sum X'u; more make fewer parts
 
 
 class ThreadEngine(Engine):
@@ -80,7 +81,7 @@ class ThreadEngine(Engine):
     matrix : array or CSR
         X, in the form that the kernels read (`linrank._rows.kernel_matrix`).
     scratch : list of NamedTuples
-        The buffers of each thread.
+        The buffers of each part.
     n_threads : int
         The threads that are used: 1 if X is small.
     pair_weight : float
@@ -228,6 +229,7 @@ class ThreadEngine(Engine):
         total = found[0] if found else np.zeros((len(features), len(features)))
         for other in found[1:]:
             total += other
+        mirror_upper(total)
         if len(queries) < self.data.n_queries:
             mass = np.add.reduceat(self.state.curvature, self.data.query_ptr[:-1])
             sampled = mass[queries].sum()
@@ -259,7 +261,7 @@ class ThreadEngine(Engine):
     # The three steps of every sum: scores, pair sums, X'u ----------------------------------
 
     def _walk(self, v: Vector, linearize: bool) -> list[float]:
-        """Compute the derivatives in the scores, and each thread's part of X'u; return losses."""
+        """Compute the derivatives in the scores, and X'u of each part; return their losses."""
         self._partial[:] = 0.0
         known = self.layout.plan, self.state, self.hinges, linearize
         if self.fused:
@@ -284,7 +286,7 @@ class ThreadEngine(Engine):
 
     @lazy_property
     def _buffers(self) -> list[tuple[Vector, Vector]]:
-        """Buffers of each thread for the scores of a block, and the derivatives in them."""
+        """Buffers of each part for the scores of a block, and the derivatives in them."""
         n = max(self.largest_query, self._block_rows)
         return [(np.empty(n), np.empty(n)) for _ in self._chunks]
 
@@ -303,7 +305,7 @@ class ThreadEngine(Engine):
         run(kernel, tasks, self.n_threads)
 
     def _collect(self) -> Vector:
-        """Add the partial sums of the threads, in a fixed order."""
+        """Add the sums of the parts, in a fixed order."""
         total = self._partial[0].copy()
         for partial in self._partial[1:]:
             total += partial
@@ -342,10 +344,10 @@ class ThreadEngine(Engine):
         queries, ptr = self.sample_queries(n_rows), self.data.query_ptr
         rows = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in queries])
         normalize, counting, preferences = self._options
+        data = self.data.replace(comments=None).take(rows, self.data.query_keys[queries])
         return ThreadEngine(
-            self.data.replace(comments=None).take(rows), self.loss, normalize, self.n_threads,
-            counting=counting, preferences=preferences,
-        )  # fmt: skip
+            data, self.loss, normalize, self.n_threads, counting=counting, preferences=preferences
+        )
 
     def _hessian_of(self, queries: Integers, chosen: Columns, scratch: Scratch) -> Vector:
         """Compute the part X'(MX) of some queries in the Hessian, in blocks of rows."""
@@ -365,23 +367,4 @@ class ThreadEngine(Engine):
             )  # fmt: skip
             add_upper(total, XT[:, : starts[n]], MXT[:, : starts[n]])
             first += n
-        upper = np.triu_indices(len(total), 1)
-        total.T[upper] = total[upper]
         return total
-
-
-def add_upper(total: Vector, A: Vector, B: Vector) -> None:
-    """Add the upper triangle of the symmetric matrix AB' to `total`; the rest is undefined.
-
-    Blocks below the diagonal are left out, which saves up to half of the work.
-
-    Examples
-    --------
-    >>> total = np.zeros((2, 2))
-    >>> add_upper(total, np.array([[1.0], [2.0]]), np.array([[1.0], [2.0]]))
-    >>> np.triu(total).tolist()
-    [[1.0, 2.0], [0.0, 4.0]]
-    """
-    for a in range(0, len(A), SYMMETRIC_BLOCK):
-        b = a + SYMMETRIC_BLOCK
-        total[a:b, a:] += A[a:b] @ B[a:].T

@@ -42,21 +42,26 @@ class NewtonSettings:
     corner_forcing : float
         The same fraction for the last attempt of `Newton.advance`, past pairs on their margin.
     last_forcing : float
-        The same fraction for a step that may be the last, if P is not from a sample of queries.
+        The same fraction for a step that may be the last, if P is not a reliable sample. Larger
+        values take fewer products and let the residual hide more.
     agreement : float
         Largest factor between the promise of a step and ½ g'P⁻¹g with which an unreliable P may
-        prove convergence.
+        prove convergence. Larger values accept worse preconditioners.
     corner_step : float
         Relative step length that activates pairs which lie exactly on their margin.
     sample_share : float
         Fraction of the rows in the sample whose solution a fit starts from. Larger values make
         the sample more expensive, and its solution closer.
     sample_rows : int
-        Smallest number of rows per feature in this sample.
+        Smallest number of rows per feature in this sample. Larger values leave more fits without
+        a sample.
     largest_sample : float
         Largest fraction of the rows in this sample. If it needs more rows, a fit starts from 0.
     sample_tol : float
-        Tolerance of the fit of the sample.
+        Tolerance of the fit of the sample. Larger values make this fit faster and rougher.
+    largest_share : float
+        Largest factor by which the sample may lack loss at w = 0, relative to its rows. If it lacks
+        more, a fit starts from 0. Larger values accept samples that represent the data less well.
     bound_rounds : int
         Largest number of linear systems in a step with bounds. Each system holds more features at
         their bounds.
@@ -76,6 +81,7 @@ class NewtonSettings:
     sample_rows: int = 100
     largest_sample: float = 1 / 6
     sample_tol: float = 0.5
+    largest_share: float = 4.0
     bound_rounds: int = 8
 
 
@@ -95,7 +101,9 @@ class Newton(SmoothSolver):
     """Newton's method with preconditioned conjugate gradients and a line search.
 
     Each iteration solves H s = −g approximately with a preconditioner P ≈ H, and moves along s.
-    P is a diagonal at first. When the Hessian products so far have cost as much as a matrix, P
+    A fit from w = 0 starts from the solution for a sample of the queries, if there are many more
+    rows than features. P is then the matrix of that sample. Otherwise P is a diagonal at first.
+    When the Hessian products so far have cost as much as a matrix, P
     becomes the Hessian of a sample of queries, scaled to unit diagonal and factored by Cholesky.
     For more than `HessianSettings.dense_limit` features, P stays a diagonal.
 
@@ -170,9 +178,11 @@ class Newton(SmoothSolver):
         if n_rows > settings.largest_sample * n_docs:
             return
         engine = problem.engine.sample(n_rows)
-        if engine is None:
+        if engine is None or engine.at_zero[0] <= 0:  # margins can make the loss 0
             return
         share = problem.engine.at_zero[0] / engine.at_zero[0]
+        if share > settings.largest_share * n_docs / n_rows:
+            return
         rough = replace(self, tol=settings.sample_tol, stop="optimum", callback=None)
         found = rough.solve(problem.with_engine(engine).with_C(share * problem.C))
         if found.status is Status.INTERRUPTED:
@@ -181,7 +191,6 @@ class Newton(SmoothSolver):
         if there.value < self.point.value:
             self.point = there
             self._preconditioner.adopt(rough._preconditioner, share, problem.engine)
-            self._record()
         else:
             problem.value_grad(self.point.w)
 
@@ -242,23 +251,25 @@ class Newton(SmoothSolver):
         The fraction is no smaller than the stopping rule needs. If the estimate ½ g'P⁻¹g says that
         this step may be the last, the step must also prove it. A matrix that is not reliable at
         this point is then made again. For a diagonal P, the step must leave a residual with a small
-        bound ½‖r‖². Other estimates than samples of queries need a very small residual.
+        bound ½‖r‖². A matrix that is not a reliable sample must leave at most `last_forcing`. It
+        can overestimate the curvature by many orders of magnitude.
         """
         relative, goal = self._relative_norm(), self._goal()
         loosest = self.settings.loosest_forcing if loosest is None else loosest
         needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
         forcing = min(loosest, max(relative, needed))
         estimate, size = self._decrement(face)
-        if relative > self.tol or 0.5 * size > goal:
+        if 0.5 * size > goal:
             return forcing, MAX_PRODUCTS
-        if self._preconditioner.made_at is not self.point and not estimate.is_reliable():
+        is_new = self._preconditioner.made_at is self.point
+        if not (estimate.is_diagonal or is_new or estimate.is_reliable()):
             self._preconditioner.discard()
             estimate, size = self._decrement(face)
         if estimate.is_diagonal:
             largest = float(face.hessian(estimate.of_loss).max())
             most = int(min(max(self._preconditioner.spent, 1), MAX_PRODUCTS))
             return min(forcing, goal / (largest * size)), most
-        if estimate.n_rows == 0:
+        if not estimate.is_reliable():
             forcing = min(forcing, self.settings.last_forcing)
         return forcing, MAX_PRODUCTS
 
@@ -359,7 +370,7 @@ class Newton(SmoothSolver):
         A preconditioner alone proves nothing: a diagonal ignores correlations, and a matrix built
         at an earlier iterate may count pairs that are no longer active. A Newton step is solved
         with the Hessian at its origin. If it promised at most `goal` there, and the gradient fell
-        as the step predicted, then w, which is lower, is near enough.
+        as the step predicted, then f(w) − f* is at most `goal`, because f(w) is lower than f there.
         """
         gradient = self.point.gradient
         if not gradient.any() or self.problem.gap_bound(gradient) <= goal:
