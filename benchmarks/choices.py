@@ -57,7 +57,7 @@ def bench_choices(options: Options) -> Section:
             _compare(section, name, part, options.threads, cap)
     for close in CLOSE:
         section.aim_at_most(
-            f"to {close:g}, auto takes at most 1.3 times as long as the best single choice", 1.3,
+            f"to {close:g}, auto takes at most 1.25 times as long as the best single choice", 1.25,
             {own["data"]: np.inf if own["late"] else own["ratio"] for own in section.numbers
              if own["close"] == close},
         )  # fmt: skip

@@ -11,7 +11,7 @@ from scipy.optimize import approx_fprime
 import reference
 from linrank import RankingData
 from linrank.counting.plan import LEVELS, START, plan_pairs, rank_labels
-from linrank.counting.tables import MOST
+from linrank.counting.tables import MOST_LEVELS
 from linrank.engines import threads
 from linrank.engines.threads import ThreadEngine
 from linrank.losses.pairwise import SQUARED_HINGE, PairwiseLoss
@@ -153,14 +153,16 @@ def test_any_labels_and_tied_scores(documents):
     np.testing.assert_allclose(engine.hessp(np.ones(1)), slow[0], atol=1e-9)
 
 
-@pytest.mark.parametrize("k", [2, MOST, MOST + 1, 8 * MOST, 8 * MOST + 1, 700, 5000])
+@pytest.mark.parametrize(
+    "k", [2, MOST_LEVELS, MOST_LEVELS + 1, 8 * MOST_LEVELS, 8 * MOST_LEVELS + 1, 700, 5000]
+)
 def test_every_pair_lies_in_one_node(k):
     """Two documents of different levels have different digits in exactly one node, in order."""
     rng = np.random.default_rng(k)
     y = rng.integers(0, k, 40).astype(float)
     data = RankingData(np.zeros((40, 1)), y)
     levels = rank_labels(data, np.ones(1), n_threads=1)
-    plan, docs = plan_pairs(data, np.ones(1), levels, MOST, None)
+    plan, docs = plan_pairs(data, np.ones(1), levels, MOST_LEVELS, None)
     assert levels.mass[0, 0] == len(reference.preference_pairs(y, np.zeros(40)))
     engine, _ = make_engine(np.zeros((40, 1)), y, np.zeros(40))
     engine.value_grad(np.zeros(1))
@@ -170,7 +172,7 @@ def test_every_pair_lies_in_one_node(k):
     for node in range(plan.query_nodes[1]):
         part = slice(plan.nodes[node, START], plan.nodes[node + 1, START])
         members, digits = state.docs[part], state.digit[part].astype(int)
-        assert digits.max() < max(plan.nodes[node, LEVELS], 1) <= MOST
+        assert digits.max() < max(plan.nodes[node, LEVELS], 1) <= MOST_LEVELS
         above[np.ix_(members, members)] += digits[:, None] > digits[None, :]
     np.testing.assert_array_equal(above, y[:, None] > y[None, :])
 

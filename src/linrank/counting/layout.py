@@ -43,7 +43,7 @@ class NodeLayout(Layout):
 
 @dataclass(frozen=True)
 class TableLayout(NodeLayout):
-    """Pairs in nodes of at most `MOST` levels, for `linrank.counting.tables`."""
+    """Pairs in nodes of at most `MOST_LEVELS` levels, for `linrank.counting.tables`."""
 
     def make_state(self, n_hinges: int) -> tables.TableState:
         """Allocate the state for a loss with that many hinges."""
@@ -68,7 +68,9 @@ class TreeLayout(NodeLayout):
 
 
 def _lay_out_tables(counting: str, case: Comparison) -> TableLayout:
-    plan, docs = plan_pairs(case.data, case.query_weight, case.levels, tables.MOST, case.offsets)
+    plan, docs = plan_pairs(
+        case.data, case.query_weight, case.levels, tables.MOST_LEVELS, case.offsets
+    )
     return TableLayout(counting, plan, docs, case.levels.mass)
 
 

@@ -15,15 +15,12 @@ an entry of this table, without a search or a branch. The table costs O(k) addit
 No sums are subtracted: a sum over few partners is as exact as its terms, and a sum over no partners
 is zero. This matters if C is large.
 
-If there are many levels (k > `MOST`), levels are written as numbers of a few digits. Each digit but
-the first has `DIGIT_BITS` bits. Two levels are ordered by the first digit in which they differ.
-Every pair therefore belongs to exactly one *node*: the documents that share the digits before it. A
-node is a small problem with at most `MOST` levels. A query with k levels has O(log k) layers of
-nodes, and costs O(log k) per document. If k ≤ `MOST`, the query has one node.
-
-The order of the scores is found once per query. A node passes it on to its *children*, the nodes of
-the next layer that have documents of this node. A table of counts turns the end of a prefix
-of the node into the end of a prefix of a child. The same counts are the sums with x = 1.
+If there are many levels (k > `MOST_LEVELS`), levels are written as numbers of a few digits. Each
+digit but the first has `DIGIT_BITS` bits. Two levels are ordered by the first digit in which they
+differ. Every pair therefore belongs to exactly one *node*: the documents that share the digits
+before it. A node is a small problem with at most `MOST_LEVELS` levels. A query with k levels has
+O(log k) layers of nodes, and costs O(log k) per document. If k ≤ `MOST_LEVELS`, the query has one
+node.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ from .._sort import sort_by_key
 from .._typing import Vector
 from .plan import DIGIT_BITS, LEVELS, START, UNIT, PairPlan
 
-MOST = 16  #: levels in one node, at most; the sums of each kind fill two vectors of eight numbers
+MOST_LEVELS = 16  #: largest number of levels in a node; sums fill two vectors of eight numbers
 COLUMNS = 16  #: columns of each kind in the widest table
 
 
@@ -116,7 +113,7 @@ row_length = njit(_row_length, inner=True)
 
 #: ``LARGER[digit * COLUMNS + c]`` is 1 if documents of this digit count in column c of the sums
 #: before a position, and 0 otherwise. `OTHERS` is the same for the sums from a position on.
-LARGER = (np.arange(MOST)[:, None] > np.arange(COLUMNS)).astype(np.float64).ravel()
+LARGER = (np.arange(MOST_LEVELS)[:, None] > np.arange(COLUMNS)).astype(np.float64).ravel()
 OTHERS = 1.0 - LARGER
 
 

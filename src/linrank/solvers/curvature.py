@@ -15,9 +15,9 @@ LEARNING_RANGE = 100.0
 
 
 class Curvature(NamedTuple):
-    """The Hessian of the loss L at some w, for some features in ascending order.
+    """The Hessian of the loss L at some w, or its BFGS update, for some features in order.
 
-    ``is_exact`` is False if the Hessian is that of a sample of queries.
+    ``is_exact`` is False if the Hessian was that of a sample of queries.
     """
 
     features: Integers

@@ -49,9 +49,10 @@ class HessianSettings:
         Smallest number of sampled rows per feature. Larger values lead to larger samples.
     reliable_rows : int
         Smallest number of sampled rows per feature with which an earlier estimate may prove
-        convergence (`Estimate.is_reliable`).
+        convergence (`Estimate.is_reliable`). Larger values lead to more new matrices.
     reliable_part : float
         Smallest fraction of the curvature that must be left since such an estimate was made.
+        Larger values lead to more new matrices.
     """
 
     dense_limit: int = 4096
