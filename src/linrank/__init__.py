@@ -33,6 +33,7 @@ _HOME = {
     "LinrankError": "errors",
     "DataError": "errors",
     "FileFormatError": "errors",
+    "FeatureRangeWarning": "errors",
     "GridEdgeWarning": "errors",
     "KernelCacheWarning": "errors",
     "NotConvergedWarning": "errors",
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from .data.store import convert, open_store, save_store
     from .errors import (
         DataError,
+        FeatureRangeWarning,
         FileFormatError,
         GridEdgeWarning,
         KernelCacheWarning,

@@ -38,6 +38,10 @@ class NothingSelectedWarning(UserWarning):
     """No feature has a weight; the message names the smallest C that selects a feature."""
 
 
+class FeatureRangeWarning(UserWarning):
+    """Features are far outside the range of the training data; the message names one of them."""
+
+
 class QueriesMovedWarning(UserWarning):
     """Rows were moved between workers, because parts shared queries; the message counts them."""
 

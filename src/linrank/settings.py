@@ -23,6 +23,8 @@ from .counting.preferences import ALL_PAIRS, Delta, Preferences
 from .data.ranking import RankingData
 from .engines.names import ENGINES, EngineName
 from .errors import DataError
+from .features.names import MissingName
+from .features.steps import FeatureSteps
 from .losses.base import Loss
 from .losses.registry import describe_loss, get_loss
 from .losses.tables import LossName
@@ -37,6 +39,7 @@ from .solvers.registry import make_solver, with_options
 
 DEFAULT_TOL = 1e-3  #: tolerance of solvers that are given by name
 DEFAULT_MAX_ITER = 1000  #: largest number of iterations of solvers that are given by name
+AS_GIVEN = FeatureSteps()
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Settings:
         None is ``"l2"``.
     seed : int
         Seed of a stochastic solver that is given by name.
+    features : FeatureSteps
+        What is done to the features before they are weighted.
 
     Examples
     --------
@@ -81,6 +86,7 @@ class Settings:
     seed: int = 0
     n_threads: int | None = None
     engine: EngineName = "threads"
+    features: FeatureSteps = AS_GIVEN
 
     has_rows: ClassVar[bool] = True  #: whether the rows of X are in this process
 
@@ -126,6 +132,8 @@ class Settings:
         feature_cost: ArrayLike | None = None,
         bounds: BoundsLike = None,
         solver_options: Mapping[str, Any] | None = None,
+        scale: str | None = None,
+        missing: MissingName | None = None,
         **more: Any,
     ) -> Self:
         """Return the settings for the options of estimators and of the command line.
@@ -138,6 +146,8 @@ class Settings:
             See `linrank.SparseRankSVM`.
         solver_options : mapping, optional
             Options of the solver, which are the fields of its class.
+        scale, missing
+            See `linrank.RankSVM`.
         **more
             Other fields of this class.
         """
@@ -146,6 +156,7 @@ class Settings:
             solver=solver,  # type: ignore[arg-type]
             preferences=Preferences(pairs, rescale, delta),
             penalty=make_penalty("l2" if penalty is None else penalty, shape, feature_cost, bounds),
+            features=FeatureSteps.parse(scale, missing),
             **more,
         )
         if not solver_options:
@@ -158,7 +169,7 @@ class Settings:
     def option_names(cls) -> frozenset[str]:
         """Return the names of all options of `of`."""
         own = set(signature(cls.of).parameters) - {"more"}
-        return frozenset(own | {field.name for field in fields(cls)} - {"preferences"})
+        return frozenset(own | {field.name for field in fields(cls)} - {"preferences", "features"})
 
     def problem(self, data: RankingData, C: float = 1.0) -> Problem:
         """Return the problem of ranking the data."""
@@ -191,4 +202,6 @@ class Settings:
             "seed": self.seed,
             "engine": self.engine,
             "threads": self.n_threads,
+            "scale": self.features.name,
+            "missing": self.features.missing,
         }

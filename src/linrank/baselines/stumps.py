@@ -12,7 +12,7 @@ from scipy import sparse
 from .._jit import by_type, njit
 from .._rows import choose_columns, copy_columns, kernel_matrix
 from .._typing import Integers, Vector
-from ..data.checks import Matrix, check_finite
+from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
 from ..model import Content, Model, numbers
 from .base import TIE_TOLERANCE
@@ -220,8 +220,9 @@ class StumpModel(Model):
         super().__init__(n_features, feature_names, index_base, settings, training)
         self.stumps = Stumps(feature, threshold, alpha)
 
-    def scores(self, X: Matrix) -> Vector:
-        """Score the rows of a checked matrix with the right number of features."""
+    def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
+        """Score the rows of a matrix with the right number of features."""
+        X = check_matrix(X)
         check_finite(X, None)
         scores = np.zeros(X.shape[0])
         for first in range(0, X.shape[0], BLOCK):

@@ -15,9 +15,11 @@ from .._rows import multiply
 from .._threads import resolve_threads
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
+from ..data.frames import frame_columns
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import ndcg
+from ..model.rows import check_names
 
 DTYPES = [np.float64, np.float32]  #: precisions in which X is used without a copy
 
@@ -36,14 +38,17 @@ class Ranker(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def predict(self, X: Matrix) -> Vector:
+    def predict(self, X: Matrix, qid: ArrayLike | None = None) -> Vector:
         """Score documents; a higher score is better.
 
         Only scores of documents of the same query can be compared.
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_docs, n_features)
+        X : array, sparse matrix or frame of shape (n_docs, n_features)
+            If the ranker was fitted on a frame, the columns of a frame are matched by name.
+        qid : array of shape (n_docs,), optional
+            The query of each document. Only rankers that scale features within queries need it.
 
         Returns
         -------
@@ -51,9 +56,10 @@ class Ranker(BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(
-            self, X, reset=False, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False
-        )
-        return self._scores(check_matrix(X))
+            self, aligned(X, self), reset=False, dtype=DTYPES, accept_sparse="csr",
+            ensure_all_finite=False,
+        )  # fmt: skip
+        return self._scores_of(check_matrix(X), qid)
 
     def rank(self, X: Matrix, qid: ArrayLike | None = None) -> Integers:
         """Return the rank of each document in its query; rank 1 is the best.
@@ -70,7 +76,7 @@ class Ranker(BaseEstimator):
         -------
         ranks : int64 array of shape (n_docs,)
         """
-        scores = self.predict(X)
+        scores = self.predict(X, qid)
         query_ptr, _, order = group_by_query(qid, len(scores))
         rows = np.arange(len(scores)) if order is None else order
         query = np.repeat(np.arange(len(query_ptr) - 1), np.diff(query_ptr))
@@ -104,7 +110,11 @@ class Ranker(BaseEstimator):
                 "this ranker was fitted with qid, so score needs qid too. If all rows belong to "
                 "one query, pass qid=np.zeros(len(y))."
             )
-        return ndcg(y, self.predict(X), qid, k=10)
+        return ndcg(y, self.predict(X, qid), qid, k=10)
+
+    def _scores_of(self, X: Matrix, qid: ArrayLike | None) -> Vector:
+        """Return the scores of a checked matrix, which may depend on the queries of its rows."""
+        return self._scores(X)
 
     def _scores(self, X: Matrix) -> Vector:
         """Return the scores of a checked matrix, which may still hold NaN or infinity."""
@@ -130,6 +140,19 @@ class Ranker(BaseEstimator):
             n_threads=resolve_threads(self.n_threads),
             **more,
         )
+
+
+def aligned(X: Any, ranker: Ranker) -> Any:
+    """Return a frame with the columns that a ranker was fitted on, in their order.
+
+    Anything else than a frame, and frames with just these columns, are returned as they are.
+    """
+    expected = getattr(ranker, "feature_names_in_", None)
+    names = None if expected is None or isinstance(X, np.ndarray) else frame_columns(X)
+    if names is None or names == list(expected):
+        return X
+    check_names(names, list(expected))
+    return X[list(expected)]
 
 
 class LinearRanker(Ranker):

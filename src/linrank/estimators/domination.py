@@ -14,6 +14,7 @@ from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..engines.names import EngineName
 from ..errors import DataError
+from ..features.names import MissingName
 from ..losses.tables import DominationName
 from ..metrics.names import RuleName
 from ..penalties import PenaltyName
@@ -90,7 +91,7 @@ class DominationRank(DominationRanker):
     normalize : {None, "pairs", "queries"}
         ``pairs``: divide the loss by the number of documents that dominate others. ``queries``:
         divide the loss of each query by its number of such documents.
-    max_iter, n_threads, engine, warm_start, verbose, bounds
+    max_iter, n_threads, engine, warm_start, verbose, bounds, scale, missing
         See `RankSVM`.
 
     Attributes
@@ -133,6 +134,8 @@ class DominationRank(DominationRanker):
         warm_start: bool = False,
         verbose: bool = False,
         bounds: BoundsLike = None,
+        scale: str | None = None,
+        missing: MissingName | None = None,
     ) -> None:
         self.C = C
         self.penalty = penalty
@@ -149,6 +152,8 @@ class DominationRank(DominationRanker):
         self.warm_start = warm_start
         self.verbose = verbose
         self.bounds = bounds
+        self.scale = scale
+        self.missing = missing
 
 
 class DominationRankCV(ChoosesC, DominationRanker):
@@ -164,7 +169,7 @@ class DominationRankCV(ChoosesC, DominationRanker):
     rule
         See `SparseRankSVMCV`.
     penalty, shape, feature_cost, levels, margin, tol, solver, normalize, max_iter, n_threads, \
-engine, verbose, bounds
+engine, verbose, bounds, scale, missing
         See `DominationRank`. The penalty cannot be ``"none"``, which leaves no C to choose.
 
     Attributes
@@ -203,6 +208,8 @@ engine, verbose, bounds
         engine: EngineName = "threads",
         verbose: bool = False,
         bounds: BoundsLike = None,
+        scale: str | None = None,
+        missing: MissingName | None = None,
     ) -> None:
         self.Cs = Cs
         self.metric = metric
@@ -221,6 +228,8 @@ engine, verbose, bounds
         self.engine = engine
         self.verbose = verbose
         self.bounds = bounds
+        self.scale = scale
+        self.missing = missing
 
     def _training_data(self, *arguments: Any) -> RankingData:
         if self.penalty == "none":

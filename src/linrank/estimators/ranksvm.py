@@ -15,6 +15,7 @@ from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..engines.names import EngineName
 from ..errors import DataError
+from ..features.names import MissingName
 from ..losses.base import Loss
 from ..losses.tables import LossName
 from ..penalties.bounds import BoundsLike
@@ -103,6 +104,16 @@ class RankSVM(TrainedRanker):
         Print a line for each iteration.
     random_state : int, optional
         Seed of the stochastic solvers; None is 0.
+    scale : str, optional
+        What is done to the features; it is stored in the model and folded into its weights where
+        that is possible. ``"standard"``: (x − mean)/deviation; ``"minmax"``: to the range 0 to 1;
+        ``"robust"``: (x − median)/(distance of the quartiles); ``"maxabs"``: x/max|x|;
+        ``"query"``: to the range 0 to 1 within each query. Before it, ``"log1p"`` takes
+        sign(x)·log(1 + |x|), and ``"clip"`` or ``"clip:0.01"`` limits features to their range or
+        quantiles in the training data, as in ``"log1p+clip+standard"``.
+    missing : {None, "zero", "median", "indicator"}
+        What replaces NaN: nothing (it is an error), 0, the median of the feature, or the median
+        with a weight of its own for the fact that the value is missing.
 
     Attributes
     ----------
@@ -150,6 +161,8 @@ class RankSVM(TrainedRanker):
         verbose: bool = False,
         random_state: int | None = None,
         bounds: BoundsLike = None,
+        scale: str | None = None,
+        missing: MissingName | None = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -167,6 +180,8 @@ class RankSVM(TrainedRanker):
         self.verbose = verbose
         self.random_state = random_state
         self.bounds = bounds
+        self.scale = scale
+        self.missing = missing
 
     def fit_pairs(
         self,
@@ -237,6 +252,11 @@ class RankSVM(TrainedRanker):
                 f"partial_fit learns by stochastic gradients, but solver is {solver.name!r}. Use "
                 "solver='sgd-pairs' or 'sgd-queries'."
             )
+        if not settings.features.is_empty:
+            raise DataError(
+                "scale and missing need all of the data, but partial_fit gets one batch at a time. "
+                "Use scale=None and missing=None."
+            )
         if self.normalize is not None:
             raise DataError(
                 "normalize needs all of the data, but partial_fit gets one batch at a time. Use "
@@ -275,7 +295,7 @@ class RankSVMCV(ChoosesC):
         or pairs of train and test rows. A number means folds of whole queries. If there is only
         one query, the folds consist of its documents.
     loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, \
-verbose, random_state, bounds
+verbose, random_state, bounds, scale, missing
         See `RankSVM`.
 
     Attributes
@@ -321,6 +341,8 @@ verbose, random_state, bounds
         verbose: bool = False,
         random_state: int | None = None,
         bounds: BoundsLike = None,
+        scale: str | None = None,
+        missing: MissingName | None = None,
     ) -> None:
         self.Cs = Cs
         self.metric = metric
@@ -339,3 +361,5 @@ verbose, random_state, bounds
         self.verbose = verbose
         self.random_state = random_state
         self.bounds = bounds
+        self.scale = scale
+        self.missing = missing

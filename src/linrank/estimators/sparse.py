@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
 from ..engines.names import EngineName
+from ..features.names import MissingName
 from ..losses.base import Loss
 from ..losses.tables import LossName
 from ..metrics.names import RuleName
@@ -58,7 +59,7 @@ class SparseRankSVM(SparseRanker):
         For convex penalties, the largest duality gap as a fraction of the objective. For others,
         the limit of the change of the objective and of the distance to a critical point.
     loss, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, warm_start, \
-verbose, bounds
+verbose, bounds, scale, missing
         See `RankSVM`. Concave penalties need a loss with a derivative.
 
     Attributes
@@ -103,6 +104,8 @@ verbose, bounds
         warm_start: bool = False,
         verbose: bool = False,
         bounds: BoundsLike = None,
+        scale: str | None = None,
+        missing: MissingName | None = None,
     ) -> None:
         self.C = C
         self.penalty = penalty
@@ -123,6 +126,8 @@ verbose, bounds
         self.warm_start = warm_start
         self.verbose = verbose
         self.bounds = bounds
+        self.scale = scale
+        self.missing = missing
 
 
 class SparseRankSVMCV(ChoosesC, SparseRanker):
@@ -138,7 +143,7 @@ class SparseRankSVMCV(ChoosesC, SparseRanker):
         Take the C with the best metric, or the C with the fewest features within one standard
         error of the best metric.
     penalty, shape, feature_cost, debias, solver, tol, loss, counting, pairs, rescale, delta, \
-normalize, max_iter, n_threads, engine, verbose, bounds
+normalize, max_iter, n_threads, engine, verbose, bounds, scale, missing
         See `SparseRankSVM`.
 
     Attributes
@@ -184,6 +189,8 @@ normalize, max_iter, n_threads, engine, verbose, bounds
         engine: EngineName = "threads",
         verbose: bool = False,
         bounds: BoundsLike = None,
+        scale: str | None = None,
+        missing: MissingName | None = None,
     ) -> None:
         self.Cs = Cs
         self.metric = metric
@@ -206,3 +213,5 @@ normalize, max_iter, n_threads, engine, verbose, bounds
         self.engine = engine
         self.verbose = verbose
         self.bounds = bounds
+        self.scale = scale
+        self.missing = missing

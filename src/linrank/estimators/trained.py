@@ -26,7 +26,7 @@ from ..model import LinearModel
 from ..path import RegularizationPath
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
-from .base import LinearRanker
+from .base import LinearRanker, aligned
 
 if TYPE_CHECKING:
     from sklearn.model_selection import BaseCrossValidator
@@ -96,9 +96,12 @@ class TrainedRanker(LinearRanker):
     def _fit_data(self, data: RankingData) -> Self:
         self.__dict__.pop("_stream", None)  # a fit ends the stream of `RankSVM.partial_fit`
         trainer = self._trainer()
-        w0 = getattr(self, "coef_", None) if self.warm_start else None
+        w0 = self.model_.scaled_coef if self.warm_start and hasattr(self, "model_") else None
         self._store(trainer.train(data, self.C, w0=w0), data, trainer)
         return self
+
+    def _scores_of(self, X: Matrix, qid: ArrayLike | None) -> Vector:
+        return self.model_.predict(X, qid)
 
     def _options(self) -> dict[str, Any]:
         """Return the parameters that are options of the settings."""
@@ -121,7 +124,7 @@ class TrainedRanker(LinearRanker):
         sentence = trainer.nothing_selected(training, data)
         if sentence is not None:
             warn(sentence, NothingSelectedWarning)
-        self.coef_ = result.coef
+        self.coef_ = training.model.coef
         self.result_ = result
         self.model_ = training.model
         self.n_iter_ = max(1, result.n_iter)
@@ -182,7 +185,11 @@ class ChoosesC(TrainedRanker):
                 "valid must be (X, y, qid), with a qid if fit has one. If all rows of valid belong "
                 "to one query, use np.zeros(len(y)) as its qid."
             )
-        held_out = RankingData(*valid, n_threads=resolve_threads(self.n_threads))
+        X, y, qid = valid
+        held_out = RankingData(
+            aligned(X, self), y, qid, n_threads=resolve_threads(self.n_threads),
+            allow_missing=self.missing is not None,
+        )  # fmt: skip
         if held_out.n_features != data.n_features:
             raise DataError(
                 f"valid has {held_out.n_features} features, but X has {data.n_features}"

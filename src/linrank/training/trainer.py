@@ -1,36 +1,37 @@
-"""Training: from data to a model that can be saved, with one C or the best of a grid."""
+"""`Trainer`: from data to a model, with one C or the best of a grid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from ._rows import multiply
-from ._typing import Vector
-from .criterion import Criterion, Fold, mean_of_folds, query_folds, standard_error
-from .data.checks import check_matrix
-from .data.ranking import RankingData
-from .errors import DataError
-from .grid import Edge, Grid, as_grid, default_grid, search
-from .losses.pairwise import SQUARED_HINGE
-from .metrics import parse_metric
-from .model import LinearModel
-from .path import (
+from .._rows import multiply
+from .._typing import Vector
+from ..criterion import Criterion, Fold, mean_of_folds, query_folds, standard_error
+from ..data.checks import check_matrix
+from ..data.ranking import RankingData
+from ..errors import DataError
+from ..features.prepared import Prepared
+from ..grid import Grid, as_grid, default_grid, search
+from ..losses.pairwise import SQUARED_HINGE
+from ..metrics import parse_metric
+from ..model import LinearModel
+from ..path import (
     NO_USEFUL_FEATURE,
     RegularizationPath,
     first_C,
     path_of,
     regularization_path,
 )
-from .penalties.l2 import L2
-from .problem import Problem
-from .settings import Settings
-from .solvers.fista import trace_of_hessian
-from .solvers.registry import make_solver
-from .solvers.result import Result, Status, Step
+from ..penalties.l2 import L2
+from ..problem import Problem
+from ..settings import Settings
+from ..solvers.fista import trace_of_hessian
+from ..solvers.registry import make_solver
+from ..solvers.result import Result, Status, Step
+from .outcome import Training, training_summary
 
 Report = Callable[[float, Step, int], None]  #: gets C, step, and the fold (0: all of the data)
 
@@ -39,59 +40,14 @@ REFIT_RIDGE = 1e-6  #: l2 penalty of a refit, relative to the mean curvature of 
 REFIT_TOL = 1e-4  #: largest tolerance of a refit
 
 
-@dataclass
-class Training:
-    """A trained model, with the result of the solver and the choice of C.
-
-    Attributes
-    ----------
-    model : LinearModel
-    result : Result
-        The result of the solver for the C of the model.
-    C : float
-    n_pairs, n_levels, n_empty_queries : int
-        Pairs and levels of the training data, and queries without pairs, which are skipped.
-    value : float or None
-        The criterion on the held-out data; with folds, its mean over the folds.
-    Cs, values : float64 arrays or None
-        If C was chosen: the grid, and the criterion for each C.
-    fold_values : float64 array of shape (n_Cs, n_parts) or None
-        If C was chosen: the criterion on each held-out part. With folds there are several parts.
-    path : RegularizationPath or None
-        The solutions on all of the data for `Cs`. If folds chose C, the path ends at that C.
-    edge : {None, "smallest", "largest"}
-        If C was chosen: whether the best C is the smallest or the largest of the grid. None if
-        values beyond that end were tried and were no better.
-    interrupted : bool
-        Whether an interrupt ended the training early. The model is then the best so far.
-    folds_done : int or None
-        The number of finished folds, if an interrupt came before a fit on all of the data. The
-        weights are then those of the first fold.
-    """
-
-    model: LinearModel
-    result: Result
-    C: float
-    n_pairs: int
-    n_levels: int
-    n_empty_queries: int
-    value: float | None = None
-    Cs: Vector | None = None
-    values: Vector | None = None
-    fold_values: Vector | None = None
-    path: RegularizationPath | None = None
-    edge: Edge | None = None
-    interrupted: bool = False
-    folds_done: int | None = None
-
-
 @dataclass(frozen=True)
 class Trainer(Settings):
     """Train models with given settings.
 
     Parameters
     ----------
-    loss, tol, solver, counting, preferences, normalize, penalty, max_iter, seed, n_threads, engine
+    loss, tol, solver, counting, preferences, normalize, penalty, max_iter, seed, n_threads, \
+engine, features
         See `linrank.settings.Settings`.
     criterion : Criterion
         The criterion by which C is chosen, and which is measured on held-out data.
@@ -126,20 +82,23 @@ class Trainer(Settings):
         w0: Vector | None = None,
         valid: RankingData | None = None,
     ) -> Training:
-        """Train with one C, starting from 0 or from the weights `w0`."""
-        if w0 is not None and len(w0) != data.n_features:
+        """Train with one C, starting from 0 or from the weights `w0` of preprocessed features."""
+        prepared = self.prepare(data)
+        n_features = prepared.data.n_features
+        if w0 is not None and len(w0) != n_features:
             raise DataError(
                 f"the weights to start from have {len(w0)} features, but the data have "
-                f"{data.n_features}. Start from a model of data with the same features."
+                f"{n_features}. Start from a model of data with the same features."
             )
         callback = self.callback
         report = None if callback is None else (lambda step: callback(C, step, 0))
-        problem = self.problem(data, C)
+        problem = self.problem(prepared.data, C)
         result = _with_weights([self.new_solver(report).solve(problem, w0)])[0]
         value = None
         if valid is not None:
+            valid = prepared.apply(valid, self.n_threads)
             value = self.criterion.mean(valid, multiply(valid.X, result.coef, self.n_threads))
-        return self._training(problem, result, C, value)
+        return self._training(problem, result, C, value, prepared)
 
     def train_on_grid(
         self, data: RankingData, valid: RankingData, Cs: Sequence[float] | Grid | None = None
@@ -154,7 +113,9 @@ class Trainer(Settings):
             end.
         """
         self.criterion.check(valid)
-        problem = self.problem(data)
+        prepared = self.prepare(data)
+        valid = prepared.apply(valid, self.n_threads)
+        problem = self.problem(prepared.data)
         results: dict[float, Result] = {}
         interrupted = False
 
@@ -168,7 +129,7 @@ class Trainer(Settings):
         found = search(grid, self.criterion, measure)
         values, path = found.values[:, 0], path_of([(C, results[C]) for C in found.Cs.tolist()])
         return replace(
-            self._best(problem, path, values, valid),
+            self._best(problem, path, values, prepared, valid),
             Cs=path.Cs,
             values=values,
             fold_values=found.values,
@@ -202,14 +163,16 @@ class Trainer(Settings):
             nonlocal first, n_done
             columns = np.empty((len(parts), len(Cs)))
             for fold, (rows, others) in enumerate(parts, 1):
-                problem = self.problem(data.take(rows))
-                path, values, interrupted = self._path(problem, data.take(others), Cs, fold)
+                prepared = self.prepare(data.take(rows))
+                held_out = prepared.apply(data.take(others), self.n_threads)
+                problem = self.problem(prepared.data)
+                path, values, interrupted = self._path(problem, held_out, Cs, fold)
                 if first is None and not np.isnan(values).all():
-                    first = self._best(problem, path, values)
+                    first = self._best(problem, path, values, prepared)
                 if interrupted:
                     raise KeyboardInterrupt
                 columns[fold - 1], n_done = values, max(n_done, fold)
-                del problem  # two X may not fit in the memory of a graphics card
+                del problem, prepared  # two X may not fit in the memory of a graphics card
             return columns.T, False
 
         def measure_more(Cs: Vector) -> tuple[Vector, bool]:
@@ -223,7 +186,10 @@ class Trainer(Settings):
                 return np.empty((0, len(parts))), True
 
         try:
-            grid = default_grid(self.problem(data)) if Cs is None else as_grid(Cs)
+            if Cs is None:
+                grid = default_grid(self.problem(self.prepare(data).data))
+            else:
+                grid = as_grid(Cs)
             found = search(grid, self.criterion, measure_more)
             training = self._refit(data, found.Cs, found.values)
             interrupted = training.interrupted or cut_short
@@ -237,13 +203,14 @@ class Trainer(Settings):
         """Train on all of the data with the chosen C, with warm starts from smaller values."""
         means = mean_of_folds(fold_values)
         best = self.criterion.best(means)
-        problem = self.problem(data)
+        prepared = self.prepare(data)
+        problem = self.problem(prepared.data)
         path = self._solutions(problem, Cs[: best + 1], 0)
         last = len(path) - 1
         if last == best:
             error = standard_error(fold_values[best][~np.isnan(fold_values[best])])
             last = self.criterion.choose(means[: best + 1], error, path.n_features)
-        training = self._training(problem, path.results[last], Cs[last], means[last])
+        training = self._training(problem, path.results[last], Cs[last], means[last], prepared)
         return replace(
             training,
             Cs=Cs,
@@ -253,6 +220,13 @@ class Trainer(Settings):
             interrupted=path.interrupted or len(path) <= best,
         )
 
+    def prepare(self, data: RankingData) -> Prepared:
+        """Fit the preprocessing to training data, and apply it."""
+        steps = self.features.fit(data, self.n_threads)
+        if steps is None:
+            return Prepared(data, None, data)
+        return Prepared(data, steps, steps.apply_to(data, self.n_threads))
+
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
         """Return a warning that names the smallest useful C, if no feature is selected."""
         if training.result.coef.any():
@@ -260,6 +234,7 @@ class Trainer(Settings):
         if self.penalty.smooth:
             sentence = "all weights are 0: no feature lowers the loss within the bounds"
             return None if self.penalty.bounds is None else sentence
+        data = self.prepare(data).data
         problem = self.problem(data, training.C)
         least = first_C(problem)
         about = "" if problem.penalty.convex else "about "
@@ -273,6 +248,7 @@ class Trainer(Settings):
         The penalty keeps the weights finite. The result is that of the second fit, so it has no
         certificate of the first fit.
         """
+        data = self.prepare(data).data
         used = np.flatnonzero(training.result.coef)
         chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
         penalty = self.penalty.for_features(data.n_features, data.feature_names).for_some(used)
@@ -285,7 +261,7 @@ class Trainer(Settings):
         C = 1.0 / max(REFIT_RIDGE * curvature, np.finfo(float).tiny)
         refit = Problem(engine, C, L2(bounds=penalty.limits))
         result = solver.solve(refit, training.result.coef[used])
-        coef = np.zeros(data.n_features)
+        coef = np.zeros_like(training.result.coef)
         coef[used] = result.coef
         result = replace(result, coef=coef)
         summary = training_summary(result, training.n_pairs, data.n_queries)
@@ -322,6 +298,7 @@ class Trainer(Settings):
         problem: Problem,
         path: RegularizationPath,
         values: Vector,
+        prepared: Prepared,
         valid: RankingData | None = None,
     ) -> Training:
         """Return the training for the chosen C; rule 1se measures the error on `valid`."""
@@ -330,19 +307,23 @@ class Trainer(Settings):
             scores = multiply(valid.X, path.coefs[k], self.n_threads)
             error = self.criterion.standard_error(valid, scores)
             k = self.criterion.choose(values[: k + 1], error, path.n_features[: k + 1])
-        return self._training(problem, path.results[k], path.Cs[k], values[k])
+        return self._training(problem, path.results[k], path.Cs[k], values[k], prepared)
 
     def _training(
-        self, problem: Problem, result: Result, C: float, value: float | None
+        self,
+        problem: Problem,
+        result: Result,
+        C: float,
+        value: float | None,
+        prepared: Prepared,
     ) -> Training:
         engine = problem.engine
-        data = engine.data
         return Training(
-            model=self._model(data, result, float(C), value, engine.n_pairs),
+            model=self._model(prepared, result, float(C), value, engine.n_pairs),
             result=result,
             C=float(C),
             n_pairs=engine.n_pairs,
-            n_levels=data.n_levels,
+            n_levels=prepared.given.n_levels,
             n_empty_queries=engine.n_empty_queries,
             value=None if value is None else float(value),
             interrupted=result.status is Status.INTERRUPTED,
@@ -359,8 +340,9 @@ class Trainer(Settings):
         )
 
     def _model(
-        self, data: RankingData, result: Result, C: float, value: float | None, n_pairs: int
+        self, prepared: Prepared, result: Result, C: float, value: float | None, n_pairs: int
     ) -> LinearModel:
+        data = prepared.given
         training = training_summary(result, n_pairs, data.n_queries)
         if value is not None:
             training["held_out"] = {
@@ -374,22 +356,9 @@ class Trainer(Settings):
             index_base=data.index_base,
             settings=self.describe(C),
             training=training,
+            preprocessing=prepared.steps,
+            summary=prepared.summary(self.n_threads) if self.has_rows else None,
         )
-
-
-def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:
-    """Return the entries of a model file that describe the training."""
-    return {
-        "status": result.status.name.lower(),
-        "objective": result.objective,
-        "gradient_norm": result.gradient_norm,
-        "duality_gap": result.gap,
-        "iterations": result.n_iter,
-        "hessian_products": result.n_products,
-        "seconds": round(result.seconds, 3),
-        "pairs": n_pairs,
-        "queries": n_queries,
-    }
 
 
 def _with_weights(results: list[Result]) -> list[Result]:

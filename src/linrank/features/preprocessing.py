@@ -1,0 +1,277 @@
+"""`Preprocessing`: fitted steps that turn given features into those that the weights multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+
+from .._rows import Matrix, row_ranges
+from .._threads import resolve_threads, run, split
+from .._typing import Integers, Mask, Vector
+from ..data.checks import check_matrix
+from ..data.ranking import RankingData
+from ..errors import DataError
+
+BLOCK_ENTRIES = 2**15  #: entries of X that are transformed at a time; they stay in the cache
+
+
+class Folded(NamedTuple):
+    """A linear score in terms of the given features.
+
+    It is ``Σ_f (missing_f if x_f is missing else coef_f·g(x_f))``, where g is the logarithm and the
+    clipping of the preprocessing, if any.
+    """
+
+    coef: Vector
+    missing: Vector | None
+
+
+@dataclass(frozen=True, eq=False)
+class Preprocessing:
+    """Fitted steps: ``x → (clip(log(fill(x))) − shift)·factor``, then columns of indicators.
+
+    Every step is optional, and all work on each feature by itself. If X is sparse, `shift` is not
+    subtracted, so that zeros stay zeros. All scores then differ by the same number, which changes
+    no order.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of the given features.
+    fill : float64 array of shape (n_features,) or None
+        The value in place of a missing one. NaN: missing values of this feature are refused.
+    indicators : int64 array
+        Features for which a column says whether the value is missing; these columns come last.
+    log : bool
+        Whether x becomes sign(x)·log(1 + |x|).
+    low, high : float64 arrays of shape (n_features,) or None
+        Limits of the values, after the logarithm.
+    shift, factor : float64 arrays of shape (n_features,) or None
+    by_query : bool
+        Whether each feature is scaled to the range from 0 to 1 within each query, as LETOR's
+        QueryLevelNorm does. A feature that is constant in a query becomes 0 there.
+    """
+
+    n_features: int
+    fill: Vector | None = None
+    indicators: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+    log: bool = False
+    low: Vector | None = None
+    high: Vector | None = None
+    shift: Vector | None = None
+    factor: Vector | None = None
+    by_query: bool = False
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of features after preprocessing."""
+        return self.n_features + len(self.indicators)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether scores are linear in the given features, apart from missing ones."""
+        return not (self.log or self.by_query or self.low is not None)
+
+    def names(self, given: list[str]) -> list[str]:
+        """Return the names of the features after preprocessing."""
+        return given + [f"{given[f]} is missing" for f in self.indicators]
+
+    def apply_to(self, data: RankingData, n_threads: int | None = None) -> RankingData:
+        """Return data with preprocessed features."""
+        names = None if data.feature_names is None else self.names(data.feature_names)
+        X = self.apply(data.X, data.query_ptr, n_threads)
+        return data.replace(X=X, feature_names=names, has_missing=False)
+
+    def apply(
+        self, X: Matrix, query_ptr: Integers | None = None, n_threads: int | None = None
+    ) -> Matrix:
+        """Return the preprocessed rows of a checked matrix, in the precision of X.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_docs, n_features)
+        query_ptr : int64 array, optional
+            The rows of each query. None: all rows belong to one query.
+
+        Examples
+        --------
+        >>> steps = Preprocessing(2, fill=np.array([0.0, 7.0]), log=True)
+        >>> steps.apply(np.array([[np.e - 1, np.nan]])).round(2).tolist()
+        [[1.0, 2.08]]
+        """
+        rows = np.array([0, X.shape[0]]) if query_ptr is None else query_ptr
+        if sparse.issparse(X):
+            return self._apply_sparse(X, rows)
+        out = np.empty((X.shape[0], self.n_outputs), X.dtype)
+        n_threads = resolve_threads(n_threads)
+        if self.by_query:
+            ranges = [(rows[a : b + 1],) for a, b in split(rows, 4 * n_threads)]
+        else:
+            step = max(1, BLOCK_ENTRIES // X.shape[1])
+            ranges = [
+                (np.append(np.arange(a, b, step), b),) for a, b in row_ranges(X, 4 * n_threads)
+            ]
+        run(lambda ptr: self._fill_blocks(X, out, ptr), ranges, n_threads)
+        return out
+
+    def _fill_blocks(self, X: Matrix, out: Matrix, ptr: Integers) -> None:
+        """Compute the rows of `out`, one block of rows after another."""
+        d = self.n_features
+        for first, last in pairwise(ptr):
+            given = X[first:last]
+            rows = self.transformed(given)
+            if self.by_query:
+                low, high = rows.min(axis=0), rows.max(axis=0)
+                width = high - low
+                rows -= low
+                np.divide(rows, width, out=rows, where=width > 0)
+            elif self.factor is not None:
+                rows = (rows - self.shift) * self.factor
+            out[first:last, :d] = rows
+            out[first:last, d:] = np.isnan(given[:, self.indicators])
+
+    def transformed(self, X: Matrix) -> Vector:
+        """Return ``g(x) = clip(log(fill(x)))`` of dense rows, in double precision."""
+        rows = np.array(X, dtype=np.float64)
+        if self.fill is not None:
+            np.copyto(rows, self.fill, where=np.isnan(rows))
+        if self.log:
+            rows = np.copysign(np.log1p(np.abs(rows)), rows)
+        if self.low is not None:
+            np.clip(rows, self.low, self.high, out=rows)
+        return rows
+
+    def _apply_sparse(self, X: sparse.csr_array, query_ptr: Integers) -> Matrix:
+        """Return a CSR matrix with transformed entries; zeros stay zeros."""
+        missing = np.isnan(X.data)
+        out = sparse.csr_array((self._entries(X), X.indices, X.indptr), shape=X.shape)
+        if self.by_query:
+            out.data *= _inverse_widths(out, query_ptr)
+        elif self.factor is not None:
+            out.data *= self.factor[X.indices]
+        if len(self.indicators):
+            out = sparse.hstack([out, self._indicator_columns(X, missing)], format="csr")
+        return check_matrix(out.astype(X.dtype, copy=False))
+
+    def _entries(self, X: sparse.csr_array) -> Vector:
+        """Return g(x) of the stored entries. Limits are widened to contain 0."""
+        values, feature = np.array(X.data, dtype=np.float64), X.indices
+        if self.fill is not None:
+            np.copyto(values, self.fill[feature], where=np.isnan(values))
+        if self.log:
+            values = np.copysign(np.log1p(np.abs(values)), values)
+        if self.low is not None and self.high is not None:
+            low, high = np.minimum(self.low, 0.0), np.maximum(self.high, 0.0)
+            np.clip(values, low[feature], high[feature], out=values)
+        return values
+
+    def _indicator_columns(self, X: sparse.csr_array, missing: Mask) -> sparse.csr_array:
+        place = np.full(self.n_features, -1)
+        place[self.indicators] = np.arange(len(self.indicators))
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[missing]
+        column = place[X.indices[missing]]
+        row, column = row[column >= 0], column[column >= 0]
+        shape = (X.shape[0], len(self.indicators))
+        return sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
+
+    def fold(self, weights: Vector) -> Folded:
+        """Return the weights of the given features, for weights of the preprocessed ones.
+
+        The constant ``−Σ_f w_f·factor_f·shift_f`` is left out: it is the same for all documents.
+        With `by_query`, the weights stay as they are.
+
+        Examples
+        --------
+        >>> steps = Preprocessing(1, shift=np.array([5.0]), factor=np.array([0.5]))
+        >>> steps.fold(np.array([3.0])).coef.tolist()
+        [1.5]
+        """
+        d = self.n_features
+        coef = weights[:d] if self.factor is None else weights[:d] * self.factor
+        if self.fill is None:
+            return Folded(coef, None)
+        missing = coef * self.transformed(self.fill[None])[0]
+        missing[self.indicators] += weights[d:]
+        return Folded(coef, missing)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the steps as plain data, for model files, without those that are not taken."""
+        found: dict[str, Any] = {"n_features": self.n_features}
+        for name in ("log", "by_query"):
+            if getattr(self, name):
+                found[name] = True
+        for name in ("fill", "low", "high", "shift", "factor"):
+            values = getattr(self, name)
+            if values is not None:
+                found[name] = [None if np.isnan(v) else v for v in values.tolist()]
+        if len(self.indicators):
+            found["indicators"] = self.indicators.tolist()
+        return found
+
+    @classmethod
+    def from_description(cls, content: Mapping[str, Any]) -> Self:
+        """Make the steps from the entry of a model file; raise a `DataError` if it is damaged."""
+        unknown = content.keys() - {entry.name for entry in fields(cls)}
+        if unknown:
+            raise DataError(
+                f"preprocessing has the unknown step {min(unknown)!r}. Upgrade linrank."
+            )
+        d = content["n_features"]
+        if type(d) is not int or d < 1:
+            raise DataError(f"n_features of preprocessing is {d!r}; expected a number from 1 on")
+        found: dict[str, Any] = {"n_features": d}
+        for name in ("log", "by_query"):
+            found[name] = content.get(name, False) is True
+        for name in ("fill", "low", "high", "shift", "factor"):
+            if name in content:
+                found[name] = _numbers(content[name], name, d, optional=name == "fill")
+        for one, other in (("low", "high"), ("shift", "factor")):
+            if (one in found) != (other in found):
+                raise DataError(f"preprocessing must have both {one} and {other}, or neither")
+        if "indicators" in content:
+            found["indicators"] = _features(content["indicators"], d)
+        return cls(**found)
+
+
+def _inverse_widths(X: sparse.csr_array, query_ptr: Integers) -> Vector:
+    """Return, for each entry, 1/(max − min) of its feature in its query; 0 if that is constant."""
+    sizes = np.diff(query_ptr)
+    row_query = np.repeat(np.arange(len(sizes)), sizes)
+    query = np.repeat(row_query, np.diff(X.indptr))
+    order = np.lexsort((X.indices, query))
+    query, feature, values = query[order], X.indices[order], X.data[order]
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (np.diff(query) != 0) | (np.diff(feature) != 0)
+    starts = np.flatnonzero(is_first)
+    if not len(starts):
+        return np.empty(0)
+    counts = np.diff(np.append(starts, len(order)))
+    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    has_zeros = counts < sizes[query[starts]]
+    low[has_zeros], high[has_zeros] = np.minimum(low, 0)[has_zeros], np.maximum(high, 0)[has_zeros]
+    width = high - low
+    inverse = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
+    found = np.empty(len(order))
+    found[order] = np.repeat(inverse, counts)
+    return found
+
+
+def _numbers(values: object, name: str, n: int, optional: bool) -> Vector:
+    """Return a list of n numbers in a model file as an array; null is NaN where it is allowed."""
+    kinds = (int, float, type(None)) if optional else (int, float)
+    if not isinstance(values, list) or any(type(v) not in kinds for v in values):
+        raise DataError(f"{name} of preprocessing is not a list of numbers")
+    if len(values) != n:
+        raise DataError(f"{name} of preprocessing has {len(values)} entries for {n} features")
+    return np.array(values, dtype=np.float64)
+
+
+def _features(values: object, n: int) -> Integers:
+    if not isinstance(values, list) or not all(type(v) is int and 0 <= v < n for v in values):
+        raise DataError(f"indicators of preprocessing are not features from 0 to {n - 1}")
+    return np.array(values, dtype=np.int64)

@@ -1,0 +1,9 @@
+"""Models: learnt parameters with all that is needed to apply them, saved as JSON."""
+
+from __future__ import annotations
+
+from .base import Model
+from .files import FORMATS, Content, load_model, numbers
+from .linear import LinearModel, Term
+
+__all__ = ["FORMATS", "Content", "LinearModel", "Model", "Term", "load_model", "numbers"]

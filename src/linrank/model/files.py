@@ -1,0 +1,138 @@
+"""Model files: JSON of a known format, checked before it is used."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..errors import DataError, FileFormatError
+
+if TYPE_CHECKING:
+    from .base import Model
+
+Content: TypeAlias = dict[str, Any]  #: a JSON object
+
+MAX_DEPTH = 20  #: nesting levels of lists and objects in a model file; deeper files are refused
+
+#: Module and class that read each model format. A module is imported only to read its format.
+FORMATS = {
+    "linrank-model": ("linrank.model", "LinearModel"),
+    "linrank-stumps": ("linrank.baselines.stumps", "StumpModel"),
+}
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Read a model of any format that linrank writes; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path-like
+        A file written by `Model.save` or ``linrank train``.
+
+    Returns
+    -------
+    LinearModel or another subclass of `Model`
+        Its class depends on the entry "format" of the file; see `FORMATS`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from linrank import LinearModel
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.json")
+    >>> LinearModel([1.0, -0.5]).save(path)
+    >>> load_model(path).predict([[2.0, 1.0]]).tolist()
+    [1.5]
+    """
+    content = read_content(path)
+    found = content.get("format")
+    if not isinstance(found, str) or found not in FORMATS:
+        raise wrong_format(path, content, " or ".join(map(repr, FORMATS)))
+    module, name = FORMATS[found]
+    model_class: type[Model] = getattr(import_module(module), name)
+    return model_class.from_content(content, path)
+
+
+def read_content(path: str | os.PathLike[str]) -> Content:
+    """Read the JSON object in a model file of any format."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        content = json.loads(text, object_pairs_hook=_without_repeats)
+        _check_depth(content)
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
+        raise FileFormatError(f"{path}: not a linrank model, or damaged: {error}") from None
+    return content if isinstance(content, dict) else {}
+
+
+def wrong_format(path: str | os.PathLike[str], content: Content, expected: str) -> FileFormatError:
+    """Return the error for a file of another format than expected."""
+    found = content.get("format")
+    if found is None:
+        return FileFormatError(f'{path}: not a linrank model: it has no "format"')
+    shown = repr(found)[:60]
+    if isinstance(found, str) and found in FORMATS:
+        return FileFormatError(
+            f"{path}: a model of the format {shown}, but {expected} is expected here; "
+            "linrank.load_model reads models of all formats"
+        )
+    return FileFormatError(
+        f"{path}: not a linrank model: its format is {shown}; expected {expected}"
+    )
+
+
+def shared_parts(content: Content) -> Content:
+    """Check and return the entries of a file that all models have."""
+    if type(content["index_base"]) is not int or content["index_base"] not in (0, 1):
+        raise DataError(f"index_base is {content['index_base']!r}; expected 0 or 1")
+    for name in ("settings", "training"):
+        if not isinstance(content[name], dict):
+            raise DataError(f"{name} is not an object")
+    names = content["feature_names"]
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if names is not None and not is_list:
+        raise DataError("feature_names is not a list of names")
+    return {name: content[name] for name in ("feature_names", "index_base", "settings", "training")}
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> Content:
+    """Return the entries of a JSON object, whose names must be distinct."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:40]!r} is given twice")
+    return content
+
+
+def _check_depth(content: object) -> None:
+    """Raise an error for lists and objects that are nested more deeply than in any model."""
+    level = [content]
+    for _ in range(MAX_DEPTH):
+        below = [list(part.values()) if isinstance(part, dict) else part for part in level]
+        level = [item for part in below if isinstance(part, list) for item in part]
+    if any(isinstance(part, dict | list) for part in level):
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+
+
+def numbers(content: Content, name: str) -> list[float]:
+    """Return an entry of a model file that must be a list of numbers."""
+    values = content[name]
+    if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
+        raise DataError(f"{name} is not a list of numbers")
+    return values
+
+
+def plain(settings: Mapping[str, object]) -> Content:
+    """Convert settings to JSON types; values that JSON cannot hold become text."""
+    return json.loads(json.dumps(dict(settings), default=_as_plain))
+
+
+def _as_plain(value: object) -> object:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)

@@ -1,0 +1,333 @@
+"""`LinearModel`: weights, and what is done to the features before they are weighted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from .._rows import multiply
+from .._threads import resolve_threads, run
+from .._typing import Integers, Vector
+from ..data.checks import Matrix
+from ..errors import DataError, FeatureRangeWarning, warn
+from ..features import FeatureSummary, Preprocessing
+from ..features.preprocessing import BLOCK_ENTRIES
+from ..features.summary import FAR, outside
+from .base import Model
+from .files import Content, numbers
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+CHECKED_ROWS = 1000  #: documents of which `predict` compares the features with the training range
+LARGEST = np.finfo(float).max
+
+
+class Term(NamedTuple):
+    """The part of one feature in a linear score.
+
+    The part is `missing` if the value is missing, and otherwise `weight` times the value. If `log`
+    is set, the value x is first replaced by sign(x)·log(1 + |x|). Then it is limited to `low` and
+    `high`.
+    """
+
+    name: str
+    weight: float
+    log: bool = False
+    low: float | None = None
+    high: float | None = None
+    missing: float | None = None  #: None: missing values were refused in training
+    shift: float | None = None  #: in training, the value was scaled as (value − shift)·factor
+    factor: float | None = None
+    minimum: float | None = None  #: range of x in the training data, if it is known
+    maximum: float | None = None
+    mean: float | None = None  #: mean and standard deviation of the value that `weight` multiplies
+    deviation: float | None = None
+
+
+class LinearModel(Model):
+    """Linear model with the score ``w'x``, where x may be preprocessed.
+
+    Parameters
+    ----------
+    coef : array of shape (n_features,)
+        Weights w of the features after `preprocessing`.
+    feature_names : sequence of str, optional
+    index_base : {0, 1}
+        Number of the first feature in the LETOR files that the model was trained on.
+    settings : mapping, optional
+        Parameters of the training.
+    training : mapping, optional
+        Outcome of the training, such as the number of iterations.
+    preprocessing : Preprocessing, optional
+        What is done to the features before they are weighted.
+    summary : FeatureSummary, optional
+        Statistics of the features in the training data.
+
+    Attributes
+    ----------
+    coef : float64 array of shape (n_features,)
+        Weights of the given features. Scaling is folded into them. With a logarithm or limits, they
+        multiply the value after these steps. With scaling by query, they are the weights of the
+        scaled features.
+    missing : float64 array of shape (n_features,) or None
+        The part of each feature in the score if its value is missing.
+    scaled_coef : float64 array
+        Weights of the features after `preprocessing`, as the solver found them.
+
+    Examples
+    --------
+    >>> model = LinearModel([1.0, -0.5], feature_names=["bm25", "length"])
+    >>> model.predict([[2.0, 1.0], [1.0, 4.0]]).tolist()
+    [1.5, -1.0]
+    >>> model.predict({"length": 1.0, "bm25": 2.0}).tolist()
+    [1.5]
+    >>> model.largest(1)
+    [('bm25', 1.0)]
+    """
+
+    format = "linrank-model"
+
+    def __init__(
+        self,
+        coef: ArrayLike,
+        *,
+        feature_names: Sequence[str] | None = None,
+        index_base: int = 1,
+        settings: Mapping[str, object] | None = None,
+        training: Mapping[str, object] | None = None,
+        preprocessing: Preprocessing | None = None,
+        summary: FeatureSummary | None = None,
+    ) -> None:
+        try:
+            self.scaled_coef: Vector = np.array(coef, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataError(f"coef cannot be read as numbers: {error}") from None
+        if self.scaled_coef.ndim != 1 or not np.isfinite(self.scaled_coef).all():
+            raise DataError("coef must be a vector of finite numbers")
+        self.preprocessing = preprocessing
+        self.summary = summary
+        self.coef: Vector = self.scaled_coef
+        self.missing: Vector | None = None
+        n_features = len(self.scaled_coef)
+        if preprocessing is not None:
+            if n_features != preprocessing.n_outputs:
+                raise DataError(
+                    f"coef has {n_features} weights, but preprocessing gives "
+                    f"{preprocessing.n_outputs} features. Use one weight per feature."
+                )
+            self.coef, self.missing = preprocessing.fold(self.scaled_coef)
+            n_features = preprocessing.n_features
+        super().__init__(n_features, feature_names, index_base, settings, training)
+
+    @classmethod
+    def from_pipeline(cls, pipe: Pipeline) -> LinearModel:
+        """Make the model of a fitted scikit-learn pipeline that ends with a linear ranker.
+
+        Scalers, `SimpleImputer`, feature selectors and a `ColumnTransformer` of these are folded
+        into the weights. Other steps are refused by name.
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> pipe = make_pipeline(StandardScaler(), RankSVM()).fit([[10.0], [30.0]], [0, 1])
+        >>> model = LinearModel.from_pipeline(pipe)
+        >>> bool(np.ptp(pipe.predict([[10.0], [30.0]]) - model.predict([[10.0], [30.0]])) < 1e-9)
+        True
+        """
+        from .pipeline import fold_pipeline
+
+        return fold_pipeline(pipe)
+
+    @property
+    def needs_qid(self) -> bool:
+        """Whether features are scaled within each query."""
+        return self.preprocessing is not None and self.preprocessing.by_query
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether scores are ``X @ coef`` for documents without missing values."""
+        return self.preprocessing is None or self.preprocessing.is_linear
+
+    @property
+    def version(self) -> int:
+        """The oldest layout of model files that can hold this model."""
+        return 1 if self.preprocessing is None else 2
+
+    def with_coef(self, coef: ArrayLike, **training: object) -> LinearModel:
+        """Return a copy with other weights, and with more entries in `training`."""
+        return LinearModel(
+            coef,
+            feature_names=self.feature_names,
+            index_base=self.index_base,
+            settings=self.settings,
+            training=self.training | training,
+            preprocessing=self.preprocessing,
+            summary=self.summary,
+        )
+
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> Vector:
+        """Score documents; higher is better. See `Model.predict`.
+
+        A `FeatureRangeWarning` names features that are far outside the range of the training data.
+        """
+        # One document takes as long as a product in numpy, because servers score single rows. The
+        # limits hold for every row near the training range, and NaN is never within them.
+        if type(X) is np.ndarray and X.size == self.n_features and self.is_linear:
+            scores = np.dot(X.reshape(1, -1), self.coef)
+            low, high = self._score_limits
+            if low <= scores[0] <= high:
+                return scores
+        return super().predict(X, qid)
+
+    def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
+        """Score the rows of a matrix with the right number of features."""
+        self._check_range(X)
+        if self.preprocessing is None or (self.is_linear and self.missing is None):
+            return _product(X, self.coef)
+        if self.needs_qid or sparse.issparse(X):
+            return _product(self.preprocessing.apply(X, query_ptr), self.scaled_coef)
+        return self._scores_of_values(X)
+
+    def _scores_of_values(self, X: Matrix) -> Vector:
+        """Return the scores of dense rows with a logarithm, limits or missing values."""
+        steps, scores = self.preprocessing, np.empty(X.shape[0])
+        assert steps is not None
+        of_indicators = self.scaled_coef[self.n_features :]
+        block = max(1, BLOCK_ENTRIES // self.n_features)
+
+        def score(first: int) -> None:
+            rows = X[first : first + block]
+            part = steps.transformed(rows) @ self.coef
+            part += np.isnan(rows[:, steps.indicators]) @ of_indicators
+            scores[first : first + block] = part
+
+        run(score, [(first,) for first in range(0, X.shape[0], block)], resolve_threads())
+        return scores
+
+    def _check_range(self, X: Matrix) -> None:
+        """Warn of features with a weight that are far outside the range of the training data."""
+        if self.summary is None:
+            return
+        rows = X[:: -(-X.shape[0] // CHECKED_ROWS)]
+        used = self._used
+        far = used[outside(rows, self.summary)[used]]
+        if len(far):
+            names, f = self.names(), int(far[0])
+            more = f" and {len(far) - 1} more" if len(far) > 1 else ""
+            warn(
+                f"feature {names[f]}{more} is far outside its range in the training data, "
+                f"{self.summary.minimum[f]:.6g} to {self.summary.maximum[f]:.6g}. Check that the "
+                "features are computed and scaled as in training.",
+                FeatureRangeWarning,
+            )
+
+    @cached_property
+    def _used(self) -> Integers:
+        """The features that have a part in the score."""
+        d = self.n_features
+        used = self.scaled_coef[:d] != 0
+        if self.missing is not None:
+            used |= self.missing != 0
+        return np.flatnonzero(used)
+
+    @cached_property
+    def _score_limits(self) -> tuple[float, float]:
+        """The smallest and largest score of a row whose features are all near the training range.
+
+        "Near" is a distance of `FAR` widths. A score beyond these limits needs a closer look.
+        """
+        if self.summary is None:
+            return -LARGEST, LARGEST
+        width = self.summary.maximum - self.summary.minimum
+        ends = self.coef * [self.summary.minimum - FAR * width, self.summary.maximum + FAR * width]
+        return float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
+
+    def largest(self, n: int) -> list[tuple[str, float]]:
+        """Return names and weights of the n features with the largest absolute weights."""
+        names = self.names()
+        order = np.argsort(-np.abs(self.coef), kind="stable")[:n]
+        return [(names[f], float(self.coef[f])) for f in order]
+
+    @property
+    def standardized_coef(self) -> Vector | None:
+        """Weights times the standard deviations of their features; None if these are not known.
+
+        They do not depend on the units of the features, so they say which features matter.
+        """
+        if self.summary is None:
+            return None
+        return self.coef * self.summary.deviation
+
+    def terms(self) -> list[Term]:
+        """Return the parts of the features that have one in the score, in the order of features.
+
+        The sum of the parts is the score. A model that scales within queries has no such form, and
+        raises a `DataError`.
+
+        Examples
+        --------
+        >>> LinearModel([0.0, 2.0], feature_names=["a", "b"]).terms()[0][:3]
+        ('b', 2.0, False)
+        """
+        if self.needs_qid:
+            raise DataError(
+                "this model scales features within each query, so its score is no formula of one "
+                "document. Train with another scale, such as scale='standard'."
+            )
+        steps, names = self.preprocessing, self.names()
+        columns: dict[str, Vector | None] = {"weight": self.coef, "missing": self.missing}
+        if steps is not None:
+            columns |= {name: getattr(steps, name) for name in ("low", "high", "shift", "factor")}
+        if self.summary is not None:
+            columns |= vars(self.summary)
+        known = {name: values.tolist() for name, values in columns.items() if values is not None}
+        log = steps is not None and steps.log
+        return [
+            Term(names[f], log=log, **{name: values[f] for name, values in known.items()})
+            for f in self._used.tolist()
+        ]
+
+    def _parameters(self) -> Content:
+        content: Content = {"weights": self.coef.tolist()}
+        if self.preprocessing is not None:
+            content["scaled_weights"] = self.scaled_coef.tolist()
+            content["preprocessing"] = self.preprocessing.describe()
+        if self.summary is not None:
+            content["summary"] = {name: v.tolist() for name, v in vars(self.summary).items()}
+        return content
+
+    @classmethod
+    def _from_parameters(cls, content: Content, **shared: Any) -> Self:
+        steps = content.get("preprocessing")
+        if steps is not None:
+            shared["preprocessing"] = Preprocessing.from_description(steps)
+        if content.get("summary") is not None:
+            shared["summary"] = FeatureSummary.from_content(
+                content["summary"], content["n_features"]
+            )
+        name = "weights" if steps is None else "scaled_weights"
+        model = cls(numbers(content, name), **shared)
+        if not model.n_features:
+            raise DataError("there are no weights. Use a model with at least one feature.")
+        if model.n_features != content["n_features"]:
+            raise DataError(
+                f"{model.n_features} weights where n_features is {content['n_features']}. Use one "
+                "weight per feature."
+            )
+        if not np.allclose(model.coef, numbers(content, "weights"), rtol=1e-6, atol=0.0):
+            raise DataError("weights and scaled_weights contradict each other")
+        return model
+
+
+def _product(X: Matrix, w: Vector) -> Vector:
+    """Return Xw; a dense X in another layout than rows is not copied."""
+    in_rows = sparse.issparse(X) or X.flags.c_contiguous
+    return multiply(X, w) if in_rows else np.asarray(X @ w, dtype=np.float64)

@@ -1,0 +1,86 @@
+"""`as_rows`: documents in any form, as a matrix with the features of a model in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from ..data.checks import Matrix, check_matrix
+from ..data.frames import frame_columns, frame_matrix
+from ..errors import DataError
+
+
+class HasFeatures(Protocol):
+    """What `as_rows` must know of a model or an estimator."""
+
+    n_features: int
+    feature_names: list[str] | None
+
+
+def as_rows(X: Any, model: HasFeatures) -> Matrix:
+    """Return documents as a matrix of shape (n_docs, n_features).
+
+    Dense matrices may have any memory layout, so that scoring a frame needs no copy.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, frame, or a mapping of names to values
+    model : Model
+        Frames and mappings are aligned by its feature names, if it has any.
+    """
+    if isinstance(X, Mapping):
+        X = _from_mapping(X, model)
+    elif not isinstance(X, np.ndarray) and not sparse.issparse(X):
+        names = frame_columns(X)
+        if names is None:
+            X = np.asarray(X) if isinstance(X, Sequence) else X
+        elif model.feature_names is not None:
+            check_names(names, model.feature_names)
+            X = frame_matrix(X, model.feature_names)
+        else:
+            X = frame_matrix(X, names)
+    X = _dense(X) if isinstance(X, np.ndarray) else check_matrix(X)
+    if X.shape[1] != model.n_features:
+        raise DataError(
+            f"X has shape {X.shape} but the model has {model.n_features} features; pass the "
+            "features that the model was trained on"
+        )
+    return X
+
+
+def check_names(found: Sequence[str], expected: Sequence[str]) -> None:
+    """Raise a `DataError` that lists the expected features that are not among those found."""
+    absent = sorted(set(expected) - set(found))
+    if absent:
+        shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
+        raise DataError(
+            f"X lacks {len(absent)} of the {len(expected)} features that the model was trained on: "
+            f"{shown}. Pass a frame with these columns, or an array in the order of training."
+        )
+
+
+def _dense(X: np.ndarray[Any, Any]) -> Matrix:
+    """Return an array of one or more rows in a precision that can be used."""
+    if X.ndim == 1:
+        X = X[None]
+    if X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32):
+        return X
+    return check_matrix(X)
+
+
+def _from_mapping(X: Mapping[str, Any], model: HasFeatures) -> Matrix:
+    """Return the values of a mapping in the order of the model's features."""
+    if model.feature_names is None:
+        raise DataError(
+            "X is a mapping, but the model has no feature names; pass the values as an array in "
+            "the order of training"
+        )
+    check_names(list(X), model.feature_names)
+    columns = [np.atleast_1d(np.asarray(X[name])) for name in model.feature_names]
+    try:
+        return np.column_stack(columns).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X cannot be read as columns of numbers: {error}") from None

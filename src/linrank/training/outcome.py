@@ -1,0 +1,75 @@
+"""`Training`: a trained model, with the result of the solver and the choice of C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .._typing import Vector
+from ..grid import Edge
+from ..model import LinearModel
+from ..path import RegularizationPath
+from ..solvers.result import Result
+
+
+@dataclass
+class Training:
+    """A trained model, with the result of the solver and the choice of C.
+
+    Attributes
+    ----------
+    model : LinearModel
+    result : Result
+        The result of the solver for the C of the model.
+    C : float
+    n_pairs, n_levels, n_empty_queries : int
+        Pairs and levels of the training data, and queries without pairs, which are skipped.
+    value : float or None
+        The criterion on the held-out data; with folds, its mean over the folds.
+    Cs, values : float64 arrays or None
+        If C was chosen: the grid, and the criterion for each C.
+    fold_values : float64 array of shape (n_Cs, n_parts) or None
+        If C was chosen: the criterion on each held-out part. With folds there are several parts.
+    path : RegularizationPath or None
+        The solutions on all of the data for `Cs`. If folds chose C, the path ends at that C.
+    edge : {None, "smallest", "largest"}
+        If C was chosen: whether the best C is the smallest or the largest of the grid. None if
+        values beyond that end were tried and were no better.
+    interrupted : bool
+        Whether an interrupt ended the training early. The model is then the best so far.
+    folds_done : int or None
+        The number of finished folds, if an interrupt came before a fit on all of the data. The
+        weights are then those of the first fold.
+
+    Weights in `result` and `path` are those of the features after preprocessing.
+    """
+
+    model: LinearModel
+    result: Result
+    C: float
+    n_pairs: int
+    n_levels: int
+    n_empty_queries: int
+    value: float | None = None
+    Cs: Vector | None = None
+    values: Vector | None = None
+    fold_values: Vector | None = None
+    path: RegularizationPath | None = None
+    edge: Edge | None = None
+    interrupted: bool = False
+    folds_done: int | None = None
+
+
+def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:
+    """Return the entries of a model file that describe the training."""
+    return {
+        "status": result.status.name.lower(),
+        "objective": result.objective,
+        "gradient_norm": result.gradient_norm,
+        "duality_gap": result.gap,
+        "iterations": result.n_iter,
+        "hessian_products": result.n_products,
+        "seconds": round(result.seconds, 3),
+        "pairs": n_pairs,
+        "queries": n_queries,
+    }
