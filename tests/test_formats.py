@@ -69,7 +69,7 @@ def test_parquet_files_that_cannot_be_read(tmp_path, data):
     with pytest.raises(DataError, match="index_base is 2; expected 'auto', 0 or 1"):
         load(path, index_base=2)
     frame_of(data).assign(f1=np.nan).to_parquet(path)
-    with pytest.raises(FileFormatError, match=r"train\.parquet: X\[0, 1\] is NaN"):
+    with pytest.raises(FileFormatError, match=r"train\.parquet: X\[0, 1\] \(feature 'f1'\) is NaN"):
         load(path)
     frame_of(data).assign(title="text").to_parquet(path)
     with pytest.raises(DataError, match=r"column 'title' holds .* features must be numbers"):

@@ -10,7 +10,8 @@ from scipy import sparse
 
 import reference
 from linrank import DataError, RankingData
-from linrank.data.ranking import query_keys
+from linrank.data import keys
+from linrank.data.keys import query_keys
 from linrank.data.text import TextColumn
 
 ids = st.sampled_from(
@@ -115,6 +116,33 @@ def test_take():
     assert some.query_weight.tolist() == [1, 3]
     np.testing.assert_allclose(some.query_keys, reference.query_keys(some.X, [0, 1, 3]))
     assert some.feature_names == ["f", "g"]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_missing_values(form):
+    X = np.array([[np.nan, 1, 2], [3, 4, np.nan], [0, 5, 6], [7, 8, 9]])
+    qid = [1, 2, 1, 2]
+    data = RankingData(form(X), range(4), qid, allow_missing=True)
+    full = RankingData(form(np.nan_to_num(X)), range(4), qid, allow_missing=True)
+    assert (data.has_missing, full.has_missing) == (True, False)
+    np.testing.assert_array_equal(data.query_keys, full.query_keys)
+    found = data.X.toarray() if data.is_sparse else data.X
+    np.testing.assert_array_equal(data.restore(found), X)
+    assert data.take(np.array([0, 1])).has_missing
+    assert not data.take(np.array([1, 3])).has_missing
+    assert np.isfinite(data.take(np.array([0, 1, 2])).query_keys).all()
+    for bad in (np.inf, -np.inf):
+        X[2, 0] = bad
+        with pytest.raises(DataError, match=rf"X\[2, 0\] \(feature 'a'\) is {bad}"):
+            RankingData(form(X), range(4), qid, feature_names=list("abc"), allow_missing=True)
+
+
+def test_rows_with_missing_values_are_hashed_in_parts(monkeypatch):
+    monkeypatch.setattr(keys, "KEY_ROWS", 3)
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    X[::2, 1] = np.nan
+    found = keys.row_keys(X, has_missing=True)
+    np.testing.assert_array_equal(found, keys.row_keys(np.nan_to_num(X)))
 
 
 def test_repr():

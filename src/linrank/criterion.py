@@ -10,7 +10,8 @@ import numpy as np
 
 from ._checks import choice
 from ._typing import Integers, Vector
-from .data.ranking import RankingData, rank_by_content, row_keys
+from .data.keys import rank_by_content, row_keys
+from .data.ranking import RankingData
 from .errors import DataError
 from .metrics import evaluate, parse_metric
 from .metrics.names import RULES, FlavourName, RuleName
@@ -133,7 +134,9 @@ def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
         )
     if one:
         fold = np.empty(data.n_docs, np.int64)
-        fold[np.lexsort((row_keys(data.X), data.y))] = np.arange(data.n_docs) % n_folds
+        fold[np.lexsort((row_keys(data.X, has_missing=data.has_missing), data.y))] = (
+            np.arange(data.n_docs) % n_folds
+        )
         return PredefinedSplit(fold).split()
     groups = np.repeat(rank_by_content(data.query_keys), np.diff(data.query_ptr))
     return GroupKFold(n_folds).split(groups, groups=groups)

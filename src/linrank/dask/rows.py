@@ -23,7 +23,8 @@ from ..data.checks import (
     one_per_query,
     take_rows,
 )
-from ..data.ranking import RankingData, row_keys
+from ..data.keys import row_keys
+from ..data.ranking import RankingData
 from ..errors import DataError
 
 #: What query ids are called in errors, by the kind of their dtype.

@@ -4,10 +4,12 @@
 - `formats`: `load`, and the registry of file formats
 - `letor`: reading and writing of LETOR text files
 - `parquet`: reading of Parquet files
+- `frames`: data frames as arrays
 - `store`: folders of arrays that are mapped into memory
 - `generate`: generated data whose true weights are known
 - `scores`: files of scores, one per document
 - `checks`: checks of the arrays that `RankingData` is given
 - `columns`: checks of the columns of tables
+- `keys`: hashes of features, which identify queries by content
 - `text`: `TextColumn`, the comments of all documents in one buffer
 """

@@ -21,7 +21,8 @@ from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, R
 from ._moving import move_pointers, move_rows
 from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Source
 from .checks import group_by_query, most_features
-from .ranking import RankingData, query_keys
+from .keys import query_keys
+from .ranking import RankingData
 from .text import TextColumn, join_strings
 
 T = TypeVar("T")

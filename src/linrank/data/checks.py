@@ -20,6 +20,11 @@ Matrix = Any  #: a C-contiguous ndarray or a scipy CSR array, float32 or float64
 
 MAX_FEATURES = 2**31 - 1  #: features that an int32 index can count
 FEATURE_BYTES = 128  #: memory that a fit takes per feature: 16 vectors of the size of the weights
+FOR_INFINITE = "features must be finite numbers. Use a number in its place, or remove the row."
+FOR_MISSING = (
+    "features must be finite numbers. Use missing='median' (the ranker then replaces NaN by the "
+    "median of the feature), a number in its place, or remove the row."
+)
 LEAST_PROPENSITY = 1e-12  #: smaller propensities would give a pair an unbounded weight
 
 
@@ -88,13 +93,19 @@ def take_rows(X: Matrix, rows: Integers) -> Matrix:
     return fix_index_types(X[rows]) if sparse.issparse(X) else X[rows]
 
 
-def check_finite(X: Matrix, order: Integers | None) -> None:
+def check_finite(
+    X: Matrix,
+    order: Integers | None,
+    names: Sequence[str] | None = None,
+    allow_missing: bool = False,
+) -> None:
     """Raise a `DataError` that names the first entry of X that is NaN or infinite, if any.
 
-    If `order` is given, row r of X is named as row ``order[r]``.
+    If `order` is given, row r of X is named as row ``order[r]``. If `allow_missing` is true, only
+    infinite entries are errors.
     """
     values = X.data if sparse.issparse(X) else X
-    bad = np.argwhere(~np.isfinite(values))
+    bad = np.argwhere(np.isinf(values) if allow_missing else ~np.isfinite(values))
     if not len(bad):
         return  # All entries are finite, but a sum over them has overflowed.
     if sparse.issparse(X):
@@ -105,11 +116,15 @@ def check_finite(X: Matrix, order: Integers | None) -> None:
         row, feature = bad[0]
         value = values[row, feature]
     row = row if order is None else order[row]
+    name = "" if names is None else f" (feature {names[feature]!r})"
+    advice = FOR_MISSING if np.isnan(value) else FOR_INFINITE
     value = "NaN" if np.isnan(value) else value
-    raise DataError(
-        f"X[{row}, {feature}] is {value}; features must be finite numbers. Use a number in its "
-        "place, or remove the row."
-    )
+    raise DataError(f"X[{row}, {feature}]{name} is {value}; {advice}")
+
+
+def holds_missing(X: Matrix) -> bool:
+    """Return whether an entry of X is NaN."""
+    return bool(np.isnan(X.data if sparse.issparse(X) else X).any())
 
 
 def check_labels(y: ArrayLike, n_docs: int) -> Vector:

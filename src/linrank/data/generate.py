@@ -18,8 +18,9 @@ from .._typing import Array, Integers, Vector
 from ..errors import DataError
 from ._csr import assemble_csr
 from .checks import MAX_FEATURES, Matrix
+from .keys import query_keys
 from .letor import check_dtype, write_letor
-from .ranking import RankingData, query_keys
+from .ranking import RankingData
 
 _BLOCK_ROWS = 1 << 12  # rows processed at a time, so that they stay in the cache
 _HEAVY_TAIL = 1.5  # standard deviation of the logarithm of a heavy-tailed feature

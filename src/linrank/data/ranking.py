@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._rows import multiply
 from .._typing import Array, Integers, Vector
 from ..errors import DataError
-from ._csr import assemble_csr
 from .checks import (
     Matrix,
     check_doc_id,
@@ -25,9 +23,12 @@ from .checks import (
     check_rows,
     check_weight,
     group_by_query,
+    holds_missing,
     one_per_query,
     take_rows,
 )
+from .frames import frame_columns, frame_matrix, is_frame
+from .keys import query_keys
 from .text import TextColumn
 
 
@@ -47,8 +48,9 @@ class RankingData:
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (n_docs, n_features)
-        float32 is kept; all other types become float64. Sparse matrices become CSR.
+    X : array, sparse matrix or data frame of shape (n_docs, n_features)
+        float32 is kept; all other types become float64. Sparse matrices become CSR. The columns of
+        a data frame (pandas, polars, pyarrow and others) name the features.
     y : array of shape (n_docs,)
         Labels: any finite real numbers; larger means more relevant.
     qid : array of shape (n_docs,), optional
@@ -60,7 +62,7 @@ class RankingData:
         The text behind ``#`` in a LETOR line, which may contain document ids. Give either this
         or `doc_ids`.
     feature_names : sequence of str, optional
-        One name per feature.
+        One name per feature; by default the columns of a data frame.
     index_base : {0, 1}
         The index of the first feature in LETOR files; 1 in the LETOR data sets.
     sample_weight : array of shape (n_docs,), optional
@@ -75,6 +77,8 @@ class RankingData:
         The required score difference of a pair (i, j) is margin_i − margin_j instead of 1.
     n_threads : int, optional
         Threads for the check of X; by default all cores.
+    allow_missing : bool
+        Whether X may hold NaN, which stands for a missing value. Infinite values are an error.
 
     Attributes
     ----------
@@ -91,7 +95,9 @@ class RankingData:
         Row r was the caller's row ``order[r]``; None if the rows were not reordered.
     query_keys : float64 array of shape (n_queries,)
         A hash of the features of each query. It identifies queries by content, whatever the order
-        of the rows and the type of `qid`. It is finite only if all features are.
+        of the rows and the type of `qid`. Missing values count as 0.
+    has_missing : bool
+        Whether X holds NaN.
 
     Examples
     --------
@@ -118,8 +124,9 @@ class RankingData:
         propensity: ArrayLike | None = None,
         margin: ArrayLike | None = None,
         n_threads: int | None = None,
+        allow_missing: bool = False,
     ) -> None:
-        X = check_matrix(X)
+        X, names = _matrix_and_names(X, feature_names)
         y = check_labels(y, X.shape[0])
         query_ptr, query_ids, order = group_by_query(qid, X.shape[0])
         column = _comment_column(doc_ids, comments, X.shape[0])
@@ -138,7 +145,7 @@ class RankingData:
         self.query_ids: Array = query_ids
         self.order: Integers | None = order
         self.comments: TextColumn | None = column
-        self.feature_names = check_feature_names(feature_names, X.shape[1])
+        self.feature_names: list[str] | None = names
         self.index_base = index_base
         self.weight: Vector | None = weight
         self.propensity: Vector | None = propensity
@@ -147,9 +154,12 @@ class RankingData:
         self.query_weight: Vector | None = None
         if row_weight is not None:
             self.query_weight = one_per_query(row_weight, query_ptr, query_ids)
+        self.has_missing = False
         self.query_keys: Vector = query_keys(X, query_ptr, n_threads)
         if not np.isfinite(self.query_keys).all():
-            check_finite(X, order)
+            check_finite(X, order, names, allow_missing)
+            self.has_missing = holds_missing(X)
+            self.query_keys = query_keys(X, query_ptr, n_threads, self.has_missing)
 
     @classmethod
     def from_parts(cls, **parts: Any) -> RankingData:
@@ -157,7 +167,8 @@ class RankingData:
         self = cls.__new__(cls)
         optional = ("order", "comments", "feature_names", "weight", "query_weight",
                     "propensity", "margin", "pairs")  # fmt: skip
-        self.__dict__.update(dict.fromkeys(optional) | {"index_base": 1} | parts)
+        usual = dict.fromkeys(optional) | {"index_base": 1, "has_missing": False}
+        self.__dict__.update(usual | parts)
         return self
 
     @classmethod
@@ -192,11 +203,11 @@ class RankingData:
         """
         from scipy.sparse import csgraph
 
-        X = check_matrix(X)
+        X, names = _matrix_and_names(X, feature_names)
         rows = check_pairs(pairs, X.shape[0])
         links = sparse.coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), (X.shape[0],) * 2)
         qid = csgraph.connected_components(links, directed=False)[1]
-        data = cls(X, np.zeros(X.shape[0]), qid, feature_names=feature_names, n_threads=n_threads)
+        data = cls(X, np.zeros(X.shape[0]), qid, feature_names=names, n_threads=n_threads)
         here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
         weight = check_weight(pair_weight, len(rows), "pair_weight", "pairs has")
         data.pairs = GivenPairs(
@@ -264,6 +275,7 @@ class RankingData:
         query = np.repeat(np.arange(self.n_queries), np.diff(self.query_ptr))[rows]
         starts = np.flatnonzero(np.diff(query, prepend=-1))
         X, query_ptr = take_rows(self.X, rows), np.append(starts, len(rows)).astype(np.int64)
+        has_missing = self.has_missing and holds_missing(X)
         return RankingData.from_parts(
             X=X,
             y=self.y[rows],
@@ -276,7 +288,8 @@ class RankingData:
             query_weight=None if self.query_weight is None else self.query_weight[query[starts]],
             propensity=None if self.propensity is None else self.propensity[rows],
             margin=None if self.margin is None else self.margin[rows],
-            query_keys=query_keys(X, query_ptr) if keys is None else keys,
+            has_missing=has_missing,
+            query_keys=query_keys(X, query_ptr, None, has_missing) if keys is None else keys,
         )
 
     def __repr__(self) -> str:
@@ -307,37 +320,16 @@ def _comment_column(
     return column
 
 
+def _matrix_and_names(
+    X: Any, feature_names: Sequence[str] | None
+) -> tuple[Matrix, list[str] | None]:
+    """Return a checked matrix, and the names of its features if they are given or X has them."""
+    if is_frame(X):
+        feature_names = frame_columns(X) if feature_names is None else feature_names
+        X = frame_matrix(X)
+    X = check_matrix(X)
+    return X, check_feature_names(feature_names, X.shape[1])
+
+
 def _reordered(values: Vector | None, order: Integers) -> Vector | None:
     return None if values is None else values[order]
-
-
-def query_keys(X: Matrix, query_ptr: Integers, n_threads: int | None = None) -> Vector:
-    """Return ``Σ_i |x_i·v|`` over the rows i of each query, for a fixed vector v.
-
-    X is read once. A key is not finite if a feature is NaN or infinite, so the keys also serve as
-    the check that all features are finite.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # The caller checks the keys.
-        return np.add.reduceat(row_keys(X, n_threads), query_ptr[:-1])
-
-
-def row_keys(X: Matrix, n_threads: int | None = None) -> Vector:
-    """Return ``|x_i·v|`` for every row, where v holds pseudo-random numbers from 1 to 2."""
-    features = np.arange(X.shape[1]) if not _is_wide(X) else np.unique(X.indices)
-    v = 1.0 + (features * 0.6180339887498949) % 1.0
-    if _is_wide(X):  # A full v could take more memory than X.
-        places = np.searchsorted(features, X.indices).astype(X.indices.dtype)
-        X = assemble_csr(X.indptr, places, X.data, len(v))
-    return np.abs(multiply(X, v, n_threads))
-
-
-def _is_wide(X: Matrix) -> bool:
-    """Return whether X has more features than entries, so that most features never occur."""
-    return bool(sparse.issparse(X)) and X.shape[1] > X.nnz
-
-
-def rank_by_content(keys: Vector) -> Integers:
-    """Number queries in the order of their keys, which does not depend on the order of rows."""
-    rank = np.empty(len(keys), np.int64)
-    rank[np.argsort(keys, kind="stable")] = np.arange(len(keys))
-    return rank

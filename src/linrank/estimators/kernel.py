@@ -17,7 +17,8 @@ from .._threads import blas_threads, resolve_threads, run
 from .._typing import Integers, Vector
 from ..counting.names import NormalizeName
 from ..data.checks import Matrix, check_finite
-from ..data.ranking import RankingData, row_keys
+from ..data.keys import row_keys
+from ..data.ranking import RankingData
 from ..engines.base import Engine
 from ..errors import DataError, NotConvergedWarning, warn
 from ..losses.base import Loss

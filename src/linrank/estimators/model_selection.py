@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold
 
 from .._typing import Integers
 from ..data.checks import Matrix, check_matrix, group_by_query
-from ..data.ranking import rank_by_content, row_keys
+from ..data.keys import rank_by_content, row_keys
 from ..errors import DataError
 
 

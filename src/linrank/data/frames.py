@@ -1,0 +1,190 @@
+"""Data frames as arrays: pandas, polars, pyarrow and all that share their columns with Arrow.
+
+A frame of pandas or polars whose columns are numbers becomes an array without other libraries. All
+other frames become Arrow tables by way of narwhals and pyarrow (``pip install linrank[frames]``).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import Array
+from ..errors import DataError
+from ._arrow import check_features, feature_type, fill_rows, needs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def _is_a(frame: Any, module: str, *names: str) -> bool:
+    """Return whether an object is of a class of a module, which is not imported for that."""
+    found = sys.modules.get(module)
+    return found is not None and isinstance(frame, tuple(getattr(found, name) for name in names))
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether an object is a data frame: it has columns that can be exchanged.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_frame(pd.DataFrame({"bm25": [0.5]})), is_frame(np.zeros((1, 1)))
+    (True, False)
+    """
+    if isinstance(X, np.ndarray | list | tuple):
+        return False
+    if _is_a(X, "polars", "LazyFrame"):
+        return True
+    kind = type(X)
+    shares = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__dataframe__")
+    return shares and (hasattr(kind, "columns") or hasattr(kind, "__dataframe__"))
+
+
+def frame_columns(X: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame.
+
+    None for arrays, and for frames whose names are not all strings, such as those that pandas
+    numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame_columns(pd.DataFrame({"bm25": [0.5], "pagerank": [2.0]}))
+    ['bm25', 'pagerank']
+    >>> frame_columns(np.zeros((1, 2))) is None
+    True
+    """
+    if not is_frame(X):
+        return None
+    if _is_a(X, "pandas", "DataFrame"):
+        names = X.columns.tolist()
+        return names if all(isinstance(name, str) for name in names) else None
+    if _is_a(X, "polars", "DataFrame"):
+        return X.columns
+    if _is_a(X, "polars", "LazyFrame"):
+        return X.collect_schema().names()
+    return arrow_table(X).column_names
+
+
+def frame_matrix(X: Any, names: Sequence[str] | None = None) -> Array:
+    """Return columns of a data frame as an array of shape (n_docs, n_features).
+
+    The array is float32 if all columns are, otherwise float64. Missing values become NaN. The array
+    may be a view of the frame, in any memory order.
+
+    Parameters
+    ----------
+    X : data frame
+    names : sequence of str, optional
+        The columns, in their order in the array; by default all columns.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or holds no numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"bm25": [0.5], "id": ["A"], "clicks": [3]})
+    >>> frame_matrix(frame, ["clicks", "bm25"])
+    array([[3. , 0.5]])
+    """
+    if _is_a(X, "polars", "LazyFrame"):
+        X = (X if names is None else X.select(_existing(frame_columns(X), names))).collect()
+    if _is_a(X, "pandas", "DataFrame"):
+        if names is not None and X.columns.tolist() != list(names):
+            X = X[_existing(X.columns.tolist(), names)]
+        values = _pandas_numbers(X)
+    elif _is_a(X, "polars", "DataFrame"):
+        if names is not None and X.columns != list(names):
+            X = X.select(_existing(X.columns, names))
+        values = _polars_numbers(X)
+    else:
+        X, values = arrow_table(X), None
+        if names is not None:
+            X = X.select(_existing(X.column_names, names))
+    return _arrow_numbers(arrow_table(X)) if values is None else values
+
+
+def _existing(columns: Sequence[str] | None, names: Sequence[str]) -> list[str]:
+    """Return the names, or raise a `DataError` if a column is missing."""
+    known = set(columns or ())
+    absent = [name for name in names if name not in known]
+    if absent:
+        raise DataError(no_column(absent[0], columns or ()))
+    return list(names)
+
+
+def no_column(name: str, columns: Sequence[str]) -> str:
+    """Return the sentence for a column that does not exist."""
+    found = ", ".join(repr(column) for column in list(columns)[:10])
+    more = ", …" if len(columns) > 10 else ""
+    return f"there is no column {name!r}; the columns are {found}{more}"
+
+
+def _pandas_numbers(frame: Any) -> Array | None:
+    """Return a pandas DataFrame of numbers as an array; None if a column needs a conversion."""
+    kinds = set(frame.dtypes)
+    if not all(kind.kind in "biuf" for kind in kinds):
+        return None
+    if kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)}):
+        return frame.to_numpy()
+    # The types of nullable columns and of Arrow columns name the type of their numbers.
+    single = {getattr(kind, "numpy_dtype", kind) for kind in kinds} == {np.dtype(np.float32)}
+    return frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+
+
+def _polars_numbers(frame: Any) -> Array | None:
+    """Return a polars DataFrame of numbers as an array; None if a column needs a conversion."""
+    polars, kinds = sys.modules["polars"], set(frame.dtypes)
+    if not all(kind.is_numeric() and not kind.is_decimal() for kind in kinds - {polars.Boolean}):
+        return None
+    if kinds not in ({polars.Float32}, {polars.Float64}):
+        frame = frame.cast(polars.Float64)
+    return frame.to_numpy()
+
+
+def _arrow_numbers(table: pa.Table) -> Array:
+    names = table.column_names
+    check_features(table.schema, names)
+    X = np.empty((table.num_rows, len(names)), feature_type(table.schema, names))
+    fill_rows(table.to_batches(), X)
+    return X
+
+
+def arrow_table(frame: Any) -> pa.Table:
+    """Return a data frame of any kind as an Arrow table."""
+    try:
+        import pyarrow as pa
+
+        if isinstance(frame, pa.Table):
+            return frame
+        if isinstance(frame, pa.RecordBatch):
+            return pa.Table.from_batches([frame])
+        if _is_a(frame, "pandas", "DataFrame"):
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        return _exchanged(frame)
+    except ImportError as error:
+        raise needs(f"a frame of type {type(frame).__name__}", error) from None
+    except (pa.ArrowException, TypeError) as error:
+        reason = "; ".join(map(str, error.args))
+        raise DataError(f"the frame cannot be read: {reason}") from None
+
+
+def _exchanged(frame: Any) -> pa.Table:
+    """Return a frame as an Arrow table: by narwhals if it knows the frame, or by its protocols."""
+    import narwhals
+    import pyarrow as pa
+    from pyarrow.interchange import from_dataframe
+
+    known: Any = narwhals.from_native(frame, pass_through=True)
+    if isinstance(known, narwhals.LazyFrame):
+        return known.collect(backend="pyarrow").to_native()
+    if isinstance(known, narwhals.DataFrame):
+        return known.to_arrow()
+    return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else from_dataframe(frame)
