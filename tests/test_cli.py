@@ -147,7 +147,7 @@ def test_options_reach_the_solver(letor, here):
         "C": 1.0, "loss": "squared_hinge", "tol": 1e-8, "solver": "tron", "solver_options": {},
         "counting": "auto", "pairs": "all", "rescale": None, "delta": None, "normalize": "pairs",
         "penalty": {"name": "l2", "shape": None, "weights": None}, "max_iter": 77, "seed": 0,
-        "engine": "threads", "threads": 1,
+        "engine": "threads", "threads": 1, "scale": None, "missing": None,
     }  # fmt: skip
     assert found["train"]["dtype"] == "float32"
     assert found["solver"]["gradient_norm"] <= 1e-8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from inspect import signature
 from typing import Any, ClassVar, Self
@@ -86,7 +86,7 @@ class Settings:
     seed: int = 0
     n_threads: int | None = None
     engine: EngineName = "threads"
-    features: FeatureSteps = AS_GIVEN
+    features: FeatureSteps = field(default=AS_GIVEN, kw_only=True)
 
     has_rows: ClassVar[bool] = True  #: whether the rows of X are in this process
 

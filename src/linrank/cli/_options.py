@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 #: Panels of the help, in their order.
-PANELS = CHOICE, LOSS, SOLVER, INPUT, OUTPUT = (
-    "Choice of C", "Loss and penalty", "Solver", "Input", "Output"
+PANELS = CHOICE, FEATURES, LOSS, SOLVER, INPUT, OUTPUT = (
+    "Choice of C", "Features", "Loss and penalty", "Solver", "Input", "Output"
 )  # fmt: skip
 
 IndexBaseName = Literal["auto", "0", "1"]

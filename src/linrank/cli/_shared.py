@@ -15,11 +15,12 @@ import typer
 
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..engines.names import EngineName
+from ..features.names import MissingName
 from ..losses.tables import LossName
 from ..metrics.names import FlavourName, RuleName
 from ..penalties import PenaltyName
 from ..solvers import SolverChoice
-from ._options import CHOICE, FLAVOUR_HELP, LOSS, PANELS, SOLVER, Threads
+from ._options import CHOICE, FEATURES, FLAVOUR_HELP, LOSS, PANELS, SOLVER, Threads
 
 
 class Shared(NamedTuple):
@@ -200,6 +201,24 @@ SHARED: dict[str, Shared] = {
             "--normalize", SOLVER,
             "Divide the loss by the number of pairs, or the loss of each query by the number of "
             "its pairs.", show_default="the plain sum over pairs",
+        )],
+        None,
+    ),
+    "scale": Shared(
+        Annotated[str | None, _option(
+            "--scale", FEATURES,
+            "What is done to the features: standard, minmax, robust, maxabs, or query (0 to 1 "
+            "within each query). log1p and clip or clip:QUANTILE may come before it, as in "
+            "log1p+clip+standard. The model keeps it.", metavar="STEPS", show_default="nothing",
+        )],
+        None,
+    ),
+    "missing": Shared(
+        Annotated[MissingName | None, _option(
+            "--missing", FEATURES,
+            "What replaces missing values: 0, the median of the feature, or the median with a "
+            "weight of its own for the fact that a value is missing.",
+            show_default="missing values are an error",
         )],
         None,
     ),

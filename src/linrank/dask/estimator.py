@@ -194,7 +194,7 @@ feature_names_in_
                 raise
             raise WorkersLost(f"{data.fault}; the best weights so far are kept") from None
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, qid: Any = None) -> Any:
         """Score documents; higher is better.
 
         Parameters

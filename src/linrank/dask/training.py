@@ -29,6 +29,11 @@ class DaskTrainer(Trainer):
                 "workers of a cluster. Use engine='threads'."
             )
         super().__post_init__()
+        if not self.features.is_empty:
+            raise DataError(
+                "scale and missing need the rows of the data in this process, but they stay with "
+                "the workers. Prepare the features before, and leave out scale and missing."
+            )
 
     @classmethod
     def like(cls, trainer: Trainer) -> Self:

@@ -138,6 +138,7 @@ class Ranker(BaseEstimator):
             sample_weight=sample_weight,
             query_weight=query_weight,
             n_threads=resolve_threads(self.n_threads),
+            allow_missing=getattr(self, "missing", None) is not None,
             **more,
         )
 
@@ -148,8 +149,8 @@ def aligned(X: Any, ranker: Ranker) -> Any:
     Anything else than a frame, and frames with just these columns, are returned as they are.
     """
     expected = getattr(ranker, "feature_names_in_", None)
-    names = None if expected is None or isinstance(X, np.ndarray) else frame_columns(X)
-    if names is None or names == list(expected):
+    names = frame_columns(X)
+    if expected is None or names is None or names == list(expected):
         return X
     check_names(names, list(expected))
     return X[list(expected)]

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from .._rows import Matrix, row_ranges
+from .._rows import row_ranges
 from .._threads import resolve_threads, run, split
 from .._typing import Integers, Mask, Vector
-from ..data.checks import check_matrix
+from ..data.checks import Matrix, check_matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
 
@@ -130,7 +130,7 @@ class Preprocessing:
                 width = high - low
                 rows -= low
                 np.divide(rows, width, out=rows, where=width > 0)
-            elif self.factor is not None:
+            elif self.factor is not None and self.shift is not None:
                 rows = (rows - self.shift) * self.factor
             out[first:last, :d] = rows
             out[first:last, d:] = np.isnan(given[:, self.indicators])

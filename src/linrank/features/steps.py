@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from .._checks import choice
-from .._rows import Matrix
 from .._typing import Vector
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
 from .names import MISSING, SCALES, MissingName, ScaleName
@@ -89,7 +89,8 @@ class FeatureSteps:
         """Return the fitted steps; None if features are used as they are given."""
         if self.is_empty:
             return None
-        X, found = data.X, {"n_features": data.n_features, "log": self.log}
+        X = data.X
+        found: dict[str, Any] = {"n_features": data.n_features, "log": self.log}
         found |= self._filling(X)
         if self.log or self.missing is not None:
             X = Preprocessing(**found).apply(X, None, n_threads)[:, : data.n_features]

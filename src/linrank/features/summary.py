@@ -9,9 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from .._jit import by_type, njit
-from .._rows import CSR, Matrix, kernel_matrix, n_tasks, row_ranges
+from .._rows import CSR, kernel_matrix, n_tasks, row_ranges
 from .._threads import resolve_threads, run
 from .._typing import Mask, Vector
+from ..data.checks import Matrix
 from ..errors import DataError
 
 BLOCK_COLUMNS = 16  #: features whose quantiles are computed at a time; more take more memory
@@ -55,7 +56,7 @@ class _Sums(NamedTuple):
 
     low: Vector
     high: Vector
-    count: Vector
+    n_values: Vector
     total: Vector
     squares: Vector
 

@@ -110,7 +110,7 @@ class Model:
         """Return the scores; raise a `DataError` that names the value that made one infinite."""
         scores = self.scores(X, query_ptr)
         if not np.isfinite(scores).all():
-            check_finite(X, None, self.names())
+            check_finite(X, None, self.feature_names)
         return scores
 
     def save(self, path: str | os.PathLike[str]) -> None:

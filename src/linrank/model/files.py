@@ -22,7 +22,7 @@ MAX_DEPTH = 20  #: nesting levels of lists and objects in a model file; deeper f
 
 #: Module and class that read each model format. A module is imported only to read its format.
 FORMATS = {
-    "linrank-model": ("linrank.model", "LinearModel"),
+    "linrank-model": ("linrank.model.linear", "LinearModel"),
     "linrank-stumps": ("linrank.baselines.stumps", "StumpModel"),
 }
 

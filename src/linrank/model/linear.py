@@ -15,9 +15,8 @@ from .._threads import resolve_threads, run
 from .._typing import Integers, Vector
 from ..data.checks import Matrix
 from ..errors import DataError, FeatureRangeWarning, warn
-from ..features import FeatureSummary, Preprocessing
-from ..features.preprocessing import BLOCK_ENTRIES
-from ..features.summary import FAR, outside
+from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
+from ..features.summary import FAR, FeatureSummary, outside
 from .base import Model
 from .files import Content, numbers
 
@@ -189,7 +188,6 @@ class LinearModel(Model):
 
     def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
         """Score the rows of a matrix with the right number of features."""
-        self._check_range(X)
         if self.preprocessing is None or (self.is_linear and self.missing is None):
             return _product(X, self.coef)
         if self.needs_qid or sparse.issparse(X):
@@ -210,6 +208,11 @@ class LinearModel(Model):
             scores[first : first + block] = part
 
         run(score, [(first,) for first in range(0, X.shape[0], block)], resolve_threads())
+        return scores
+
+    def _checked_scores(self, X: Matrix, query_ptr: Integers | None) -> Vector:
+        scores = super()._checked_scores(X, query_ptr)
+        self._check_range(X)
         return scores
 
     def _check_range(self, X: Matrix) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._typing import Integers, Mask, Vector
 from ..errors import DataError
-from ..features import Preprocessing
+from ..features.preprocessing import Preprocessing
 from .linear import LinearModel
 
 if TYPE_CHECKING:
