@@ -232,7 +232,7 @@ def fold_pipeline(pipe: Pipeline) -> LinearModel:
 def _parameters(columns: Columns, weights: Vector, n_features: int) -> dict[str, Any]:
     """Return the weights of a model and its preprocessing, given the weights of columns."""
     is_value = columns.scale != 0
-    value, indicator = columns.take(is_value), columns.take(~is_value & (columns.missing == 1))
+    value, indicator = columns.take(is_value), columns.take(~is_value)
     if len(np.unique(value.source)) < len(value.source):
         twice = np.flatnonzero(np.bincount(value.source) > 1)[0]
         raise DataError(f"feature {twice} of the pipeline is used in two columns. Use it once.")
@@ -249,11 +249,12 @@ def _parameters(columns: Columns, weights: Vector, n_features: int) -> dict[str,
     }
     if not np.isnan(columns.missing).all():
         found["fill"] = spread((value.missing - value.offset) / value.scale, 0.0)
-        found["indicators"] = indicator.source
+        found["indicators"] = np.unique(indicator.source)
     if np.isfinite(value.low).any() or np.isfinite(value.high).any():
         largest = np.finfo(float).max
         found["low"] = spread(np.maximum(value.low, -largest), -largest)
         found["high"] = spread(np.minimum(value.high, largest), largest)
-    marks = weights[~is_value & (columns.missing == 1)]
+    effect = weights[~is_value] * (indicator.missing - indicator.offset)
+    marks = np.bincount(indicator.source, effect, minlength=n_features)[np.unique(indicator.source)]
     coef = np.append(spread(weights[is_value], 0.0), marks)
     return {"coef": coef, "preprocessing": Preprocessing(**found)}
