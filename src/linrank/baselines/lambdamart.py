@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Vector
 from ..data.checks import Matrix
@@ -14,6 +17,9 @@ from ..data.ranking import RankingData
 from ..errors import DataError
 from ..problem import no_pair
 from .base import FittedRegressor, TreeRanker, without_zero_weights
+
+if TYPE_CHECKING:
+    from .lightgbm_model import LightGBMModel
 
 MAX_LABELS = 31  #: labels 0, …, 30 for which LightGBM has a default gain, 2^label − 1
 MAX_QUERY = 10_000  #: documents per query; LightGBM refuses longer queries
@@ -49,6 +55,8 @@ class LambdaMARTRanker(TreeRanker):
     Attributes
     ----------
     estimator_ : LGBMRanker
+    model_ : LightGBMModel
+        The trees in the form that is saved: ``ranker.model_.save("model.json")``.
     n_queries_, n_features_in_ : int
 
     Examples
@@ -81,6 +89,19 @@ class LambdaMARTRanker(TreeRanker):
         self.label_gain = label_gain
         self.n_threads = n_threads
         self.random_state = random_state
+
+    @property
+    def model_(self) -> LightGBMModel:
+        """The trees in the form that is saved: ``ranker.model_.save("model.json")``."""
+        from .lightgbm_model import LightGBMModel
+
+        check_is_fitted(self)
+        settings = {"method": type(self).__name__} | self.get_params()
+        return LightGBMModel(
+            self.estimator_.booster_.model_to_string(),  # type: ignore[attr-defined]
+            feature_names=getattr(self, "feature_names_in_", None), settings=settings,
+            training={"queries": self.n_queries_},
+        )  # fmt: skip
 
     def _checked(
         self,
@@ -116,7 +137,7 @@ class LambdaMARTRanker(TreeRanker):
 
     def _learn(self, data: RankingData, n_threads: int) -> FittedRegressor:
         gains = {} if self.label_gain is None else {"label_gain": list(self.label_gain)}
-        model = _lightgbm().LGBMRanker(
+        model = lightgbm().LGBMRanker(
             objective="lambdarank",
             n_estimators=self.n_estimators,
             learning_rate=self.learning_rate,
@@ -133,11 +154,11 @@ class LambdaMARTRanker(TreeRanker):
         return model.fit(self._matrix(data.X), data.y, sample_weight=data.weight, group=sizes)
 
 
-def _lightgbm() -> ModuleType:
+def lightgbm() -> ModuleType:
+    """Import LightGBM, or raise a `DataError` that says how to install it."""
     try:
-        import lightgbm
+        return import_module("lightgbm")
     except ImportError:
         raise DataError(
             "LambdaMARTRanker needs LightGBM; install it: pip install 'linrank[baselines]'"
         ) from None
-    return lightgbm

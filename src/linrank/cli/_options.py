@@ -106,6 +106,37 @@ VALID = typer.Option(
 )
 Valid = Annotated[Path, VALID]
 MaybeValid = Annotated[Path | None, VALID]
+MethodOption = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        metavar="NAME[:PARAMETER=VALUE,…]",
+        help="Train another ranker: kernel, adarank, rankboost, pamir, fenchelrank, fsmrank, svr "
+        "or lambdamart, with the parameters of its class in Python, such as rankboost:n_rounds=50.",
+        rich_help_panel=SOLVER,
+        show_default="RankSVM",
+    ),
+]
+Debias = Annotated[
+    bool,
+    typer.Option(
+        "--debias",
+        help="Fit the selected features again without the penalty, which shrinks weights.",
+        rich_help_panel=LOSS,
+    ),
+]
+MarginScale = Annotated[
+    float | None,
+    typer.Option(
+        "--margin-scale",
+        metavar="NUMBER",
+        min=0.0,
+        help="The scores of a pair should differ by this number times the difference of the "
+        "labels, instead of 1.",
+        rich_help_panel=LOSS,
+        show_default=False,
+    ),
+]
 WarmStart = Annotated[
     Path | None,
     typer.Option(

@@ -6,13 +6,13 @@ The names are those of the options of `linrank.settings.Settings.of` and of
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
+from .._literals import parse_literal
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..engines.names import EngineName
 from ..features.names import MissingName
@@ -56,6 +56,20 @@ def parse_bounds(text: str) -> Any:
     return limits
 
 
+def read_costs(path: str) -> list[float]:
+    """Read the costs of features from a file with one number per line."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.strip() for line in file if line.strip()]
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise typer.BadParameter(f"{path}: cannot be read ({reason})") from None
+    try:
+        return [float(line) for line in lines]
+    except ValueError:
+        raise typer.BadParameter(f"{path}: expected one number per line") from None
+
+
 def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
     """Parse ``name=value`` texts; values are Python literals or plain text.
 
@@ -69,11 +83,7 @@ def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip().isidentifier():
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE, such as damped=False")
-        value = value.capitalize() if value.lower() in ("true", "false") else value
-        try:
-            options[name.strip()] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            options[name.strip()] = value
+        options[name.strip()] = parse_literal(value)
     return options
 
 
@@ -141,6 +151,15 @@ SHARED: dict[str, Shared] = {
             "--shape", LOSS,
             "The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of "
             "lp.", metavar="NUMBER", show_default="0.5, 2, 3.7, 0.1, 0.5",
+        )],
+        None,
+    ),
+    "feature_cost": Shared(
+        Annotated[Any, _option(
+            "--feature-cost", LOSS,
+            "A file with one number per line: the cost of each feature, which multiplies its "
+            "penalty. Features of cost 0 are always kept.",
+            parser=read_costs, metavar="FILE", show_default="1 for every feature",
         )],
         None,
     ),

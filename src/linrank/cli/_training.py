@@ -82,13 +82,22 @@ def opened_here(trainer: Trainer, train: Path, valid: Path | None, *how: Any) ->
     yield trainer, *read_pair(train, valid, *how)
 
 
+@contextmanager
+def recorded(category: type[Warning]) -> Iterator[list[str]]:
+    """Collect the sentences of warnings within a ``with`` block, instead of printing them."""
+    sentences: list[str] = []
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", category)
+        yield sentences
+    sentences += [str(warning.message) for warning in said]
+
+
 def told(make: Callable[[], T]) -> T:
     """Call a function, print its warnings on stderr, and return its result."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", QueriesMovedWarning)
+    with recorded(QueriesMovedWarning) as sentences:
         made = make()
-    for warning in said:
-        say_error(str(warning.message), "warning: ")
+    for sentence in sentences:
+        say_error(sentence, "warning: ")
     return made
 
 

@@ -39,7 +39,6 @@ app = typer.Typer(
     help="Linear learning to rank at memory speed.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -10,6 +10,7 @@ import typer
 from . import _options as options_
 from ._console import facts, print_json, show
 from ._io import check_output
+from ._methods import check_method_options, train_method
 from ._options import number_of
 from ._report import chosen, data_json, data_line, result_json, selected
 from ._shared import with_shared_options
@@ -46,6 +47,9 @@ def train(
     folds: options_.Folds = None,
     warm_start: options_.WarmStart = None,
     dask: options_.DaskOption = None,
+    method: options_.MethodOption = None,
+    debias: options_.Debias = False,
+    margin_scale: options_.MarginScale = None,
     float32: options_.Float32 = False,
     index_base: options_.IndexBase = "auto",
     json: options_.Json = False,
@@ -53,29 +57,57 @@ def train(
     options: dict[str, Any],
 ) -> None:
     """Train a model; C is given, or chosen on held-out data."""
-    _check_usage(valid, C, folds, warm_start, dask)
+    _check_usage(valid, C, folds, warm_start, dask, margin_scale)
     check_output(out)
+    base = number_of(index_base)
+    if method is not None:
+        own = {"C": C, "folds": folds, "warm_start": warm_start, "dask": dask,
+               "debias": debias or None, "margin_scale": margin_scale}  # fmt: skip
+        check_method_options(method, options, own)
+        how = base, float32, options["threads"]
+        train_method(method, train, valid, out, how, options, json)
+        return
     trainer = make_trainer(options)
+    if debias and not trainer.penalty.selects:
+        raise typer.BadParameter("--debias needs a penalty that selects features. Add --penalty.")
     start = None if warm_start is None else _weights(warm_start)
-    how = number_of(index_base), float32, trainer.n_threads
     opened = opened_here if dask is None else opened_on(dask)
-    with opened(trainer, train, valid, *how) as (trainer, data, held_out):
+    with opened(trainer, train, valid, base, float32, trainer.n_threads) as (
+        trainer, data, held_out,
+    ):  # fmt: skip
+        if margin_scale is not None:
+            data = data.replace(margin=margin_scale * data.y)
         with about(train):
             training = _train(trainer, data, held_out, C, folds, start)
+            if debias and training.result.coef.any():
+                training = trainer.debias(training, data)
         training.model.save(out)
         if json:
             print_json(_as_json(train, valid, out, folds, trainer, training, data, held_out))
         else:
-            where = f"by {folds} query folds" if folds else f"on {valid}"
-            lines = [("train", data_line(train, data, training))]
-            if valid is not None and held_out is not None:
-                lines.append(("valid", data_line(valid, held_out)))
-            lines.append(("C", chosen(trainer, training, where)))
-            lines.append(("solver", training.result.message))
-            lines += selected(trainer, training)
-            lines.append(("model", f"saved as {out}"))
-            show(facts(lines))
+            show(facts(_lines(train, valid, out, folds, trainer, training, data, held_out)))
         finish(trainer, training, data, out, folds)
+
+
+def _lines(
+    train: Path,
+    valid: Path | None,
+    out: Path,
+    folds: int | None,
+    trainer: Trainer,
+    training: Training,
+    data: RankingData,
+    held_out: RankingData | None,
+) -> list[tuple[str, str]]:
+    """Return the lines of the report."""
+    where = f"by {folds} query folds" if folds else f"on {valid}"
+    lines = [("train", data_line(train, data, training))]
+    if valid is not None and held_out is not None:
+        lines.append(("valid", data_line(valid, held_out)))
+    lines.append(("C", chosen(trainer, training, where)))
+    lines.append(("solver", training.result.message))
+    lines += selected(trainer, training)
+    return [*lines, ("model", f"saved as {out}")]
 
 
 def _check_usage(
@@ -84,6 +116,7 @@ def _check_usage(
     folds: int | None,
     warm_start: Path | None,
     dask: str | None,
+    margin_scale: float | None,
 ) -> None:
     """Raise a `typer.BadParameter` for options that contradict each other."""
     if folds and C is not None:
@@ -95,6 +128,10 @@ def _check_usage(
     if folds and dask is not None:
         raise typer.BadParameter(
             "--folds needs all rows in this process. With --dask, use --valid."
+        )
+    if margin_scale is not None and dask is not None:
+        raise typer.BadParameter(
+            "--margin-scale needs all rows in this process. Leave out --dask or --margin-scale."
         )
     if warm_start is not None and C is None and (folds or valid is not None):
         raise typer.BadParameter("--warm-start needs a single C. Add --C.")

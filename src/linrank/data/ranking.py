@@ -255,6 +255,13 @@ class RankingData:
         return np.repeat(self.query_ids, np.diff(self.query_ptr))
 
     @property
+    def row_query_weight(self) -> Vector | None:
+        """The weight of the query of each row; None without weights of queries."""
+        if self.query_weight is None:
+            return None
+        return np.repeat(self.query_weight, np.diff(self.query_ptr))
+
+    @property
     def doc_ids(self) -> list[str] | None:
         """The document ids in the comments; None without comments."""
         return None if self.comments is None else self.comments.doc_ids()

@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from .._checks import choice, whole_number
-from .._threads import blas_threads, resolve_threads, run
+from .._threads import blas_threads, resolve_threads
 from .._typing import Integers, Vector
 from ..counting.names import NormalizeName
-from ..data.checks import Matrix, check_finite
+from ..data.checks import Matrix
 from ..data.keys import row_keys
 from ..data.ranking import RankingData
 from ..engines.base import Engine
@@ -30,7 +31,8 @@ from ..solvers.base import Solver
 from ..solvers.newton import Newton
 from ..solvers.result import Result, Status
 from ..solvers.tron import Tron
-from .base import Ranker, library_matrix
+from ..training import training_summary
+from .base import Ranker
 from .feature_maps import (
     Documents,
     FeatureMap,
@@ -39,9 +41,9 @@ from .feature_maps import (
     eigen_map,
     identity_map,
     nystroem_map,
-    row_chunks,
     smallest_lift,
 )
+from .kernel_model import KernelModel, kernel_rows, kernel_scores, named_kernel
 from .trained import as_seed, print_step
 
 METHODS = ("auto", "cholesky", "eigen", "newton", "nystroem")
@@ -109,6 +111,8 @@ class KernelRankSVM(Ranker):
     result_ : Result
         Status, objective and history of the solver. Its `coef` holds the weights of the
         coordinates ψ, or β for ``newton``.
+    model_ : KernelModel
+        The ranker in the form that is saved: ``ranker.model_.save("model.json")``.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
 
     Examples
@@ -196,7 +200,7 @@ class KernelRankSVM(Ranker):
         self.n_pairs_ = settings.problem(data).engine.n_pairs  # raises errors before the long work
         data, places = _with_pairs(data)
         self.method_ = self._method(data.n_docs)
-        rows = _kernel_rows(data.X)
+        rows = kernel_rows(data.X)
         documents = places if self.kernel == "precomputed" else rows
         with blas_threads(resolve_threads(self.n_threads)):
             features = self._features(kernel, rows, documents, row_keys(data.X))
@@ -208,38 +212,43 @@ class KernelRankSVM(Ranker):
         self._store(settings.new_solver(report).solve(problem), features, documents)
         return self
 
-    def _scores(self, X: Matrix) -> Vector:
-        check_finite(X, None)
-        kernel, n_threads = self._kernel(), resolve_threads(self.n_threads)
-        beta, documents = self.dual_coef_, self.X_fit_
-        with blas_threads(1):  # each thread of `run` multiplies its own rows
-            parts = run(
-                lambda a, b: kernel(_kernel_rows(X[a:b]), documents) @ beta,
-                row_chunks(X.shape[0], len(beta)),
-                n_threads,
+    @property
+    def model_(self) -> KernelModel:
+        """The ranker in the form that is saved: ``ranker.model_.save("model.json")``."""
+        check_is_fitted(self)
+        if not isinstance(self.kernel, str) or self.kernel == "precomputed":
+            raise DataError(
+                f"kernel is {self.kernel!r}, which a model file cannot hold. Use a kernel by name, "
+                "such as 'rbf'."
             )
-        return np.concatenate(parts)
+        settings = {name: getattr(self, name) for name in ("kernel", "C", "loss", "tol", "method")}
+        return KernelModel(
+            self.X_fit_, self.dual_coef_, self.kernel, self._params(),
+            feature_names=getattr(self, "feature_names_in_", None), settings=settings,
+            training=training_summary(self.result_, self.n_pairs_, self.n_queries_),
+        )  # fmt: skip
+
+    def _scores(self, X: Matrix) -> Vector:
+        return kernel_scores(self._kernel(), X, self.X_fit_, self.dual_coef_, self.n_threads)
 
     # The steps of fit -----------------------------------------------------------------------
 
     def _kernel(self) -> Kernel:
         """Return the function that computes kernel matrices, ``(X, Z) ↦ k(x_i, z_j)``."""
-        more = dict(self.kernel_params or {})
         if callable(self.kernel):
+            more = dict(self.kernel_params or {})
             return lambda X, Z: pairwise_kernels(X, Z, metric=self.kernel, **more)
         if self.kernel == "precomputed":
             return _columns
         choice("kernel", self.kernel, ["precomputed", *KERNEL_PARAMS], "or a function")
-        takes = sorted(KERNEL_PARAMS[self.kernel])
-        if not set(more) <= set(takes):
-            what = ", ".join(takes) or "no parameters"
-            raise DataError(
-                f"kernel_params has {min(set(more) - set(takes))!r}; kernel {self.kernel!r} takes "
-                f"{what}"
-            )
+        return named_kernel(self.kernel, self._params())
+
+    def _params(self) -> dict[str, Any]:
+        """Return the parameters of a kernel that is given by name."""
         own = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        params = {name: own[name] for name in takes if own[name] is not None} | more
-        return lambda X, Z: pairwise_kernels(X, Z, metric=self.kernel, **params)
+        takes = KERNEL_PARAMS[self.kernel]
+        taken = {name: value for name, value in own.items() if name in takes and value is not None}
+        return taken | dict(self.kernel_params or {})
 
     def _settings(self) -> Settings:
         choice("method", self.method, METHODS)
@@ -371,10 +380,6 @@ def _with_pairs(data: RankingData) -> tuple[RankingData, Integers]:
     rows = np.flatnonzero(alive & np.repeat(ranked, sizes))
     places = np.arange(data.n_docs) if data.order is None else data.order
     return (data, places) if len(rows) == data.n_docs else (data.take(rows), places[rows])
-
-
-def _kernel_rows(X: Matrix) -> Matrix:
-    return library_matrix(X).astype(np.float64, copy=False)
 
 
 def _columns(X: Matrix, columns: Integers) -> Vector:

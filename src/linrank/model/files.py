@@ -23,6 +23,8 @@ MAX_DEPTH = 20  #: nesting levels of lists and objects in a model file; deeper f
 #: Module and class that read each model format. A module is imported only to read its format.
 FORMATS = {
     "linrank-model": ("linrank.model.linear", "LinearModel"),
+    "linrank-kernel": ("linrank.estimators.kernel_model", "KernelModel"),
+    "linrank-lightgbm": ("linrank.baselines.lightgbm_model", "LightGBMModel"),
     "linrank-stumps": ("linrank.baselines.stumps", "StumpModel"),
 }
 
