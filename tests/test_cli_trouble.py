@@ -372,7 +372,7 @@ def test_ctrl_c_after_folds_have_chosen_C(letor, here, monkeypatch):
 def test_ctrl_c_while_the_path_is_evaluated(letor, here, monkeypatch):
     """The best of what is evaluated is kept; before anything is, there is no best."""
     calls = []
-    interrupt(monkeypatch, "linrank.training.Criterion.mean",
+    interrupt(monkeypatch, "linrank.criterion.Criterion.mean",
               lambda *_: calls.append(1) or len(calls) == 5)  # fmt: skip
     arguments = "train", letor / "train.txt", "--valid", letor / "vali.txt"
     found = run_json(*arguments, code=130)

@@ -339,7 +339,10 @@ def test_scores_are_computed_in_chunks_and_threads(arrays, monkeypatch):
     np.testing.assert_allclose(ranker.predict(X), expected, atol=1e-12)
     monkeypatch.setattr("linrank.estimators.feature_maps.CHUNK_BYTES", 8 * 80 * 7)
     seen = []
-    monkeypatch.setattr(module, "_kernel_rows", lambda X: seen.append(X.shape[0]) or np.asarray(X))
+    monkeypatch.setattr(
+        "linrank.estimators.kernel_model.kernel_rows",
+        lambda X: seen.append(X.shape[0]) or np.asarray(X),
+    )
     np.testing.assert_allclose(ranker.set_params(n_threads=3).predict(X), expected, atol=1e-12)
     assert sorted(seen) == [3] + [7] * 11
 

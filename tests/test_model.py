@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from linrank import DataError, FileFormatError, LinearModel, RankSVM, load_model
-from linrank.model import FORMATS
+from linrank.model import FORMATS, Model
 
 pytestmark = pytest.mark.interpreted
 
@@ -172,11 +172,13 @@ def test_any_format_is_loaded_by_its_name(model, tmp_path):
 
 
 def test_every_format_is_registered():
-    from linrank.baselines.stumps import StumpModel
+    import linrank.baselines.lightgbm_model
+    import linrank.baselines.stumps
+    import linrank.estimators.kernel_model
+    import linrank.estimators.topics_model
 
-    assert {
-        kind.format: (kind.__module__, kind.__name__) for kind in (LinearModel, StumpModel)
-    } == (FORMATS)
+    kinds = Model.__subclasses__()
+    assert {kind.format: (kind.__module__, kind.__name__) for kind in kinds} == FORMATS
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_every_format_is_registered():
     [
         (
             '{"format": "onnx"}',
-            "its format is 'onnx'; expected 'linrank-model' or 'linrank-stumps'",
+            "its format is 'onnx'; expected 'linrank-model' or 'linrank-kernel' or",
         ),
         ('{"format": ["linrank-model"]}', r"its format is \['linrank-model'\]; expected"),
         ("{}", 'it has no "format"'),

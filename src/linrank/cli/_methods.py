@@ -28,6 +28,7 @@ def check_method_options(method: str, options: dict[str, Any], own: dict[str, An
     `own` holds options of `train` itself, which are None if they are not given.
     """
     name = method.partition(":")[0]
+    place = f"--method {name}" if name != "topics" else "--topics"
     given = [key for key, value in own.items() if value is not None]
     given += [
         key for key, value in options.items()
@@ -36,8 +37,8 @@ def check_method_options(method: str, options: dict[str, Any], own: dict[str, An
     if given:
         flag = "--" + given[0].replace("_", "-")
         raise typer.BadParameter(
-            f"{flag} is an option of linrank's own trainer, not of --method {name}. Parameters of "
-            f"a method are part of its name, such as --method {name}:{given[0]}=…"
+            f"{flag} is an option of linrank's own trainer, not of {place}. Parameters of a method "
+            f"are part of its name, such as --method sparse:C=0.1"
         )
 
 

@@ -117,6 +117,15 @@ MethodOption = Annotated[
         show_default="RankSVM",
     ),
 ]
+Topics = Annotated[
+    bool,
+    typer.Option(
+        "--topics",
+        help="Train one ranker per topic. Lines of TRAIN begin with the topics of a document, such "
+        "as 3,7. --method is the ranker, by default domination.",
+        rich_help_panel=SOLVER,
+    ),
+]
 Debias = Annotated[
     bool,
     typer.Option(

@@ -72,4 +72,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # Characters that the encoding of the terminal lacks are replaced.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    app()
+    app(prog_name="linrank")

@@ -14,11 +14,13 @@ from ._console import facts, print_json, show
 from ._io import check_output, looks_like_model, read_data
 from ._progress import progress
 from ._report import evaluation_table, measure
+from ._topics import has_topics, measure_topics
 
 if TYPE_CHECKING:
     from .._typing import Vector
     from ..data.ranking import RankingData
-    from ..metrics import Evaluation
+    from ..metrics import Evaluation, Metric
+    from ..model import Model
 
 EPILOG = """
 Examples:
@@ -75,11 +77,9 @@ def evaluate(
     from ..metrics import parse_metric
 
     wanted = [parse_metric(name) for name in metrics.split(",")]
-    documents, values = _read(data, scores, threads)
-    with progress("evaluating"):
-        found = measure(documents, values, wanted, flavour, threads)
+    ids, found = _evaluation(data, scores, wanted, flavour, threads)
     if per_query is not None:
-        _write_per_query(per_query, documents, found)
+        _write_per_query(per_query, ids, found)
     if json:
         print_json(_as_json(data, scores, found))
     else:
@@ -87,31 +87,48 @@ def evaluate(
         show(evaluation_table(found))
 
 
-def _read(data: Path, scores: Path, threads: int | None) -> tuple[RankingData, Vector]:
-    """Read data and its scores. Both are in the row order of the data, grouped by query."""
-    from ..data.scores import read_scores
-
+def _evaluation(
+    data: Path, scores: Path, metrics: list[Metric], flavour: FlavourName, threads: int | None
+) -> tuple[list[object], Evaluation]:
+    """Return the ids of the queries, or the names of topics, and the values of the metrics."""
+    model = None
     if looks_like_model(scores):
         from ..model import load_model
 
         model = load_model(scores)
+        if has_topics(model):
+            found = measure_topics(model, data, metrics)  # type: ignore[arg-type]
+            return model.topics, found  # type: ignore[attr-defined]
+    documents, values = _read(data, scores, model, threads)
+    with progress("evaluating"):
+        found = measure(documents, values, metrics, flavour, threads)
+    return documents.query_ids.tolist(), found
+
+
+def _read(
+    data: Path, scores: Path, model: Model | None, threads: int | None
+) -> tuple[RankingData, Vector]:
+    """Read data and its scores. Both are in the row order of the data, grouped by query."""
+    from ..data.scores import read_scores
+
+    if model is not None:
         documents = read_data(
             data, n_features=model.n_features, index_base=model.index_base, n_threads=threads
         )
-        return documents, model.predict(documents.X)
+        return documents, model.predict(documents.X, documents.qid)
     documents = read_data(data, n_threads=threads)
     values = read_scores(scores, documents.n_docs)
     return documents, values if documents.order is None else values[documents.order]
 
 
-def _write_per_query(path: Path, documents: RankingData, found: Evaluation) -> None:
+def _write_per_query(path: Path, ids: list[object], found: Evaluation) -> None:
     from .._files import atomic_write
 
     columns = [[_cell(v) for v in values.tolist()] for values in found.per_query.values()]
     with atomic_write(path, "w") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["qid", *found.per_query])
-        writer.writerows(zip(documents.query_ids.tolist(), *columns, strict=True))
+        writer.writerows(zip(ids, *columns, strict=True))
 
 
 def _cell(value: float) -> float | str:

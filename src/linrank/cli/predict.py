@@ -12,6 +12,7 @@ from ..errors import DataError
 from . import _options as options
 from ._io import check_output, read_data
 from ._progress import progress
+from ._topics import has_topics, score_topics
 
 if TYPE_CHECKING:
     from .._typing import Vector
@@ -52,18 +53,24 @@ def predict(
     ] = None,
     threads: options.Threads = None,
 ) -> None:
-    """Compute the scores of documents, one per line; higher is better."""
+    """Compute the scores of documents, one per line; higher is better.
+
+    If the model has topics, a line has one score per topic, separated by tabs.
+    """
     check_output(out)
     from .._files import atomic_write
     from ..data.scores import write_scores
     from ..model import load_model
 
     learnt = load_model(model)
-    documents = read_data(
-        data, n_features=learnt.n_features, index_base=learnt.index_base, n_threads=threads
-    )
-    with progress("scoring"):
-        scores = documents.restore(learnt.predict(documents.X))
+    if has_topics(learnt):
+        scores = score_topics(learnt, data)[1]  # type: ignore[arg-type]
+    else:
+        documents = read_data(
+            data, n_features=learnt.n_features, index_base=learnt.index_base, n_threads=threads
+        )
+        with progress("scoring"):
+            scores = documents.restore(learnt.predict(documents.X, documents.qid))
     _check_finite(data, scores)
     if out is None:
         write_scores(sys.stdout, scores)
@@ -76,7 +83,7 @@ def _check_finite(data: Path, scores: Vector) -> None:
     """Raise an error for scores that are not finite, for instance because a store holds NaN."""
     import numpy as np
 
-    bad = np.flatnonzero(~np.isfinite(scores))
+    bad = np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1))
     if len(bad):
         raise DataError(
             f"{data}: the score of document {bad[0] + 1} is {scores[bad[0]]}; check that its "

@@ -14,6 +14,7 @@ from ._methods import check_method_options, train_method
 from ._options import number_of
 from ._report import chosen, data_json, data_line, result_json, selected
 from ._shared import with_shared_options
+from ._topics import train_topics
 from ._training import about, finish, make_trainer, opened_here, opened_on, showing
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def train(
     warm_start: options_.WarmStart = None,
     dask: options_.DaskOption = None,
     method: options_.MethodOption = None,
+    topics: options_.Topics = False,
     debias: options_.Debias = False,
     margin_scale: options_.MarginScale = None,
     float32: options_.Float32 = False,
@@ -60,10 +62,14 @@ def train(
     _check_usage(valid, C, folds, warm_start, dask, margin_scale)
     check_output(out)
     base = number_of(index_base)
-    if method is not None:
+    if method is not None or topics:
         own = {"C": C, "folds": folds, "warm_start": warm_start, "dask": dask,
                "debias": debias or None, "margin_scale": margin_scale}  # fmt: skip
-        check_method_options(method, options, own)
+        check_method_options(method or "topics", options, own)
+        if topics:
+            train_topics(method, train, valid, out, options)
+            return
+        assert method is not None
         how = base, float32, options["threads"]
         train_method(method, train, valid, out, how, options, json)
         return

@@ -59,7 +59,11 @@ def write_scores(file: IO[Any], scores: Vector) -> None:
     """Write one score per line, with as many digits as are needed to read the same score."""
     for first in range(0, len(scores), _BLOCK_SCORES):
         numbers = scores[first : first + _BLOCK_SCORES].tolist()
-        file.write("\n".join(map(repr, numbers)) + "\n")
+        if scores.ndim == 2:
+            lines = ["\t".join(map(repr, row)) for row in numbers]
+        else:
+            lines = list(map(repr, numbers))
+        file.write("\n".join(lines) + "\n")
 
 
 def _wrong_number(path: str | os.PathLike[str], n_lines: int, n_docs: int) -> FileFormatError:

@@ -13,12 +13,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._threads import blas_threads, resolve_threads, run
-from .._typing import Vector
+from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
-from ..metrics import evaluate
+from ..metrics import Evaluation, Metric, evaluate
 from .base import DTYPES, LinearRanker
 from .domination import DominationRank
+from .topics_model import TopicsModel
 from .trained import ChoosesC
 
 
@@ -46,6 +47,8 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         the topic. There is a warning for the second kind.
     zero_weights_ : float
         The fraction of the weights that are 0, without the topics that were skipped.
+    model_ : TopicsModel
+        The weights in the form that is saved: ``ranker.model_.save("model.json")``.
 
     Examples
     --------
@@ -177,27 +180,42 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         """
         metrics = [metrics] if isinstance(metrics, str) else list(metrics)
         scores = self.predict(X)
-        labels = _label_matrix(Y, len(scores), "Y")
-        if labels.shape[1] != scores.shape[1]:
-            raise DataError(
-                f"Y has {labels.shape[1]} topics; expected {scores.shape[1]}, as in fit"
-            )
         topics = np.setdiff1d(np.arange(scores.shape[1]), self.skipped_topics_)
-        if not len(topics):
-            raise DataError(
-                "fit skipped all topics, so none can be evaluated. Fit on labels that differ."
-            )
-        found = evaluate(
-            np.concatenate([_column(labels, t) for t in topics]),
-            scores[:, topics].T.ravel(),
-            np.repeat(topics, len(scores)),
-            metrics,
-        )
-        return dict(found.mean)
+        return dict(evaluate_topics(scores, Y, topics, metrics).mean)
+
+    @property
+    def model_(self) -> TopicsModel:
+        """The weights in the form that is saved; topics are named by their columns in Y."""
+        check_is_fitted(self)
+        return TopicsModel(
+            self.coef_, [str(t) for t in range(self.coef_.shape[0])],
+            feature_names=getattr(self, "feature_names_in_", None),
+            settings={"ranker": repr(self._template())},
+            training={"skipped_topics": self.skipped_topics_.tolist()},
+        )  # fmt: skip
 
     def score(self, X: Matrix, Y: Matrix) -> float:
         """Return the mean average precision over the topics."""
         return self.evaluate(X, Y, ("map",))["map"]
+
+
+def evaluate_topics(
+    scores: Vector, Y: Matrix, topics: Integers, metrics: Sequence[str | Metric]
+) -> Evaluation:
+    """Evaluate scores of shape (n_docs, n_topics), with some of the topics as queries."""
+    labels = _label_matrix(Y, len(scores), "Y")
+    if labels.shape[1] != scores.shape[1]:
+        raise DataError(f"Y has {labels.shape[1]} topics; expected {scores.shape[1]}, as in fit")
+    if not len(topics):
+        raise DataError(
+            "fit skipped all topics, so none can be evaluated. Fit on labels that differ."
+        )
+    return evaluate(
+        np.concatenate([_column(labels, t) for t in topics]),
+        scores[:, topics].T.ravel(),
+        np.repeat(topics, len(scores)),
+        metrics,
+    )
 
 
 def _label_matrix(Y: Matrix, n_docs: int, name: str) -> Matrix:

@@ -26,6 +26,7 @@ FORMATS = {
     "linrank-kernel": ("linrank.estimators.kernel_model", "KernelModel"),
     "linrank-lightgbm": ("linrank.baselines.lightgbm_model", "LightGBMModel"),
     "linrank-stumps": ("linrank.baselines.stumps", "StumpModel"),
+    "linrank-topics": ("linrank.estimators.topics_model", "TopicsModel"),
 }
 
 

@@ -1,0 +1,77 @@
+"""`TopicsModel`: one weight vector per topic, in one model file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from .._typing import Integers, Vector
+from ..data.checks import Matrix, check_finite, check_matrix
+from ..errors import DataError
+from ..model import Content, Model, numbers
+
+
+class TopicsModel(Model):
+    """Model with the scores ``w_t'x`` of each topic t.
+
+    Parameters
+    ----------
+    coef : CSR array of shape (n_topics, n_features)
+    topics : sequence of str
+        The name of each topic.
+    feature_names, index_base, settings, training
+        As in `linrank.LinearModel`.
+
+    Examples
+    --------
+    >>> TopicsModel(np.eye(2), ["sport", "politics"]).predict([[2.0, 1.0]]).tolist()
+    [[2.0, 1.0]]
+    """
+
+    format = "linrank-topics"
+
+    def __init__(
+        self,
+        coef: Matrix,
+        topics: Sequence[str],
+        *,
+        feature_names: Sequence[str] | None = None,
+        index_base: int = 1,
+        settings: Mapping[str, object] | None = None,
+        training: Mapping[str, object] | None = None,
+    ) -> None:
+        self.coef = sparse.csr_array(check_matrix(coef)).astype(np.float64)
+        self.topics = [str(topic) for topic in topics]
+        if len(self.topics) != self.coef.shape[0]:
+            raise DataError(
+                f"topics has {len(self.topics)} names for {self.coef.shape[0]} weight vectors"
+            )
+        super().__init__(self.coef.shape[1], feature_names, index_base, settings, training)
+
+    def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
+        """Return the scores of all topics, of shape (n_docs, n_topics)."""
+        check_finite(X, None)
+        scores = X @ self.coef.T
+        return np.asarray(scores.toarray() if sparse.issparse(scores) else scores, np.float64)
+
+    def _parameters(self) -> Content:
+        weights = {
+            name: getattr(self.coef, name).tolist() for name in ("indptr", "indices", "data")
+        }
+        return {"topics": self.topics, **weights}
+
+    @classmethod
+    def _from_parameters(cls, content: Content, **shared: Any) -> Self:
+        indices, indptr = (
+            np.array(numbers(content, name), np.int64) for name in ("indices", "indptr")
+        )
+        data = np.array(numbers(content, "data"), np.float64)
+        topics = content["topics"]
+        if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+            raise DataError("topics is not a list of names")
+        coef = sparse.csr_array((data, indices, indptr), shape=(len(topics), content["n_features"]))
+        check_finite(check_matrix(coef), None)
+        return cls(coef, topics, **shared)

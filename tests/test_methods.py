@@ -1,0 +1,245 @@
+"""Rankers by short names: in Python, on the command line, and in model files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from commandline import error_of, run, run_json, write_text
+from linrank import (
+    DominationRank,
+    KernelRankSVM,
+    MultiTopicRanker,
+    SparseRankSVM,
+    load_model,
+    make_ranking,
+    read_letor,
+)
+from linrank.baselines import LambdaMARTRanker
+from linrank.data.topics import read_topics
+from linrank.errors import DataError, FileFormatError
+from linrank.methods import METHODS, fit_ranker, make_ranker, model_of
+
+QUICK = {  # parameters that make a method quick on the small data of these tests
+    "fenchelrank": "fenchelrank:tol=0.1",
+    "adarank": "adarank:n_rounds=5",
+    "rankboost": "rankboost:n_rounds=5",
+    "lambdamart": "lambdamart:n_estimators=5",
+    "forest": "forest:n_estimators=5",
+    "gbdt": "gbdt:n_estimators=5",
+}
+
+
+@pytest.fixture
+def data():
+    return make_ranking(n_queries=20, docs_per_query=8, n_features=5, random_state=3)
+
+
+@pytest.fixture
+def files(tmp_path, data, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_text(tmp_path / "train.txt", data)
+    valid = make_ranking(n_queries=10, docs_per_query=8, n_features=5, random_state=4)
+    write_text(tmp_path / "vali.txt", valid)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_ranks_better_than_chance(name, data):
+    ranker = fit_ranker(make_ranker(QUICK.get(name, name)), data)
+    s, y = ranker.predict(data.X), data.y
+    pairs = (data.qid[:, None] == data.qid) & (y[:, None] > y)
+    assert (s[:, None] > s)[pairs].mean() > 0.6
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.saves])
+def test_models_of_methods_score_as_their_rankers(name, files, data):
+    text = QUICK.get(name, name)
+    run("train", "train.txt", "--method", text, "--out", "m.json", code=None)
+    run("predict", "m.json", "vali.txt", "--out", "scores.txt")
+    valid = read_letor("vali.txt")
+    expected = fit_ranker(make_ranker(text, random_state=0), data).predict(valid.X)
+    np.testing.assert_allclose(np.loadtxt("scores.txt"), expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if not method.saves])
+def test_methods_without_a_model_file_say_so(name, files):
+    assert "there is no model file" in error_of("train", "train.txt", "--method", name)
+
+
+def test_parameters_of_a_method():
+    ranker = make_ranker("sparse: log, C=0.5, debias=true", n_threads=1, n_rounds=3)
+    assert isinstance(ranker, SparseRankSVM)
+    assert (ranker.penalty, ranker.C, ranker.debias, ranker.n_threads) == ("log", 0.5, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nothing", "the method 'nothing' is not known; known are ranksvm, sparse"),
+        ("rankboost:n_round=3", "rankboost has no parameter 'n_round'; it has n_rounds"),
+        ("rankboost:50", "rankboost has no parameter '50'"),
+    ],
+)
+def test_wrong_methods(text, words):
+    with pytest.raises(DataError, match=words):
+        make_ranker(text)
+
+
+def test_weights_that_a_method_does_not_take(data):
+    weighted = data.replace(query_weight=np.ones(data.n_queries))
+    with pytest.raises(DataError, match="FSMRank takes no query_weight"):
+        fit_ranker(make_ranker("fsmrank"), weighted)
+
+
+def test_models_keep_the_names_of_features(data):
+    named = data.replace(feature_names=list("abcde"), index_base=0)
+    model = model_of(fit_ranker(make_ranker("rankboost:n_rounds=2"), named), named)
+    assert (model.feature_names, model.index_base) == (list("abcde"), 0)
+
+
+def test_report_and_json(files):
+    text = run("train", "train.txt", "--valid", "vali.txt", "--method", "rankboost:n_rounds=2")
+    assert "RankBoost(n_rounds=2)" in text.stdout
+    found = run_json("train", "train.txt", "--valid", "vali.txt", "--method", "adarank")
+    assert found["method"] == "AdaRank()"
+    assert 0 < found["mean"] <= 1
+
+
+@pytest.mark.parametrize("option", [("--C", "1"), ("--loss", "hinge"), ("--debias",)])
+def test_options_of_the_trainer_are_refused(option, files):
+    result = run("train", "train.txt", "--method", "rankboost", *option, code=2)
+    assert f"{option[0]} is an option of linrank's own" in " ".join(result.stderr.split())
+
+
+# Options of the trainer --------------------------------------------------------------------
+
+
+def test_debias_on_the_command_line(files, data):
+    run("train", "train.txt", "--penalty", "l1", "--C", "0.01", "--debias")
+    expected = SparseRankSVM(C=0.01, debias=True).fit(data.X, data.y, qid=data.qid).coef_
+    np.testing.assert_allclose(load_model("model.json").coef, expected, rtol=1e-4, atol=1e-9)
+    assert "--debias needs a penalty" in run("train", "train.txt", "--debias", code=2).stderr
+
+
+def test_margin_scale_on_the_command_line(files, data):
+    options = "--loss", "domination", "--tol", "1e-8"
+    run("train", "train.txt", *options, "--margin-scale", "0.5")
+    ranker = DominationRank(penalty="l2", margin=0.5, tol=1e-8)
+    expected = ranker.fit(data.X, data.y, qid=data.qid).coef_
+    np.testing.assert_allclose(load_model("model.json").coef, expected, rtol=1e-4)
+
+
+def test_feature_costs_on_the_command_line(files):
+    (files / "costs.txt").write_text("0\n1e9\n1e9\n1e9\n1e9\n")
+    run("train", "train.txt", "--penalty", "l1", "--C", "1", "--feature-cost", "costs.txt")
+    assert np.flatnonzero(load_model("model.json").coef).tolist() == [0]
+    (files / "costs.txt").write_text("one\n")
+    wrong = run("train", "train.txt", "--penalty", "l1", "--feature-cost", "costs.txt", code=2)
+    assert "expected one number per line" in " ".join(wrong.stderr.split())
+
+
+# Model files -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_kernel_models_score_as_their_rankers(make, data, tmp_path):
+    X = make(data.X)
+    ranker = KernelRankSVM("polynomial", degree=2, C=0.1).fit(X, data.y, qid=data.qid)
+    ranker.model_.save(tmp_path / "kernel.json")
+    model = load_model(tmp_path / "kernel.json")
+    np.testing.assert_allclose(model.predict(X), ranker.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [np.dot, "precomputed"])
+def test_kernels_that_no_file_can_hold(kernel, data):
+    X = data.X @ data.X.T if kernel == "precomputed" else data.X
+    ranker = KernelRankSVM(kernel).fit(X, data.y, qid=data.qid)
+    with pytest.raises(DataError, match="which a model file cannot hold"):
+        _ = ranker.model_
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kernel": "sigmoidal"}, "kernel is 'sigmoidal'; known choices"),
+        ({"kernel": 3}, "kernel must be a name"),
+        ({"params": {"gama": 1}}, "takes gamma"),
+        ({"beta": [1.0]}, "damaged"),
+        ({"anchors_indices": [10**6]}, "damaged"),
+    ],
+)
+def test_damaged_kernel_models(change, words, data, tmp_path):
+    ranker = KernelRankSVM(C=0.1).fit(data.X, data.y, qid=data.qid)
+    path = tmp_path / "kernel.json"
+    ranker.model_.save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(FileFormatError, match=words):
+        load_model(path)
+
+
+@pytest.mark.parametrize("text", ["", "tree\nnothing", 3])
+def test_damaged_trees(text, data, tmp_path):
+    ranker = LambdaMARTRanker(n_estimators=2).fit(data.X, data.y, qid=data.qid)
+    path = tmp_path / "trees.json"
+    ranker.model_.save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"text": text}))
+    with pytest.raises(FileFormatError, match="damaged"):
+        load_model(path)
+
+
+# Topics ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def topics(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(3, 6))
+    for name, n in (("train.txt", 80), ("test.txt", 40)):
+        X = rng.normal(size=(n, 6)).round(4)
+        lines = []
+        for x, scores in zip(X, X @ W.T, strict=True):
+            found = ",".join(str(10 * (t + 1)) for t in np.flatnonzero(scores > 1.5))
+            lines.append(f"{found} " + " ".join(f"{f}:{v}" for f, v in enumerate(x, 1)))
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def test_topics_on_the_command_line(topics):
+    text = run("train", "train.txt", "--topics", "--valid", "test.txt", "--out", "t.json").stdout
+    assert "3 of 3 learnt" in text
+    train = read_topics("train.txt")
+    test = read_topics("test.txt", n_features=6, topics=train.topics)
+    assert train.topics == ["10", "20", "30"]
+    expected = MultiTopicRanker().fit(train.X, train.Y)
+    run("predict", "t.json", "test.txt", "--out", "scores.txt")
+    np.testing.assert_allclose(np.loadtxt("scores.txt"), expected.predict(test.X), atol=1e-9)
+    found = run_json("evaluate", "test.txt", "t.json", "--metrics", "map,p@5")
+    means = {name: entry["mean"] for name, entry in found["metrics"].items()}
+    assert means == pytest.approx(expected.evaluate(test.X, test.Y, ["map", "p@5"]))
+    run("evaluate", "test.txt", "t.json", "--per-query", "q.csv")
+    assert [line.split(",")[0] for line in (topics / "q.csv").read_text().split()][1:] == [
+        "10", "20", "30",
+    ]  # fmt: skip
+
+
+def test_topics_that_training_has_not_seen_are_left_out(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("5,7 1:1\n9 2:1\n")
+    data = read_topics(path, topics=["9", "5"])
+    assert data.Y.toarray().tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a,b 1:2\n", "not a file of topics"), ("", "no documents"), ("1 x\n", "not a file of")],
+)
+def test_wrong_topic_files(text, words, tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match=words):
+        read_topics(path)
