@@ -21,7 +21,7 @@ COVERAGE = echo "coverage of the uncompiled run: $$($(BIN)/coverage report --for
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable $(1) && \
 	$(BIN)/python -m compileall -q src
 
-.PHONY: demo test test-compiled test-interpreted test-quick test-cuda lint coverage hooks help clean
+.PHONY: demo test test-compiled test-interpreted test-quick test-cuda test-wheel lint coverage hooks help clean
 .PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
@@ -58,6 +58,9 @@ test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, 
 	NUMBA_ENABLE_CUDASIM=1 \
 		.venv-cuda/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib --doctest-modules" \
 		tests/cuda src/linrank/engines/cuda
+
+test-wheel: .venv/test.stamp  ## the wheel in clean environments, with each Python that is found; PYTHONS= names more
+	$(BIN)/python tests/wheel.py $(PYTHONS)
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
