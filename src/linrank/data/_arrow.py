@@ -7,12 +7,14 @@ called.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._typing import Array
 from ..errors import DataError
+from .columns import Chosen, no_numbers
+from .text import join_strings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,14 +32,6 @@ def check_features(schema: pa.Schema, names: Sequence[str]) -> None:
     for name in names:
         if not _is_number(schema.field(name).type):
             raise DataError(no_numbers(name, schema.field(name).type))
-
-
-def no_numbers(name: str, kind: object) -> str:
-    """Return the sentence for a column of features that holds no numbers."""
-    return (
-        f"column {name!r} holds {kind}; features must be numbers. Choose the columns with "
-        f"features=, or leave this one out with ignore=[{name!r}] (--features, --ignore)"
-    )
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -69,6 +63,50 @@ def numbers(column: pa.Array | pa.ChunkedArray) -> Array:
     if isinstance(column, pa.ChunkedArray):
         return column.to_numpy()
     return column.to_numpy(zero_copy_only=False)
+
+
+def ids(column: pa.ChunkedArray) -> Array:
+    """Return a column of query ids as an array; a missing id is an error."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise DataError(f"qid[{row}] is missing; every row needs a query id")
+    if types.is_integer(column.type) or types.is_floating(column.type):
+        return column.to_numpy()
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        return join_strings(column.to_pylist())
+    values = np.empty(len(column), object)
+    values[:] = column.to_pylist()
+    return values
+
+
+class Labelled(NamedTuple):
+    """The columns of a table that are not features, as arguments of `RankingData`."""
+
+    y: Array
+    qid: Array | None
+    doc_ids: list[str] | None
+    per_row: dict[str, Any]
+
+
+def labelled(table: pa.Table, chosen: Chosen) -> Labelled:
+    """Return the columns of a table that are not features; without a label, all labels are 0."""
+
+    def read(name: str) -> Array:
+        column = table[name]
+        if not _is_number(column.type):
+            raise DataError(f"column {name!r} holds {column.type}; expected numbers")
+        return numbers(column)
+
+    return Labelled(
+        np.zeros(table.num_rows) if chosen.label is None else read(chosen.label),
+        None if chosen.qid is None else ids(table[chosen.qid]),
+        None if chosen.doc_id is None else list(map(str, table[chosen.doc_id].to_pylist())),
+        {argument: read(name) for argument, name in chosen.per_row.items()},
+    )
 
 
 def fill_rows(batches: Iterable[pa.RecordBatch], out: Array) -> int:
