@@ -10,7 +10,6 @@ from commandline import run
 from linrank import DataError, FileFormatError, load, make_ranking, open_store, save_store
 from linrank.data import formats
 from linrank.data.formats import FORMATS, Format, find_format
-from linrank.data.parquet import read_parquet
 
 
 def frame_of(data, names=("label", "qid")):
@@ -43,7 +42,7 @@ def test_parquet_with_options(tmp_path, data):
     path, done = tmp_path / "train.parquet", []
     frame_of(data, ("grade", "query")).to_parquet(path)
     options = {"label": "grade", "qid": "query"}
-    assert_same(read_parquet(path, **options), data)
+    assert_same(load(path, **options), data)
     found = load(
         path, n_features=3, index_base=0, dtype=np.float32, progress=done.append, **options
     )
@@ -79,7 +78,7 @@ def test_parquet_files_that_cannot_be_read(tmp_path, data):
 def test_parquet_needs_pyarrow(tmp_path, data, monkeypatch):
     frame_of(data).to_parquet(tmp_path / "train.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(DataError, match=r"needs pyarrow and pandas .* pip install pyarrow pandas"):
+    with pytest.raises(DataError, match=r"needs pyarrow.* pip install linrank\[frames\]"):
         load(tmp_path / "train.parquet")
 
 
@@ -87,9 +86,9 @@ def test_a_new_format_is_one_line_of_the_registry(tmp_path, data, monkeypatch):
     def read(path, *, n_features, index_base):
         return data
 
-    new = Format("csv", "a CSV file", lambda path: path.suffix == ".csv", read)
+    new = Format("orc", "an ORC file", lambda path: path.suffix == ".orc", read)
     monkeypatch.setattr(formats, "FORMATS", (new, *FORMATS))
-    assert load(tmp_path / "train.csv") is data
+    assert load(tmp_path / "train.orc") is data
 
 
 def test_stores_are_folders(tmp_path, data):

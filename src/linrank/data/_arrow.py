@@ -6,7 +6,7 @@ called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -109,15 +109,26 @@ def labelled(table: pa.Table, chosen: Chosen) -> Labelled:
     )
 
 
-def fill_rows(batches: Iterable[pa.RecordBatch], out: Array) -> int:
-    """Copy the columns of batches into the rows of an array; return the number of rows."""
-    first = 0
+def fill_rows(
+    batches: Iterable[pa.RecordBatch],
+    out: Array,
+    places: Array | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> int:
+    """Copy the columns of batches into the rows of an array; return the number of rows.
+
+    Row r goes to row ``places[r]`` of the array, by default to row r.
+    """
+    first, block = 0, np.empty((SLICE_ROWS, out.shape[1]), out.dtype)
     for batch in batches:
         columns = [numbers(column) for column in batch.columns]
-        last = first + batch.num_rows
-        for a in range(first, last, SLICE_ROWS):
-            b = min(a + SLICE_ROWS, last)
+        for a in range(0, batch.num_rows, SLICE_ROWS):
+            n = min(SLICE_ROWS, batch.num_rows - a)
             for f, column in enumerate(columns):
-                out[a:b, f] = column[a - first : b - first]
-        first = last
+                block[:n, f] = column[a : a + n]
+            rows = slice(first + a, first + a + n)
+            out[rows if places is None else places[rows]] = block[:n]
+        first += batch.num_rows
+        if progress is not None:
+            progress(first / len(out))
     return first

@@ -15,7 +15,14 @@ from .._threads import resolve_threads
 from .._typing import Array, Integers
 from ..errors import DataError
 from ._compression import compressed
-from ._letor_reader import Progress, ReadOptions, parse_query_ids, read_source
+from ._letor_reader import (
+    Allocate,
+    Progress,
+    ReadOptions,
+    allocate_in_memory,
+    parse_query_ids,
+    read_source,
+)
 from ._letor_writer import MAX_DECIMALS, LetorWriter
 from ._source import CHUNK_BYTES, open_source
 from .checks import MAX_FEATURES, check_n_features
@@ -89,9 +96,23 @@ def read_letor(
     >>> data.X.tolist(), data.doc_ids
     ([[0.5, 1.0], [0.0, 0.25]], ['A', 'B'])
     """
-    options = check_options(n_features, index_base, dtype, form, n_threads)
+    return read_letor_into(
+        path, n_features=n_features, index_base=index_base, dtype=dtype, form=form,
+        n_threads=n_threads, progress=progress,
+    )  # fmt: skip
+
+
+def read_letor_into(
+    path: StrPath,
+    *,
+    progress: Progress | None = None,
+    allocate: Allocate = allocate_in_memory,
+    **options: Any,
+) -> RankingData:
+    """Read a LETOR text file into arrays that `allocate` provides; see `read_letor`."""
+    checked = check_options(**options)
     with open_source(path) as source:
-        return read_source(source, options, progress=progress)
+        return read_source(source, checked, allocate, progress)
 
 
 def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None) -> None:
