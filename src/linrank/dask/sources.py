@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .._threads import split
 from ..data.columns import LABEL, QID, Columns, feature_columns, row_bytes
-from ..data.formats import find_format
+from ..data.formats import find_format, refuse_columns
 from ..data.letor import check_dtype, count_letor, read_letor
 from ..data.parts import list_files
 from ..data.store import open_store
@@ -97,6 +97,8 @@ def folder_parts(
             f"{folder}: there is no such file or folder. Use a path that all workers can read."
         )
     kind = find_format(folder)
+    if kind.open_table is None:
+        refuse_columns(folder, kind, options.columns)
     if kind.name == "store":
         return _store_parts(folder)
     read, count = _read_letor_part, _count_letor_part

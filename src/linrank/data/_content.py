@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from ..errors import DataError
 from ._compression import decompress, find_decompressor
@@ -38,18 +38,22 @@ def read_start(path: Path) -> bytes:
             return b""
         with path.open("rb") as file:
             return decompress_start(file)
-    except (OSError, ValueError, DataError):  # The reader of the file reports the error.
+    except (OSError, ValueError):  # The reader of the file reports the error.
         return b""
 
 
-def decompress_start(file: io.BufferedReader) -> bytes:
-    """Return the first bytes of an open file, decompressed if need be."""
+def decompress_start(file: BinaryIO) -> bytes:
+    """Return the first bytes of a file, decompressed if need be; none if that fails."""
     start = file.read(START_BYTES)
     decompressor = find_decompressor(start)
     if decompressor is None:
         return start
     file.seek(0)
-    return next(decompress("", file, decompressor), b"")[:START_BYTES]
+    try:
+        buffered: Any = file
+        return next(decompress("", buffered, decompressor), b"")[:START_BYTES]
+    except DataError:  # The reader of the file reports the error.
+        return b""
 
 
 def name_binary(start: bytes) -> str | None:

@@ -58,7 +58,12 @@ class Columns:
 
     @classmethod
     def split(cls, options: Mapping[str, Any]) -> tuple[Columns, dict[str, Any]]:
-        """Return the columns that options name, and the other options."""
+        """Return the columns that options name, and the other options.
+
+        Options may also hold a whole choice of columns as ``columns``.
+        """
+        if "columns" in options:
+            return options["columns"], {k: v for k, v in options.items() if k != "columns"}
         names = {field.name for field in fields(cls)}
         chosen = {name: value for name, value in options.items() if name in names}
         for name in {"features", "ignore"} & chosen.keys():

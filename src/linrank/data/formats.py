@@ -140,13 +140,22 @@ def open_reader(path: StrPath, options: dict[str, Any]) -> Callable[..., Ranking
     """
     found = find_format(path)
     columns, rest = Columns.split(options)
+    if "feature_names" in rest and found.name != "letor":
+        raise DataError(
+            f"{os.fspath(path)}: feature_names is for LETOR text, but the path is "
+            f"{found.description}, which has names. Leave out feature_names (--feature-names)"
+        )
     if found.open_table is not None:
         return partial(found.read, path, columns=columns, **rest)
-    surplus = columns.given()
-    if surplus:
-        raise DataError(
-            f"{os.fspath(path)}: {surplus[0]} names a column, but {found.description} has no named "
-            f"columns. Leave out {surplus[0]} (--{surplus[0].replace('_', '-')})"
-        )
+    refuse_columns(path, found, columns)
     rest.pop("needs_label", None)
     return partial(found.read, path, **rest)
+
+
+def refuse_columns(path: StrPath, found: Format, columns: Columns) -> None:
+    """Raise a `DataError` if columns are named, for a format that has none."""
+    for name in columns.given():
+        raise DataError(
+            f"{os.fspath(path)}: {name} names a column, but {found.description} has no columns "
+            f"to choose. Leave out {name} (--{name.replace('_', '-')})"
+        )

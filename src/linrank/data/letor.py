@@ -25,7 +25,9 @@ from ._letor_reader import (
 )
 from ._letor_writer import MAX_DECIMALS, LetorWriter
 from ._source import CHUNK_BYTES, open_source
+from ._source_list import open_text
 from .checks import MAX_FEATURES, check_n_features
+from .names import NameFile
 from .ranking import RankingData
 
 StrPath = str | os.PathLike[str]
@@ -40,17 +42,21 @@ def read_letor(
     form: Literal["auto", "dense", "csr"] = "auto",
     n_threads: int | None = None,
     progress: Progress | None = None,
+    feature_names: StrPath | None = None,
+    allow_missing: bool = False,
 ) -> RankingData:
     r"""Read ranked data from a LETOR or SVMlight text file.
 
-    A line is ``label [qid:ID] index:value … [# comment]``, with ascending indices. Empty lines
-    and lines that begin with ``#`` are skipped. If no line has a qid, all lines belong to one
-    query. Every number becomes the nearest double, as in Python.
+    A line is ``label [qid:ID] [cost:WEIGHT] index:value … [# comment]``, with ascending indices.
+    Empty lines and lines that begin with ``#`` are skipped. If no line has a qid, all lines belong
+    to one query. The costs of SVMlight become sample weights; a line without a cost then has the
+    weight 1. Every number becomes the nearest double, as in Python.
 
     Parameters
     ----------
     path : path-like
-        The file: plain text, or compressed with gzip, bzip2, xz or zstandard, whatever its name.
+        The file, or a folder of files that are parts of the data. Each is plain text, or compressed
+        with gzip, bzip2, xz or zstandard, whatever its name.
         zstandard needs ``pip install linrank[zstd]``. A compressed file is decompressed twice, so
         that its text is never held in memory.
     n_features : int, optional
@@ -68,6 +74,10 @@ def read_letor(
         Number of threads; by default all cores.
     progress : callable, optional
         Called repeatedly with the fraction of the work that is done.
+    feature_names : path-like, optional
+        A file with the names of the features: one per line, or lines of an index and a name.
+    allow_missing : bool
+        Whether a feature may be ``nan``, which stands for a missing value.
 
     Returns
     -------
@@ -98,7 +108,8 @@ def read_letor(
     """
     return read_letor_into(
         path, n_features=n_features, index_base=index_base, dtype=dtype, form=form,
-        n_threads=n_threads, progress=progress,
+        n_threads=n_threads, progress=progress, feature_names=feature_names,
+        allow_missing=allow_missing,
     )  # fmt: skip
 
 
@@ -107,12 +118,17 @@ def read_letor_into(
     *,
     progress: Progress | None = None,
     allocate: Allocate = allocate_in_memory,
+    feature_names: StrPath | None = None,
     **options: Any,
 ) -> RankingData:
     """Read a LETOR text file into arrays that `allocate` provides; see `read_letor`."""
     checked = check_options(**options)
-    with open_source(path) as source:
-        return read_source(source, checked, allocate, progress)
+    names = None if feature_names is None else NameFile.read(feature_names)
+    with open_text(path) as source:
+        data = read_source(source, checked, allocate, progress)
+    if names is not None:
+        data.feature_names = names.of(data.n_features, data.index_base)
+    return data
 
 
 def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None) -> None:
@@ -201,6 +217,7 @@ def check_options(
     dtype: DTypeLike = np.float64,
     form: str = "auto",
     n_threads: int | None = None,
+    allow_missing: bool = False,
 ) -> ReadOptions:
     """Check the options of `read_letor` and fill in their defaults."""
     if n_features is not None:
@@ -216,6 +233,7 @@ def check_options(
         dtype=check_dtype(dtype),
         form=form,
         n_threads=resolve_threads(n_threads),
+        allow_missing=allow_missing,
     )
 
 
