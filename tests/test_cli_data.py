@@ -256,7 +256,7 @@ def other_files():
     return {
         "a pickle": lambda path: path.write_bytes(pickle.dumps(frame)),
         "a NumPy .npy file": lambda path: path.write_bytes(npy()),
-        "a NumPy .npz file": lambda path: np.savez(path.open("wb"), X=np.eye(2)),
+        "a NumPy .npz file": lambda path: path.write_bytes(npz()),
         "an HDF5 file": lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(64)),
         "an Excel workbook": lambda path: path.write_bytes(
             b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml"
@@ -268,6 +268,12 @@ def other_files():
 def npy():
     buffer = io.BytesIO()
     np.save(buffer, np.eye(2))
+    return buffer.getvalue()
+
+
+def npz():
+    buffer = io.BytesIO()
+    np.savez(buffer, X=np.eye(2))
     return buffer.getvalue()
 
 
