@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from commandline import run
 from linrank import (
@@ -17,6 +18,7 @@ from linrank import (
     open_store,
     read_letor,
     save_store,
+    write_letor,
 )
 from linrank.data import csv_files, formats
 from linrank.data.formats import FORMATS, Format, find_format
@@ -206,6 +208,16 @@ def test_missing_values_of_text(tmp_path, form):
     path.write_text("1 qid:1 1:nano\n")
     with pytest.raises(FileFormatError, match="feature 1 has the value 'nano'"):
         load(path, allow_missing=True)
+
+
+@pytest.mark.parametrize("decimals", [None, 2])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_missing_values_are_written(tmp_path, form, decimals):
+    X = np.array([[0.5, np.nan], [np.nan, 0], [0.25, 2]])
+    data = RankingData(form(X), [1, 0, 2], [1, 2, 1], allow_missing=True)
+    write_letor(tmp_path / "a.txt", data, decimals=decimals)
+    found = load(tmp_path / "a.txt", allow_missing=True, form="dense")
+    np.testing.assert_array_equal(found.restore(found.X), X)
 
 
 def test_readers_of_text_name_tables(tmp_path, data):

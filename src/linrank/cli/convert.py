@@ -98,7 +98,9 @@ def _convert(source: Path, dest: Path, to_text: bool, inputs: Input, **how: Any)
 
     if not to_text:
         with reading(source) as report:
-            return convert(source, dest, progress=report, **load_options(inputs), **how)
+            # A store keeps missing values. Training decides whether they are an error.
+            how |= load_options(inputs) | {"allow_missing": True}
+            return convert(source, dest, progress=report, **how)
     data = read_data(source, inputs, **how)
     with progress(f"writing {dest}"):
         write_letor(dest, data)
