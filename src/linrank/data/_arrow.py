@@ -58,6 +58,8 @@ def numbers(column: pa.Array | pa.ChunkedArray) -> Array:
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if types.is_decimal(column.type):
+        column = column.cast(pa.string())  # A direct cast gives 0.47000000000000003 for 0.47.
     if not (types.is_floating(column.type) or types.is_integer(column.type)):
         column = column.cast(pa.float64())
     if isinstance(column, pa.ChunkedArray):
