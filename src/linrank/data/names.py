@@ -19,7 +19,7 @@ class NameFile(NamedTuple):
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "names.txt")
-    >>> _ = path.write_text("1 bm25\\n3 clicks\\n")
+    >>> _ = path.write_text("1 bm25\n3 clicks\n")
     >>> NameFile.read(path).of(n_features=3, index_base=1)
     ['bm25', '2', 'clicks']
     """
