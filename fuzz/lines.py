@@ -38,7 +38,7 @@ COMPRESS = {
 SPACES = [" "] * 12 + ["  ", "\t", " \t ", "\r", "\v", "\f"]
 PIECES = [b"", b":", b"#", b" ", b"\n", b"-", b".", b"e", b"9", b"nan", b"qid:", b"\x00", b"\xff"]
 
-Row = tuple[float, str | None, dict[int, float], bytes]
+Row = tuple[float, str | None, dict[int, float], bytes, float | None]
 
 
 # Texts
@@ -130,7 +130,7 @@ def fast_data(reader: Any, *arguments: Any, **options: Any) -> RankingData | Non
 
 def query_names(rows: list[Row]) -> list[Any]:
     """Return the query ids as linrank does: as integers if all are integers."""
-    names = [qid for _, qid, _, _ in rows]
+    names = [qid for _, qid, *_ in rows]
     if names[0] is None:
         return [0] * len(names)
     if all(re.fullmatch("[+-]?[0-9]{1,19}", name) for name in names):
@@ -144,10 +144,10 @@ def difference(data: RankingData | None, rows: list[Row] | None, single: bool) -
     """Return how the data differ from the documents of the slow parser; None if they are equal."""
     if data is None or rows is None:
         return None if data is rows else f"refused by {'linrank' if rows else 'the slow parser'}"
-    indices = [index for _, _, entries, _ in rows for index in entries]
+    indices = [index for _, _, entries, *_ in rows for index in entries]
     base = 0 if 0 in indices else 1
     X = np.zeros((len(rows), max(indices) + 1 - base), np.float32 if single else np.float64)
-    for place, (_, _, entries, _) in enumerate(rows):
+    for place, (_, _, entries, *_) in enumerate(rows):
         for index, value in entries.items():
             X[place, index - base] = value
     back = np.arange(len(rows)) if data.order is None else np.argsort(data.order)
@@ -158,9 +158,13 @@ def difference(data: RankingData | None, rows: list[Row] | None, single: bool) -
         return "other labels"
     if data.qid[back].tolist() != query_names(rows):
         return "other query ids"
-    comments = [comment.decode(errors="replace") for *_, comment in rows]
+    comments = [comment.decode(errors="replace") for *_, comment, _ in rows]
     texts = [""] * len(rows) if data.comments is None else [data.comments[k] for k in back]
-    return None if texts == comments else "other comments"
+    if texts != comments:
+        return "other comments"
+    costs = [1.0 if cost is None else cost for *_, cost in rows]
+    weights = np.ones(len(rows)) if data.weight is None else data.weight[back]
+    return None if weights.tolist() == costs else "other costs"
 
 
 def check_files(case: Case, text: bytes, rows: list[Row] | None) -> None:

@@ -321,17 +321,10 @@ def pair_counts(labels, scores):
 
 
 def read_letor_slow(text):
-    """Read LETOR bytes line by line into a list of (label, qid, {index: value}, comment).
+    """Read LETOR bytes line by line into a list of (label, qid, {index: value}, comment, cost).
 
     Raises ValueError where `read_letor` must refuse the text with the default options.
     """
-    number = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-    def to_float(token):
-        if not number.fullmatch(token) or math.isinf(float(token)):
-            raise ValueError(f"not a finite number: {token!r}")
-        return float(token)
-
     rows = []
     for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         content, _, comment = line.partition(b"#")
@@ -340,23 +333,41 @@ def read_letor_slow(text):
         if re.search(rb"[\x00-\x08\x0e-\x1f]", content):
             raise ValueError("a control character")
         label, *tokens = content.split()
-        qid, entries, previous = None, {}, -1
-        if tokens and tokens[0].startswith(b"qid:"):
-            qid = tokens.pop(0)[4:].decode()
-            if not qid:
-                raise ValueError("an empty qid")
+        qid = _take_token(tokens, b"qid:")
+        cost = _take_token(tokens, b"cost:")
+        cost = None if cost is None else _finite(cost)
+        if qid == b"" or (cost is not None and cost < 0):
+            raise ValueError("an empty qid, or a negative cost")
+        entries, previous = {}, -1
         for token in tokens:
             index, value = token.split(b":")
             if not re.fullmatch(rb"[0-9]+", index) or not previous < int(index) < 2**31 - 1:
                 raise ValueError(f"index {index!r} behind {previous}")
             previous = int(index)
-            entries[previous] = to_float(value)
-        rows.append((to_float(label), qid, entries, comment.strip(bytes(range(33)))))
-    if not any(entries for _, _, entries, _ in rows):
+            entries[previous] = _finite(value)
+        qid = None if qid is None else qid.decode()
+        rows.append((_finite(label), qid, entries, comment.strip(bytes(range(33))), cost))
+    if not any(entries for _, _, entries, *_ in rows):
         raise ValueError("no document, or no feature")
-    if len({qid is None for _, qid, _, _ in rows}) == 2:
+    if len({qid is None for _, qid, *_ in rows}) == 2:
         raise ValueError("a qid on some lines only")
+    if all(cost == 0 for *_, cost in rows):
+        raise ValueError("all costs are zero")
     return rows
+
+
+def _take_token(tokens, prefix):
+    """Remove the first token if it begins with a prefix, and return the rest of it."""
+    if tokens and tokens[0].startswith(prefix):
+        return tokens.pop(0)[len(prefix) :]
+    return None
+
+
+def _finite(token):
+    number = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+    if not number.fullmatch(token) or math.isinf(float(token)):
+        raise ValueError(f"not a finite number: {token!r}")
+    return float(token)
 
 
 def query_keys(X, query_ptr):

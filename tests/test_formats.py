@@ -5,12 +5,23 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from commandline import run
-from linrank import DataError, FileFormatError, load, make_ranking, open_store, save_store
-from linrank.data import formats
+from linrank import (
+    DataError,
+    FileFormatError,
+    RankingData,
+    convert,
+    load,
+    make_ranking,
+    open_store,
+    read_letor,
+    save_store,
+    write_letor,
+)
+from linrank.data import csv_files, formats
 from linrank.data.formats import FORMATS, Format, find_format
-from linrank.data.parquet import read_parquet
 
 
 def frame_of(data, names=("label", "qid")):
@@ -43,7 +54,7 @@ def test_parquet_with_options(tmp_path, data):
     path, done = tmp_path / "train.parquet", []
     frame_of(data, ("grade", "query")).to_parquet(path)
     options = {"label": "grade", "qid": "query"}
-    assert_same(read_parquet(path, **options), data)
+    assert_same(load(path, **options), data)
     found = load(
         path, n_features=3, index_base=0, dtype=np.float32, progress=done.append, **options
     )
@@ -79,7 +90,7 @@ def test_parquet_files_that_cannot_be_read(tmp_path, data):
 def test_parquet_needs_pyarrow(tmp_path, data, monkeypatch):
     frame_of(data).to_parquet(tmp_path / "train.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(DataError, match=r"needs pyarrow and pandas .* pip install pyarrow pandas"):
+    with pytest.raises(DataError, match=r"needs pyarrow.* pip install linrank\[frames\]"):
         load(tmp_path / "train.parquet")
 
 
@@ -87,9 +98,9 @@ def test_a_new_format_is_one_line_of_the_registry(tmp_path, data, monkeypatch):
     def read(path, *, n_features, index_base):
         return data
 
-    new = Format("csv", "a CSV file", lambda path: path.suffix == ".csv", read)
+    new = Format("orc", "an ORC file", lambda path: path.suffix == ".orc", read)
     monkeypatch.setattr(formats, "FORMATS", (new, *FORMATS))
-    assert load(tmp_path / "train.csv") is data
+    assert load(tmp_path / "train.orc") is data
 
 
 def test_stores_are_folders(tmp_path, data):
@@ -102,3 +113,133 @@ def test_parquet_on_the_command_line(tmp_path, data):
     frame_of(data).to_parquet(tmp_path / "train.parquet")
     run("convert", tmp_path / "train.parquet", tmp_path / "store")
     assert_same(open_store(tmp_path / "store"), data)
+
+
+# Tables
+
+
+def write_csv(frame, path):
+    frame.to_csv(path, index=False)
+
+
+def write_tsv(frame, path):
+    frame.to_csv(path, index=False, sep="\t")
+
+
+def write_semicolons(frame, path):
+    frame.to_csv(path, index=False, sep=";")
+
+
+WRITERS = {
+    "a.parquet": pd.DataFrame.to_parquet,
+    "a.feather": pd.DataFrame.to_feather,
+    "a.arrow": pd.DataFrame.to_feather,
+    "feather": pd.DataFrame.to_feather,
+    "a.csv": write_csv,
+    "a.txt": write_csv,
+    "a.csv.gz": write_csv,
+    "a.csv.zst": write_csv,
+    "a.tsv": write_tsv,
+    "semicolons": write_semicolons,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("is_grouped", [True, False])
+def test_tables_are_read_and_converted(tmp_path, data, name, is_grouped, monkeypatch):
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 300)  # The first block is a part of the file.
+    frame = frame_of(data).assign(doc=[f"D{row}" for row in range(data.n_docs)])
+    if not is_grouped:
+        frame = frame.sample(frac=1, random_state=0)
+    WRITERS[name](frame.reset_index(drop=True), tmp_path / name)
+    expected = RankingData.from_frame(frame, doc_id="doc")
+    converted = convert(tmp_path / name, tmp_path / "store", doc_id="doc")
+    for found in (load(tmp_path / name, doc_id="doc"), converted):
+        assert_same(found, expected)
+        assert found.doc_ids == expected.doc_ids
+        assert found.feature_names == ["f0", "f1", "f2"]
+        assert (found.order is None) == is_grouped
+        np.testing.assert_array_equal(found.restore(found.y), frame["label"])
+
+
+def test_columns_of_csv_get_their_types_from_all_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 64)
+    rows = [f"{k % 2},{k // 30},{k},true" for k in range(60)] + ["1,q,0.5,false"]
+    path = tmp_path / "a.csv"
+    path.write_text("label,qid,f,flag\n" + "\n".join(rows) + "\n")
+    data = load(path)
+    assert data.query_ids.tolist() == ["0", "1", "q"]
+    assert data.X[-1].tolist() == [0.5, 0]
+    assert data.X[0].tolist() == [0, 1]
+    path.write_text("label,qid,f,flag\n" + "\n".join([*rows, "1,q,x,true"]) + "\n")
+    with pytest.raises(FileFormatError, match=r"a\.csv: column 'f' holds 'x'; expected a number"):
+        load(path)
+
+
+def test_missing_values_of_tables(tmp_path, data):
+    frame = frame_of(data)
+    frame.loc[[2, 7], "f1"] = np.nan
+    for name in ("a.parquet", "a.feather", "a.csv"):
+        WRITERS[name](frame, tmp_path / name)
+        with pytest.raises(FileFormatError, match=rf"{name}: X\[2, 1\] \(feature 'f1'\) is NaN"):
+            load(tmp_path / name)
+        found = load(tmp_path / name, allow_missing=True)
+        assert found.has_missing
+        np.testing.assert_array_equal(found.X, frame[["f0", "f1", "f2"]])
+        convert(tmp_path / name, tmp_path / "store", allow_missing=True)
+        with pytest.raises(FileFormatError, match=r"store: X\[2, 1\] \(feature 'f1'\) is NaN"):
+            open_store(tmp_path / "store")
+        stored = load(tmp_path / "store", allow_missing=True)
+        assert stored.has_missing
+        np.testing.assert_array_equal(stored.query_keys, found.query_keys)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_missing_values_of_text(tmp_path, form):
+    path = tmp_path / "a.txt"
+    path.write_text("1 qid:1 1:NaN 3:2\n0 qid:2 2:nan\n2 qid:1 3:1\n")
+    with pytest.raises(FileFormatError, match=r"a\.txt:1: feature 1 is 'NaN'; .*missing='median'"):
+        load(path)
+    data = load(path, allow_missing=True, form=form)
+    X = data.X.toarray() if data.is_sparse else data.X
+    np.testing.assert_array_equal(data.restore(X), [[np.nan, 0, 2], [0, np.nan, 0], [0, 0, 1]])
+    assert data.has_missing
+    assert np.isfinite(data.query_keys).all()
+    path.write_text("1 qid:1 1:nano\n")
+    with pytest.raises(FileFormatError, match="feature 1 has the value 'nano'"):
+        load(path, allow_missing=True)
+
+
+@pytest.mark.parametrize("decimals", [None, 2])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_missing_values_are_written(tmp_path, form, decimals):
+    X = np.array([[0.5, np.nan], [np.nan, 0], [0.25, 2]])
+    data = RankingData(form(X), [1, 0, 2], [1, 2, 1], allow_missing=True)
+    write_letor(tmp_path / "a.txt", data, decimals=decimals)
+    found = load(tmp_path / "a.txt", allow_missing=True, form="dense")
+    np.testing.assert_array_equal(found.restore(found.X), X)
+
+
+def test_readers_of_text_name_tables(tmp_path, data):
+    frame_of(data).to_parquet(tmp_path / "a.txt")
+    with pytest.raises(FileFormatError, match=r"the file is a Parquet file; .*linrank\.load"):
+        read_letor(tmp_path / "a.txt")
+    write_csv(frame_of(data), tmp_path / "a.txt")
+    with pytest.raises(FileFormatError, match=r"a\.txt:1: .* of a CSV file; .*linrank\.load"):
+        read_letor(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "", "cannot be read as CSV: Empty CSV file"),
+        ("a.csv", "label,qid,f\n", "there are no rows"),
+        ("a.csv", "label,qid,f\n1,2\n", "CSV parse error: Expected 3 columns, got 2"),
+        ("a.arrow", "ARROW1", "cannot be read as Arrow"),
+        ("a.feather", "label", "cannot be read as Arrow"),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(FileFormatError, match=message):
+        load(tmp_path / name)

@@ -10,6 +10,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from linrank import DataError, RankingData
 from linrank.data.frames import frame_columns, frame_matrix
@@ -148,3 +150,121 @@ def test_pandas_needs_no_other_library(monkeypatch):
     assert RankingData(frame, [0, 1]).X.tolist() == [[0.5, 1, 1], [1, 2, 0]]
     with pytest.raises(DataError, match=r"needs pyarrow .* pip install linrank\[frames\]"):
         RankingData(frame.astype({"b": "category"}), [0, 1])
+
+
+# Frames against arrays
+
+whole = st.integers(-100, 100)
+#: Types of columns, with strategies for their values.
+TYPES = {
+    pa.int8(): whole,
+    pa.uint16(): st.integers(0, 1000),
+    pa.int64(): st.integers(-(2**60), 2**60),
+    pa.float32(): st.floats(-(2.0**99), 2.0**99, width=32),
+    pa.float64(): st.floats(-1e300, 1e300),
+    pa.bool_(): st.booleans(),
+    pa.decimal128(8, 2): st.decimals(-1000, 1000, places=2),
+}
+IDS = [whole, st.sampled_from(["b", "a", "ä"])]
+
+
+@st.composite
+def tables(draw):
+    """Columns of features of random types with nulls, and labels, query ids and weights."""
+    n = draw(st.integers(1, 12))
+
+    def column(values):
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    kinds = draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, max_size=4))
+    missing = draw(st.sampled_from([False, False, True]))
+    features = {
+        f"f{k}": (column(TYPES[kind] | st.none() if missing else TYPES[kind]), kind)
+        for k, kind in enumerate(kinds)
+    }
+    others = {
+        "label": column(whole), "query": column(draw(st.sampled_from(IDS))),
+        "w": column(st.integers(1, 5)), "text": column(st.just("x")),
+    }  # fmt: skip
+    names = draw(st.permutations([*features, *others]))
+    return names, features, others
+
+
+def numbers_of(values):
+    return [np.nan if value is None else float(value) for value in values]
+
+
+@given(tables())
+@pytest.mark.parametrize("kind", ["pandas", "pandas-arrow", "polars", "polars-lazy", "pyarrow"])
+def test_frames_are_read_as_arrays_are(kind, drawn):
+    names, features, others = drawn
+    arrays = {name: pa.array(values, type) for name, (values, type) in features.items()}
+    arrays |= {name: pa.array(values) for name, values in others.items()}
+    frame = KINDS[kind](pa.table({name: arrays[name] for name in names}))
+    order = [name for name in names if name in features]
+    single = all(type == pa.float32() for _, type in features.values())
+    X = np.transpose([numbers_of(features[name][0]) for name in order])
+    options = {"allow_missing": True, "n_threads": 1}
+    found = RankingData.from_frame(
+        frame, qid="query", sample_weight="w", ignore=["text"], **options
+    )
+    expected = RankingData(
+        X.astype(np.float32 if single else np.float64), others["label"], others["query"],
+        sample_weight=others["w"], feature_names=order, **options,
+    )  # fmt: skip
+    assert found.dtype == expected.dtype
+    assert found.feature_names == expected.feature_names
+    assert found.has_missing == expected.has_missing == bool(np.isnan(X).any())
+    for name in ("X", "y", "query_ids", "query_ptr", "weight", "query_keys"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    if found.has_missing:
+        with pytest.raises(DataError, match=r"\(feature 'f[0-9]'\) is NaN"):
+            RankingData.from_frame(frame, qid="query", ignore=["text"])
+
+
+@every_kind
+def test_columns_of_frames(make):
+    table = pa.table(
+        {"grade": [1, 0, 2], "q": ["b", "a", "b"], "doc": ["x", "y", "z"], "f": [1, 2, 3],
+         "w": [1.0, 2.0, 3.0], "v": [2, 1, 2], "p": [0.5, 1, 0.25], "m": [0, 0.5, 1]}
+    )  # fmt: skip
+    data = RankingData.from_frame(
+        make(table), label="grade", qid="q", doc_id="doc", sample_weight="w", query_weight="v",
+        propensity="p", margin="m",
+    )  # fmt: skip
+    assert data.feature_names == ["f"]
+    assert (data.doc_ids, data.order.tolist()) == (["y", "x", "z"], [1, 0, 2])
+    assert (data.weight.tolist(), data.query_weight.tolist()) == ([2, 1, 3], [1, 2])
+    assert (data.propensity.tolist(), data.margin.tolist()) == ([1, 0.5, 0.25], [0.5, 0, 1])
+    few = RankingData.from_frame(make(table), label="grade", features=["w", "f"])
+    assert (few.feature_names, few.n_queries) == (["w", "f"], 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"no column 'label'; the columns are 'a', 't'\. Name the column .* label="),
+        ({"label": "a"}, r"column 't' holds .*; features must be numbers.* ignore=\['t'\]"),
+        ({"label": "a", "ignore": "t"}, r"ignore is 't'; expected a list of names"),
+        ({"label": "a", "ignore": ["t"]}, "there are no features"),
+        ({"label": "t", "ignore": ["a"]}, "there are no features"),
+        ({"label": "t", "features": ["a"]}, "column 't' holds .*; expected numbers"),
+        ({"label": "a", "qid": "b"}, "no column 'b'"),
+        ({"label": "a", "features": ["a"]}, "column 'a' cannot be a feature"),
+    ],
+)
+def test_columns_that_are_refused(options, message):
+    frame = pd.DataFrame({"a": [1, 2], "t": ["x", "y"]})
+    with pytest.raises(DataError, match=message):
+        RankingData.from_frame(frame, **options)
+
+
+def test_missing_ids_and_arrays_are_refused():
+    frame = pd.DataFrame({"label": [1, 0], "qid": ["a", None], "f": [1.0, 2.0]})
+    with pytest.raises(DataError, match=r"qid\[1\] is missing; every row needs a query id"):
+        RankingData.from_frame(frame)
+    with pytest.raises(DataError, match=r"is ndarray; expected a data frame\. For arrays, use"):
+        RankingData.from_frame(np.eye(2))
+    twice = pd.DataFrame(np.eye(2), columns=["label", "label"])
+    with pytest.raises(DataError, match="several columns 'label'"):
+        RankingData.from_frame(twice)

@@ -78,25 +78,37 @@ def assert_same_data(a, b):
     if a.comments is not None:
         assert list(a.comments) == list(b.comments)
     assert a.index_base == b.index_base
+    assert (a.weight is None) == (b.weight is None)
+    if a.weight is not None:
+        assert_same_bits(a.weight, b.weight)
 
 
 def from_twin(text):
     """Return the result of the slow parser as dense `RankingData`."""
     rows = reference.read_letor_slow(text)
-    indices = {index for _, _, entries, _ in rows for index in entries}
+    indices = {index for _, _, entries, *_ in rows for index in entries}
     base = 0 if 0 in indices else 1
     X = np.zeros((len(rows), max(indices) + 1 - base))
-    for row, (_, _, entries, _) in zip(X, rows, strict=True):
+    for row, (_, _, entries, *_) in zip(X, rows, strict=True):
         for index, value in entries.items():
             row[index - base] = value
-    qid = None if rows[0][1] is None else np.array([qid for _, qid, _, _ in rows])
+    qid = None if rows[0][1] is None else np.array([qid for _, qid, *_ in rows])
     if qid is not None and all(re.fullmatch("[+-]?[0-9]+", q) for q in qid):
         integers = [int(q) for q in qid]
         if all(-(2**63) <= q < 2**63 for q in integers):
             qid = np.array(integers, np.int64)
-    comments = [comment.decode(errors="replace") for *_, comment in rows]
+    comments = [comment.decode(errors="replace") for *_, comment, _ in rows]
     y = [label for label, *_ in rows]
-    return RankingData(X, y, qid, comments=comments if any(comments) else None, index_base=base)
+    costs = [cost for *_, cost in rows]
+    weight = [1.0 if cost is None else cost for cost in costs] if any_given(costs) else None
+    return RankingData(
+        X, y, qid, comments=comments if any(comments) else None, index_base=base,
+        sample_weight=weight,
+    )  # fmt: skip
+
+
+def any_given(values):
+    return any(value is not None for value in values)
 
 
 def assert_same_as_twin(data, text):
@@ -132,6 +144,7 @@ numbers = st.one_of(
     doubles.map(repr),
     decimals.filter(lambda text: abs(float(text)) < 1e300),
 )
+positive = st.sampled_from(["0.5", "1", "2e-3", "0", "17.25", "0." + "3" * 30])
 kinds_of_qid = st.sampled_from(
     [
         st.integers(-3, 3).map(str),
@@ -149,12 +162,15 @@ comments = st.none() | st.text(max_size=8).filter(lambda text: "\n" not in text)
 def letor_texts(draw):
     """Well-formed LETOR bytes with odd spacing, numbers, query ids and comments."""
     qids, with_comments, lines = draw(kinds_of_qid), draw(st.booleans()), []
+    costs = draw(st.sampled_from([st.none(), st.none(), st.none() | st.just(1)]))
     for _ in range(draw(st.integers(1, 5))):
         if draw(st.integers(0, 5)) == 0:
             lines.append(draw(st.sampled_from(["", "  ", "# 1 qid:x 1:2", "\r"])))
         indices = draw(st.lists(st.integers(0, 12), unique=True, max_size=5).map(sorted))
         qid = draw(qids)
         tokens = [draw(numbers), *([] if qid is None else [f"qid:{qid}"])]
+        if draw(costs) is not None:
+            tokens.append(f"cost:{draw(positive)}")
         tokens += [f"{index}:{draw(numbers)}" for index in indices]
         line = draw(st.sampled_from(["", " "])) + "".join(token + draw(spaces) for token in tokens)
         line = line.rstrip() if draw(st.booleans()) else line
@@ -181,7 +197,11 @@ def damaged_texts(draw):
     for _ in range(draw(st.integers(1, 3))):
         first = draw(st.integers(0, len(text)))
         last = min(first + draw(st.integers(0, 2)), len(text))
-        odd = draw(st.sampled_from([b"", b":", b"#", b" ", b"\n", b"-", b".", b"e", b"9", b"nan"]))
+        odd = draw(
+            st.sampled_from(
+                [b"", b":", b"#", b" ", b"\n", b"-", b".", b"e", b"9", b"nan", b" cost:"]
+            )
+        )
         text[first:last] = draw(st.sampled_from([odd, draw(st.binary(max_size=3))]))
     return bytes(text) or b"\n"
 
@@ -194,7 +214,7 @@ def damaged_texts(draw):
 @example(b"1 99999999999999999999:1", 10)
 def test_damaged_text_is_read_as_by_the_twin_or_refused(text, chunk_bytes):
     twin = outcome(reference.read_letor_slow, text)
-    if twin and max(index for _, _, entries, _ in twin for index in entries) > 10**6:
+    if twin and max(index for _, _, entries, *_ in twin for index in entries) > 10**6:
         return  # The dense matrix of the slow parser would be too large.
     data = outcome(read, text, chunk_bytes=chunk_bytes)
     assert (data is None) == (twin is None)
@@ -593,7 +613,7 @@ GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # The malformed line is the fourth.
         ("2 qid:1 1:1.2.3", "feature 1 has the value '1.2.3'; expected a number"),
         ("2 qid:1 1:0x1", "feature 1 has the value '0x1'; expected a number"),
         ("2 qid:1 1:1_0", "feature 1 has the value '1_0'; expected a number"),
-        ("2 qid:1 1:nan", "feature 1 is 'nan'; expected a finite number"),
+        ("2 qid:1 1:nan", "feature 1 is 'nan'; features must be finite numbers. Use missing="),
         ("2 qid:1 1:-Inf", "feature 1 is '-Inf'; expected a finite number"),
         ("2 qid:1 1:1e999", "feature 1 is 1e999; expected a number that fits float64"),
         ("nan qid:1 1:1", "the label is 'nan'; expected a finite number"),
@@ -606,6 +626,9 @@ GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # The malformed line is the fourth.
         ("2", "there is no qid"),
         ("2 qid: 1:1", "'qid:' names no query"),
         ("2 qid:1 1:1 qid:1", "found 'qid:1' among the features"),
+        ("2 qid:1 1:1 cost:1", "found 'cost:1' among the features; expected it once, before"),
+        ("2 qid:1 cost:-1 1:1", "found 'cost:-1'; expected a weight of at least 0"),
+        ("2 qid:1 cost:x 1:1", "found 'cost:x'; expected a weight of at least 0"),
         ("2 qid:1 1:1 \x00", r"found '\\x00'; expected feature:value"),
     ],
 )
@@ -664,9 +687,7 @@ def test_files_without_data(content, message, tmp_path):
 def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(FileFormatError, match=r"none\.txt: no such file"):
         read_letor(tmp_path / "none.txt")
-    with pytest.raises(
-        FileFormatError, match="expected a LETOR text file, but the path is a folder"
-    ):
+    with pytest.raises(FileFormatError, match="there are no files of data in it"):
         read_letor(tmp_path)
     (tmp_path / "meta.json").touch()
     with pytest.raises(FileFormatError, match="is a store; open it with open_store"):

@@ -41,7 +41,7 @@ from linrank.data import (
     _store_format,
     _store_reader,
     _store_writer,
-    store,
+    letor,
 )
 
 
@@ -158,7 +158,7 @@ def letor_text(torn, n_docs, n_features=30):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Use small buffers, so that 10 kB of text need many of them."""
-    monkeypatch.setattr(store, "read_source", partial(store.read_source, chunk_bytes=10_000))
+    monkeypatch.setattr(letor, "read_source", partial(letor.read_source, chunk_bytes=10_000))
     monkeypatch.setattr(_compression, "_PIECE_BYTES", 2000)
     move_rows = partial(_letor_reader.move_rows, part_bytes=10_000)
     monkeypatch.setattr(_letor_reader, "move_rows", move_rows)
@@ -855,7 +855,7 @@ def test_numbers_that_are_not_finite_are_no_scores(tmp_path, monkeypatch):
     ("change", "message"),
     [
         ({"format": "x"}, "not a linrank store"),
-        ({"version": 3, "linrank": "9.9"}, r"written by a newer linrank \(9\.9, store version 3\)"),
+        ({"version": 9, "linrank": "9.9"}, r"written by a newer linrank \(9\.9, store version 9\)"),
         ({"version": "1"}, "the store is damaged: its version is '1'"),
         ({"n_features": 5}, "the store is damaged: X has a wrong shape"),
         ({"feature_names": ["a"]}, "the store is damaged: feature_names has 1 entries"),

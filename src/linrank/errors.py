@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class LinrankError(Exception):
@@ -20,6 +23,17 @@ class FileFormatError(DataError):
 
 class WorkersLost(LinrankError, RuntimeError):
     """Workers of a cluster are lost and cannot be replaced; the message gives the reason."""
+
+
+@contextmanager
+def about_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn a `DataError` that the content of a file causes into one that names the file."""
+    try:
+        yield
+    except FileFormatError:
+        raise
+    except DataError as error:
+        raise FileFormatError(f"{os.fspath(path)}: {error}") from None
 
 
 #: The errors by name. A worker sends the name of an error, and its client raises the error.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,57 @@ from ._progress import reading
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
+    from ..model import Model
+    from ._input import Input
 
 
-def read_data(path: Path, **options: Any) -> RankingData:
-    """Read data in any known format, with progress; options are those of `linrank.load`."""
-    from ..data.formats import load
+def read_data(
+    path: Path, inputs: Input, names: Sequence[str] | None = None, **options: Any
+) -> RankingData:
+    """Read data in any known format, with progress.
 
+    Parameters
+    ----------
+    path : Path
+    inputs : Input
+        The columns of tables, and names for the features of LETOR text.
+    names : sequence of str, optional
+        The expected names of the features. A table may have other columns too.
+    **options
+        Options of `linrank.load`.
+    """
+    from ..data.formats import find_format, load
+
+    if names is not None and find_format(path).open_table is not None:
+        inputs = inputs.choosing(names)
     with reading(path) as progress:
-        return load(path, progress=progress, **options)
+        data = load(path, progress=progress, **load_options(inputs), **options)
+    if names is not None and data.feature_names is not None:
+        _check_names(path, data.feature_names, names)
+    return data
+
+
+def read_for(model: Model, path: Path, inputs: Input, **options: Any) -> RankingData:
+    """Read the data that a model scores, with its features."""
+    return read_data(
+        path, inputs, model.feature_names, n_features=model.n_features,
+        index_base=model.index_base, allow_missing=getattr(model, "missing", None) is not None,
+        **options,
+    )  # fmt: skip
+
+
+def load_options(inputs: Input) -> dict[str, Any]:
+    """Return the options of `linrank.load` for an input."""
+    options: dict[str, Any] = {"columns": inputs.columns}
+    if inputs.feature_names is not None:
+        options["feature_names"] = inputs.feature_names
+    return options
+
+
+def _check_names(path: Path, found: Sequence[str], expected: Sequence[str]) -> None:
+    for k, (name, other) in enumerate(zip(found, expected, strict=True), 1):
+        if name != other:
+            raise DataError(f"{path}: feature {k} is {name!r}, but {other!r} is expected")
 
 
 def check_output(path: Path | None, *, is_folder: bool = False) -> None:

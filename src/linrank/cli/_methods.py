@@ -13,7 +13,7 @@ from ._guard import NOT_CONVERGED, say_error
 from ._progress import progress
 from ._report import data_json, data_line, measure
 from ._shared import SHARED
-from ._training import about, read_pair, recorded
+from ._training import Reading, about, recorded
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -47,7 +47,7 @@ def train_method(
     train: Path,
     valid: Path | None,
     out: Path,
-    how: tuple[Any, ...],
+    how: Reading,
     options: dict[str, Any],
     json: bool,
 ) -> None:
@@ -61,7 +61,8 @@ def train_method(
             f"--method {name}: there is no model file for {type(ranker).__name__}. Use it in "
             "Python, or another method, such as lambdamart."
         )
-    data, held_out = read_pair(train, valid, *how)
+    data = how.read(train)
+    held_out = None if valid is None else how.read_held_out(valid, data)
     with about(train), progress(f"training {name}"), recorded(NotConvergedWarning) as warned:
         model = model_of(fit_ranker(ranker, data), data)
     model.save(out)

@@ -57,7 +57,8 @@ Train = Annotated[
     Path,
     typer.Argument(
         metavar="TRAIN",
-        help="Training data: LETOR text (plain or compressed), a Parquet file or a store.",
+        help="Training data: LETOR text, a Parquet, Arrow or CSV file, a folder of such files, a "
+        "store, or a folder with train.txt and vali.txt.",
         show_default=False,
     ),
 ]
@@ -65,7 +66,7 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Data: LETOR text (plain or compressed), a Parquet file or a store.",
+        help="Data: LETOR text, a Parquet, Arrow or CSV file, a folder of such files, or a store.",
         show_default=False,
     ),
 ]
@@ -97,15 +98,16 @@ Folds = Annotated[
         show_default=False,
     ),
 ]
-VALID = typer.Option(
-    "--valid",
-    metavar="DATA",
-    help="Held-out data on which C is chosen, with features numbered as in the training data.",
-    rich_help_panel=CHOICE,
-    show_default=False,
-)
-Valid = Annotated[Path, VALID]
-MaybeValid = Annotated[Path | None, VALID]
+MaybeValid = Annotated[
+    Path | None,
+    typer.Option(
+        "--valid",
+        metavar="DATA",
+        help="Held-out data on which C is chosen, with features numbered as in the training data.",
+        rich_help_panel=CHOICE,
+        show_default="vali.txt if TRAIN is a folder with train.txt",
+    ),
+]
 MethodOption = Annotated[
     str | None,
     typer.Option(

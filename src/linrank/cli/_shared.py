@@ -1,4 +1,4 @@
-"""Options that `train` and `path` share; each is declared once.
+"""Options that several commands share; each is declared once.
 
 The names are those of the options of `linrank.settings.Settings.of` and of
 `linrank.criterion.Criterion`. `make_trainer` translates the exceptions.
@@ -7,7 +7,7 @@ The names are those of the options of `linrank.settings.Settings.of` and of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
@@ -23,8 +23,8 @@ from ..solvers import SolverChoice
 from ._options import CHOICE, FEATURES, FLAVOUR_HELP, LOSS, PANELS, SOLVER, Threads
 
 
-class Shared(NamedTuple):
-    """An option of `train` and `path`: its annotated type and its default."""
+class Declared(NamedTuple):
+    """An option of several commands: its annotated type and its default."""
 
     annotation: Any
     default: Any
@@ -88,8 +88,8 @@ def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
 
 
 #: The options that `train` and `path` share, in the order of the help.
-SHARED: dict[str, Shared] = {
-    "metric": Shared(
+SHARED: dict[str, Declared] = {
+    "metric": Declared(
         Annotated[str, _option(
             "--metric", CHOICE,
             "The metric on held-out data that chooses C: ndcg@10, map, pairwise-accuracy, "
@@ -97,10 +97,10 @@ SHARED: dict[str, Shared] = {
         )],
         "ndcg@10",
     ),
-    "flavour": Shared(
+    "flavour": Declared(
         Annotated[FlavourName, _option("--flavour", CHOICE, FLAVOUR_HELP)], "standard"
     ),
-    "rule": Shared(
+    "rule": Declared(
         Annotated[RuleName, _option(
             "--rule", CHOICE,
             "Take the C with the best metric, or the C with the fewest features within one "
@@ -108,20 +108,20 @@ SHARED: dict[str, Shared] = {
         )],
         "best",
     ),
-    "loss": Shared(
+    "loss": Declared(
         Annotated[LossName, _option(
             "--loss", LOSS,
             "The loss of pairs, or domination: the loss of each document against all worse ones.",
         )],
         "squared_hinge",
     ),
-    "pairs": Shared(
+    "pairs": Declared(
         Annotated[PairsName, _option(
             "--pairs", LOSS, "Compare all levels of a query, or neighbouring levels only."
         )],
         "all",
     ),
-    "rescale": Shared(
+    "rescale": Declared(
         Annotated[RescaleName | None, _option(
             "--rescale", LOSS,
             "The scores of a pair should differ by √δ instead of 1 (margin), or the loss of a pair "
@@ -129,7 +129,7 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "delta": Shared(
+    "delta": Declared(
         Annotated[DeltaName, _option(
             "--delta", LOSS,
             "δ of a pair: the difference of the labels, its square, the difference of the gains "
@@ -137,7 +137,7 @@ SHARED: dict[str, Shared] = {
         )],
         "label",
     ),
-    "penalty": Shared(
+    "penalty": Declared(
         Annotated[PenaltyName | None, _option(
             "--penalty", LOSS,
             "The penalty of the weights. l2 and none keep all features. l1 and elastic_net are "
@@ -146,7 +146,7 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "shape": Shared(
+    "shape": Declared(
         Annotated[float | None, _option(
             "--shape", LOSS,
             "The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of "
@@ -154,7 +154,7 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "feature_cost": Shared(
+    "feature_cost": Declared(
         Annotated[Any, _option(
             "--feature-cost", LOSS,
             "A file with one number per line: the cost of each feature, which multiplies its "
@@ -163,7 +163,7 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "bounds": Shared(
+    "bounds": Declared(
         Annotated[Any, _option(
             "--bounds", LOSS,
             "Limits of all weights: positive, or LOW:HIGH. Either may be missing, as in 0: or :1.",
@@ -171,7 +171,7 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "solver": Shared(
+    "solver": Declared(
         Annotated[SolverChoice, _option(
             "--solver", SOLVER,
             "The algorithm. auto is preconditioned Newton, smoothing for the hinge, proximal "
@@ -179,7 +179,7 @@ SHARED: dict[str, Shared] = {
         )],
         "auto",
     ),
-    "solver_option": Shared(
+    "solver_option": Declared(
         Annotated[list[str] | None, _option(
             "--solver-option", SOLVER,
             "An option of the solver, such as damped=False for cutting-planes. It may be repeated.",
@@ -187,14 +187,14 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "counting": Shared(
+    "counting": Declared(
         Annotated[CountingName, _option(
             "--counting", SOLVER,
             "The algorithm that sums over pairs. All give the same numbers; auto is the fastest.",
         )],
         "auto",
     ),
-    "tol": Shared(
+    "tol": Declared(
         Annotated[float, _option(
             "--tol", SOLVER,
             "Stop when the norm of the gradient is this fraction of its value at w = 0 and the "
@@ -203,19 +203,19 @@ SHARED: dict[str, Shared] = {
         )],
         1e-3,
     ),
-    "max_iter": Shared(
+    "max_iter": Declared(
         Annotated[int, _option(
             "--max-iter", SOLVER, "Stop after this number of iterations.", metavar="NUMBER", min=1
         )],
         1000,
     ),
-    "seed": Shared(
+    "seed": Declared(
         Annotated[int, _option(
             "--seed", SOLVER, "Seed of the stochastic solvers.", metavar="NUMBER", min=0
         )],
         0,
     ),
-    "normalize": Shared(
+    "normalize": Declared(
         Annotated[NormalizeName | None, _option(
             "--normalize", SOLVER,
             "Divide the loss by the number of pairs, or the loss of each query by the number of "
@@ -223,7 +223,7 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "scale": Shared(
+    "scale": Declared(
         Annotated[str | None, _option(
             "--scale", FEATURES,
             "What is done to the features: standard, minmax, robust, maxabs, or query (0 to 1 "
@@ -232,7 +232,7 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "missing": Shared(
+    "missing": Declared(
         Annotated[MissingName | None, _option(
             "--missing", FEATURES,
             "What replaces missing values: 0, the median of the feature, or the median with a "
@@ -241,8 +241,8 @@ SHARED: dict[str, Shared] = {
         )],
         None,
     ),
-    "threads": Shared(Threads, None),
-    "engine": Shared(
+    "threads": Declared(Threads, None),
+    "engine": Declared(
         Annotated[EngineName, _option(
             "--engine", SOLVER,
             "Compute sums on the processor, or on a graphics card: cuda keeps the data there, "
@@ -254,31 +254,45 @@ SHARED: dict[str, Shared] = {
 }  # fmt: skip
 
 
-def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `SHARED` to a command, which gets their values as `options`."""
-    hints = get_type_hints(command, include_extras=True)
-    own = [
-        parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(command).parameters.values()
-        if parameter.name != "options"
-    ]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-        for name, (hint, default) in SHARED.items()
-    ]
+def with_options(
+    parameter: str, declared: Mapping[str, Declared], make: Callable[[dict[str, Any]], Any] = dict
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds declared options to a command.
 
-    def run(**values: Any) -> None:
-        options = {name: values.pop(name) for name in SHARED}
-        command(**values, options=options)
+    The command gets what `make` makes of their values as its argument `parameter`.
+    """
 
-    parameters = sorted([*own, *shared], key=_panel)
-    run.__doc__ = command.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            own.replace(annotation=hints[own.name], kind=own.KEYWORD_ONLY)
+            for own in inspect.signature(command).parameters.values()
+            if own.name != parameter
+        ]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=hint)
+            for name, (hint, value) in declared.items()
+        ]
+
+        def run(**values: Any) -> None:
+            made = make({name: values.pop(name) for name in declared})
+            command(**values, **{parameter: made})
+
+        parameters = sorted([*own, *added], key=_panel)
+        run.__doc__ = command.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return add
 
 
 def _panel(parameter: inspect.Parameter) -> int:
     """Return the position of an option's panel in the help; arguments come first."""
-    panel = parameter.annotation.__metadata__[0].rich_help_panel
+    declared = getattr(parameter.annotation, "__metadata__", ())
+    panel = declared[0].rich_help_panel if declared else None
     return PANELS.index(panel) if panel in PANELS else -1
+
+
+#: Decorator that adds the options of `SHARED` to a command, which gets their values as `options`.
+with_shared_options = with_options("options", SHARED)

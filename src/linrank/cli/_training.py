@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import typer
 
@@ -22,6 +22,7 @@ from ._shared import parse_solver_options
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
     from ..training import Trainer, Training
+    from ._input import Input
 
 
 def make_trainer(options: Mapping[str, Any]) -> Trainer:
@@ -61,15 +62,47 @@ def _solver_options(texts: list[str] | None) -> dict[str, Any]:
     return options
 
 
-def read_pair(
-    train: Path, valid: Path | None, index_base: int | str, float32: bool, threads: int | None
-) -> tuple[RankingData, RankingData | None]:
-    """Read the training data, and held-out data whose features are numbered in the same way."""
-    how: dict[str, Any] = {"dtype": "float32" if float32 else "float64", "n_threads": threads}
-    data = read_data(train, index_base=index_base, **how)
-    if valid is None:
-        return data, None
-    return data, read_data(valid, n_features=data.n_features, index_base=data.index_base, **how)
+class Reading(NamedTuple):
+    """How `train` and `path` read their data."""
+
+    inputs: Input
+    index_base: Any = "auto"
+    float32: bool = False
+    threads: int | None = None
+    allow_missing: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `linrank.load` for training and held-out data."""
+        return {
+            "dtype": "float32" if self.float32 else "float64",
+            "n_threads": self.threads,
+            "allow_missing": self.allow_missing,
+        }
+
+    def read(self, train: Path) -> RankingData:
+        """Read training data."""
+        return read_data(train, self.inputs, index_base=self.index_base, **self.options)
+
+    def read_held_out(self, valid: Path, data: Any) -> RankingData:
+        """Read held-out data, whose features are those of the training data."""
+        return read_data(
+            valid, self.inputs, data.feature_names, n_features=data.n_features,
+            index_base=data.index_base, **self.options,
+        )  # fmt: skip
+
+
+def find_held_out(train: Path, valid: Path | None, is_wanted: bool) -> tuple[Path, Path | None]:
+    """Return the files of training and held-out data; a fold of LETOR data is a folder of both.
+
+    Held-out data that a user names come first. Those of a fold are used if they are wanted.
+    """
+    from ..data.parts import find_fold
+
+    fold = find_fold(train)
+    if fold is None:
+        return train, valid
+    return fold.train, fold.valid if valid is None and is_wanted else valid
 
 
 T = TypeVar("T")
@@ -77,9 +110,12 @@ Opened = tuple["Trainer", Any, "RankingData | None"]  #: trainer, training data,
 
 
 @contextmanager
-def opened_here(trainer: Trainer, train: Path, valid: Path | None, *how: Any) -> Iterator[Opened]:
-    """Yield the trainer and its data in this process; `how` is passed to `read_pair`."""
-    yield trainer, *read_pair(train, valid, *how)
+def opened_here(
+    trainer: Trainer, train: Path, valid: Path | None, how: Reading
+) -> Iterator[Opened]:
+    """Yield the trainer and its data in this process."""
+    data = how.read(train)
+    yield trainer, data, None if valid is None else how.read_held_out(valid, data)
 
 
 @contextmanager
@@ -112,19 +148,17 @@ def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
         raise DataError(f"--dask: {error}") from None
 
     @contextmanager
-    def opened(
-        trainer: Trainer, train: Path, valid: Path | None, base: Any, float32: bool, threads: Any
-    ) -> Iterator[Opened]:
-        own, dtype = DaskTrainer.like(trainer), "float32" if float32 else "float64"
-        parts = folder_parts(train, dtype=dtype, index_base=base)
-        with connected(address) as client, told(lambda: DaskData(client, parts, threads)) as data:
-            held_out = None
-            if valid is not None:
-                held_out = read_data(
-                    valid, n_features=data.n_features, index_base=data.index_base, dtype=dtype,
-                    n_threads=threads,
-                )  # fmt: skip
-            yield own, data, held_out
+    def opened(trainer: Trainer, train: Path, valid: Path | None, how: Reading) -> Iterator[Opened]:
+        own = DaskTrainer.like(trainer)
+        parts = folder_parts(
+            train, columns=how.inputs.columns, dtype=how.options["dtype"],
+            index_base=how.index_base,
+        )  # fmt: skip
+        with (
+            connected(address) as client,
+            told(lambda: DaskData(client, parts, how.threads)) as data,
+        ):
+            yield own, data, None if valid is None else how.read_held_out(valid, data)
 
     return opened
 

@@ -10,7 +10,8 @@ import typer
 
 from . import _options as options
 from ._console import facts, format_bytes, print_json, show
-from ._io import check_output, read_data, size_of
+from ._input import Input, with_columns
+from ._io import check_output, load_options, read_data, size_of
 from ._progress import progress, reading
 from ._report import data_json, data_line
 
@@ -24,7 +25,7 @@ linrank convert train.txt.gz train.store
 
 linrank convert vali.txt vali.store --n-features 136
 
-linrank convert train.parquet train.store
+linrank convert train.parquet train.store --label relevance --qid query_id
 
 linrank convert train.store train.txt
 """
@@ -33,7 +34,7 @@ TEXT = (".txt", ".dat", ".letor", ".svm", ".gz", ".bz2", ".xz", ".zst")  #: suff
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("convert", epilog=EPILOG)(convert)
+    app.command("convert", epilog=EPILOG)(with_columns(convert))
 
 
 def convert(
@@ -41,7 +42,7 @@ def convert(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="A LETOR text file, plain or compressed, a Parquet file, or a store.",
+            help="LETOR text, a Parquet, Arrow or CSV file, a folder of such files, or a store.",
             show_default=False,
         ),
     ],
@@ -69,13 +70,16 @@ def convert(
     index_base: options.IndexBase = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
+    *,
+    inputs: Input,
 ) -> None:
     """Convert data between LETOR text and a store, which opens without reading it."""
     to_text = dest.suffix.lower() in TEXT
     check_output(dest, is_folder=not to_text)
     started = time.perf_counter()
     data = _convert(
-        source, dest, to_text, n_features=n_features, index_base=options.number_of(index_base),
+        source, dest, to_text, inputs, n_features=n_features,
+        index_base=options.number_of(index_base),
         dtype="float32" if float32 else "float64", n_threads=threads,
     )  # fmt: skip
     seconds = time.perf_counter() - started
@@ -88,18 +92,16 @@ def convert(
     show(facts([("data", data_line(source, data)), ("written", sizes)]))
 
 
-def _convert(source: Path, dest: Path, to_text: bool, **how: Any) -> RankingData:
-    from ..data.formats import find_format
+def _convert(source: Path, dest: Path, to_text: bool, inputs: Input, **how: Any) -> RankingData:
     from ..data.letor import write_letor
-    from ..data.store import convert, save_store
+    from ..data.store import convert
 
-    if not to_text and find_format(source).name == "letor":
+    if not to_text:
         with reading(source) as report:
+            # A store keeps missing values. Training decides whether they are an error.
+            how |= load_options(inputs) | {"allow_missing": True}
             return convert(source, dest, progress=report, **how)
-    data = read_data(source, **how)
+    data = read_data(source, inputs, **how)
     with progress(f"writing {dest}"):
-        if to_text:
-            write_letor(dest, data)
-        else:
-            save_store(data, dest)
+        write_letor(dest, data)
     return data

@@ -10,10 +10,10 @@ import typer
 from rich.text import Text
 
 from ._console import facts, show
-from ._io import read_data
+from ._input import Input
 from ._progress import progress
 from ._report import chosen, data_line, evaluation_table, measure
-from ._training import draw, finish, read_pair, showing
+from ._training import Reading, draw, finish, showing
 
 METRICS = "ndcg@10,map,pairwise-accuracy"
 #: Arguments of `make_letor_folder`. The features are so strongly correlated that the best C is
@@ -49,8 +49,9 @@ def demo(
         train, vali, test = make_letor_folder(folder, **RECIPE)
     model, plot = folder / "model.json", folder / "path.png"
     trainer = Trainer()
-    data, held_out = read_pair(train, vali, "auto", False, None)
-    assert held_out is not None
+    how = Reading(Input.of({}))
+    data = how.read(train)
+    held_out, documents = how.read_held_out(vali, data), how.read_held_out(test, data)
     with showing(trainer) as shown:
         training = shown.train_on_grid(data, held_out)
     training.model.save(model)
@@ -66,7 +67,6 @@ def demo(
     else:
         lines.append(("plot", "not drawn; it needs pip install linrank[plot]"))
     show(facts(lines))
-    documents = read_data(test, n_features=data.n_features, index_base=data.index_base)
     scores = training.model.predict(documents.X)
     show(evaluation_table(measure(documents, scores, METRICS, "standard")))
     show(Text(_commands(folder)))

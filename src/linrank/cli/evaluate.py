@@ -11,7 +11,8 @@ import typer
 from ..metrics.names import FlavourName
 from . import _options as options
 from ._console import facts, print_json, show
-from ._io import check_output, looks_like_model, read_data
+from ._input import Input, with_columns
+from ._io import check_output, looks_like_model, read_data, read_for
 from ._progress import progress
 from ._report import evaluation_table, measure
 from ._topics import has_topics, measure_topics
@@ -33,7 +34,7 @@ linrank evaluate test.txt model.json --flavour letor4 --metrics mean-ndcg --per-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("evaluate", epilog=EPILOG)(evaluate)
+    app.command("evaluate", epilog=EPILOG)(with_columns(evaluate))
 
 
 def evaluate(
@@ -71,13 +72,15 @@ def evaluate(
     ] = None,
     threads: options.Threads = None,
     json: options.Json = False,
+    *,
+    inputs: Input,
 ) -> None:
     """Compute ranking metrics of scores or of a model."""
     check_output(per_query)
     from ..metrics import parse_metric
 
     wanted = [parse_metric(name) for name in metrics.split(",")]
-    ids, found = _evaluation(data, scores, wanted, flavour, threads)
+    ids, found = _evaluation(data, scores, wanted, flavour, inputs, threads)
     if per_query is not None:
         _write_per_query(per_query, ids, found)
     if json:
@@ -88,7 +91,12 @@ def evaluate(
 
 
 def _evaluation(
-    data: Path, scores: Path, metrics: list[Metric], flavour: FlavourName, threads: int | None
+    data: Path,
+    scores: Path,
+    metrics: list[Metric],
+    flavour: FlavourName,
+    inputs: Input,
+    threads: int | None,
 ) -> tuple[list[object], Evaluation]:
     """Return the ids of the queries, or the names of topics, and the values of the metrics."""
     model = None
@@ -99,24 +107,22 @@ def _evaluation(
         if has_topics(model):
             found = measure_topics(model, data, metrics)  # type: ignore[arg-type]
             return model.topics, found  # type: ignore[attr-defined]
-    documents, values = _read(data, scores, model, threads)
+    documents, values = _read(data, scores, model, inputs, threads)
     with progress("evaluating"):
         found = measure(documents, values, metrics, flavour, threads)
     return documents.query_ids.tolist(), found
 
 
 def _read(
-    data: Path, scores: Path, model: Model | None, threads: int | None
+    data: Path, scores: Path, model: Model | None, inputs: Input, threads: int | None
 ) -> tuple[RankingData, Vector]:
     """Read data and its scores. Both are in the row order of the data, grouped by query."""
     from ..data.scores import read_scores
 
     if model is not None:
-        documents = read_data(
-            data, n_features=model.n_features, index_base=model.index_base, n_threads=threads
-        )
+        documents = read_for(model, data, inputs, n_threads=threads)
         return documents, model.predict(documents.X, documents.qid)
-    documents = read_data(data, n_threads=threads)
+    documents = read_data(data, inputs, n_threads=threads)
     values = read_scores(scores, documents.n_docs)
     return documents, values if documents.order is None else values[documents.order]
 

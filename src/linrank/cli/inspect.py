@@ -13,6 +13,7 @@ from rich.text import Text
 
 from . import _options as options
 from ._console import count, facts, format_C, grid, plain, print_json, show
+from ._input import Input, with_columns
 from ._io import looks_like_model, read_data
 from ._progress import progress
 
@@ -32,14 +33,16 @@ MAX_LEVELS = 20  #: distinct labels that are listed; the others are summed up in
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("inspect", epilog=EPILOG)(inspect)
+    app.command("inspect", epilog=EPILOG)(with_columns(inspect))
 
 
 def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="Data (LETOR text or a store), or a model.", show_default=False
+            metavar="FILE",
+            help="Data (LETOR text, a table or a store), or a model.",
+            show_default=False,
         ),
     ],
     top: Annotated[
@@ -51,6 +54,8 @@ def inspect(
     index_base: options.IndexBase = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
+    *,
+    inputs: Input,
 ) -> None:
     """Show a summary of data, or the settings and weights of a model."""
     if looks_like_model(file):
@@ -64,7 +69,7 @@ def inspect(
         return
     from dataclasses import asdict
 
-    found = _summary(file, index_base, threads)
+    found = _summary(file, inputs, index_base, threads)
     if json:
         levels = [{"label": label, "documents": n} for label, n in found.levels.items()]
         print_json({"file": str(file), "kind": "data", **asdict(found), "levels": levels})
@@ -72,10 +77,12 @@ def inspect(
         _show_data(file, found)
 
 
-def _summary(file: Path, index_base: options.IndexBaseName, threads: int | None) -> DataSummary:
+def _summary(
+    file: Path, inputs: Input, index_base: options.IndexBaseName, threads: int | None
+) -> DataSummary:
     from ..report.summary import summarize
 
-    data = read_data(file, index_base=options.number_of(index_base), n_threads=threads)
+    data = read_data(file, inputs, index_base=options.number_of(index_base), n_threads=threads)
     with progress(f"counting {file}"):
         return summarize(data)
 

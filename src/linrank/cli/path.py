@@ -9,11 +9,21 @@ import typer
 
 from . import _options as options_
 from ._console import facts, print_json, show
+from ._input import Input, with_columns
 from ._io import check_output
 from ._options import number_of
 from ._report import chosen, data_json, data_line, path_json, path_table, selected
 from ._shared import with_shared_options
-from ._training import about, check_plot, draw, finish, make_trainer, read_pair, showing
+from ._training import (
+    Reading,
+    about,
+    check_plot,
+    draw,
+    find_held_out,
+    finish,
+    make_trainer,
+    showing,
+)
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -30,12 +40,12 @@ linrank path train.txt --valid vali.txt --grid 2^-10:2^2 --metric map --out mode
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("path", epilog=EPILOG)(with_shared_options(path))
+    app.command("path", epilog=EPILOG)(with_columns(with_shared_options(path)))
 
 
 def path(
     train: options_.Train,
-    valid: options_.Valid,
+    valid: options_.MaybeValid = None,
     grid: Annotated[
         Any,
         typer.Option(
@@ -72,14 +82,21 @@ def path(
     index_base: options_.IndexBase = "auto",
     json: options_.Json = False,
     *,
+    inputs: Input,
     options: dict[str, Any],
 ) -> None:
     """Train with a grid of C and compare on held-out data."""
     check_output(out)
     check_plot(plot)
+    train, valid = find_held_out(train, valid, is_wanted=True)
+    if valid is None:
+        raise typer.BadParameter("there are no held-out data. Add --valid.")
     trainer = make_trainer(options)
-    data, held_out = read_pair(train, valid, number_of(index_base), float32, trainer.n_threads)
-    assert held_out is not None
+    how = Reading(
+        inputs, number_of(index_base), float32, trainer.n_threads, options["missing"] is not None
+    )
+    data = how.read(train)
+    held_out = how.read_held_out(valid, data)
     with about(train), showing(trainer) as shown:
         training = shown.train_on_grid(data, held_out, grid)
     if out is not None:

@@ -10,7 +10,8 @@ import typer
 
 from ..errors import DataError
 from . import _options as options
-from ._io import check_output, read_data
+from ._input import Input, with_columns
+from ._io import check_output, read_for
 from ._progress import progress
 from ._topics import has_topics, score_topics
 
@@ -28,7 +29,7 @@ linrank predict model.json test.txt.gz | paste - test.txt
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("predict", epilog=EPILOG)(predict)
+    app.command("predict", epilog=EPILOG)(with_columns(predict))
 
 
 def predict(
@@ -52,6 +53,8 @@ def predict(
         ),
     ] = None,
     threads: options.Threads = None,
+    *,
+    inputs: Input,
 ) -> None:
     """Compute the scores of documents, one per line; higher is better.
 
@@ -66,9 +69,7 @@ def predict(
     if has_topics(learnt):
         scores = score_topics(learnt, data)[1]  # type: ignore[arg-type]
     else:
-        documents = read_data(
-            data, n_features=learnt.n_features, index_base=learnt.index_base, n_threads=threads
-        )
+        documents = read_for(learnt, data, inputs, n_threads=threads, needs_label=False)
         with progress("scoring"):
             scores = documents.restore(learnt.predict(documents.X, documents.qid))
     _check_finite(data, scores)

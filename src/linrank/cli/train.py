@@ -9,13 +9,23 @@ import typer
 
 from . import _options as options_
 from ._console import facts, print_json, show
+from ._input import Input, with_columns
 from ._io import check_output
 from ._methods import check_method_options, train_method
 from ._options import number_of
 from ._report import chosen, data_json, data_line, result_json, selected
 from ._shared import with_shared_options
 from ._topics import train_topics
-from ._training import about, finish, make_trainer, opened_here, opened_on, showing
+from ._training import (
+    Reading,
+    about,
+    find_held_out,
+    finish,
+    make_trainer,
+    opened_here,
+    opened_on,
+    showing,
+)
 
 if TYPE_CHECKING:
     from .._typing import Vector
@@ -31,13 +41,17 @@ linrank train train.txt.gz --C 2^-5 --tol 1e-6
 
 linrank train train.store --folds 5 --metric map --json
 
+linrank train train.parquet --label relevance --qid query_id --ignore title
+
+linrank train MQ2007/Fold1
+
 linrank train parts --dask tcp://scheduler:8786
 """
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("train", epilog=EPILOG)(with_shared_options(train))
+    app.command("train", epilog=EPILOG)(with_columns(with_shared_options(train)))
 
 
 def train(
@@ -56,12 +70,17 @@ def train(
     index_base: options_.IndexBase = "auto",
     json: options_.Json = False,
     *,
+    inputs: Input,
     options: dict[str, Any],
 ) -> None:
     """Train a model; C is given, or chosen on held-out data."""
     _check_usage(valid, C, folds, warm_start, dask, margin_scale)
+    _check_input(inputs, dask, topics)
     check_output(out)
-    base = number_of(index_base)
+    train, valid = find_held_out(train, valid, is_wanted=C is None and not folds)
+    how = Reading(
+        inputs, number_of(index_base), float32, options["threads"], options["missing"] is not None
+    )
     if method is not None or topics:
         own = {"C": C, "folds": folds, "warm_start": warm_start, "dask": dask,
                "debias": debias or None, "margin_scale": margin_scale}  # fmt: skip
@@ -70,7 +89,6 @@ def train(
             train_topics(method, train, valid, out, options)
             return
         assert method is not None
-        how = base, float32, options["threads"]
         train_method(method, train, valid, out, how, options, json)
         return
     trainer = make_trainer(options)
@@ -78,9 +96,7 @@ def train(
         raise typer.BadParameter("--debias needs a penalty that selects features. Add --penalty.")
     start = None if warm_start is None else _weights(warm_start)
     opened = opened_here if dask is None else opened_on(dask)
-    with opened(trainer, train, valid, base, float32, trainer.n_threads) as (
-        trainer, data, held_out,
-    ):  # fmt: skip
+    with opened(trainer, train, valid, how) as (trainer, data, held_out):
         if margin_scale is not None:
             data = data.replace(margin=margin_scale * data.y)
         with about(train):
@@ -114,6 +130,16 @@ def _lines(
     lines.append(("solver", training.result.message))
     lines += selected(trainer, training)
     return [*lines, ("model", f"saved as {out}")]
+
+
+def _check_input(inputs: Input, dask: str | None, topics: bool) -> None:
+    """Raise a `typer.BadParameter` for options of files that cannot be used here."""
+    if dask is not None and inputs.feature_names is not None:
+        raise typer.BadParameter("--feature-names cannot be used with --dask. Use a store.")
+    if topics and (inputs.feature_names is not None or inputs.columns.given()):
+        raise typer.BadParameter(
+            "--topics reads LETOR text without names. Leave out the options of columns and names."
+        )
 
 
 def _check_usage(

@@ -7,7 +7,7 @@ computes it, and another worker computes it again if the first one is lost.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -16,11 +16,12 @@ from dask.delayed import Delayed, delayed
 from numpy.typing import ArrayLike, DTypeLike
 
 from .._threads import split
-from ..data.columns import LABEL, QID, feature_columns, row_bytes
-from ..data.formats import Format, find_format
+from ..data.columns import LABEL, QID, Columns, feature_columns, row_bytes
+from ..data.formats import find_format, refuse_columns
 from ..data.letor import check_dtype, count_letor, read_letor
-from ..data.parquet import read_ids, read_table
-from ..data.store import is_store, open_store
+from ..data.parts import list_files
+from ..data.store import open_store
+from ..data.tables import OpenTable, fill_features, read_head
 from ..errors import DataError, FileFormatError
 from .rows import QueryCounts, Rows, check_ids, check_part, count_queries
 
@@ -46,8 +47,7 @@ class Part(NamedTuple):
 class FileOptions(NamedTuple):
     """How files are read: the columns of tables, the features of LETOR text."""
 
-    label: str
-    qid: str
+    columns: Columns
     dtype: np.dtype[Any]
     index_base: Literal["auto", 0, 1]
 
@@ -60,10 +60,9 @@ def find_parts(X: Any, y: Column = None, qid: Column = None, **per_row: Column) 
         if surplus:
             raise DataError(
                 f"{surplus[0]} cannot be given together with a path: it is read from the files. "
-                "For Parquet files, y and qid may be names of columns"
+                "For tables, y and qid may be names of columns"
             )
-        label, qid = LABEL if y is None else str(y), QID if qid is None else str(qid)
-        return folder_parts(X, label=label, qid=qid)
+        return folder_parts(X, columns=Columns(label=y, qid=qid))
     import dask.array as da
     import dask.dataframe as dd
 
@@ -83,57 +82,38 @@ def find_parts(X: Any, y: Column = None, qid: Column = None, **per_row: Column) 
 def folder_parts(
     path: str | os.PathLike[str],
     *,
-    label: str = LABEL,
-    qid: str = QID,
+    columns: Columns | None = None,
     dtype: DTypeLike = np.float64,
     index_base: Literal["auto", 0, 1] = "auto",
 ) -> list[Part]:
-    """Return the parts of a folder that all workers can read: a store, or LETOR or Parquet files.
+    """Return the parts of a folder that all workers can read: a store, LETOR text or tables.
 
     Each file is one part. The path of a single file gives one part.
     """
-    folder, options = Path(path), FileOptions(label, qid, check_dtype(dtype), index_base)
-    if is_store(folder):
-        return _store_parts(folder)
-    files = _list_files(folder)
-    read, count = FILE_READERS[_common_format(folder, files).name]
-    names = [(str(file.resolve()), file.stat().st_size) for file in files]
-    return [
-        Part(delayed(read)(name, options), delayed(count)(name, options), size)
-        for name, size in names
-    ]
-
-
-def _list_files(folder: Path) -> list[Path]:
+    folder = Path(path)
+    options = FileOptions(columns or Columns(), check_dtype(dtype), index_base)
     if not folder.exists():
         raise FileFormatError(
             f"{folder}: there is no such file or folder. Use a path that all workers can read."
         )
-    files = [folder]
-    if folder.is_dir():
-        files = sorted(f for f in folder.iterdir() if f.is_file() and f.name[0] not in "._")
-    if not files:
+    kind = find_format(folder)
+    if kind.open_table is None:
+        refuse_columns(folder, kind, options.columns)
+    if kind.name == "store":
+        return _store_parts(folder)
+    read, count = _read_letor_part, _count_letor_part
+    if kind.open_table is not None:
+        read, count = _read_table_part, _count_table_part
+    elif kind.name != "letor":
         raise FileFormatError(
-            f"{folder}: the folder has no files. Use a folder of LETOR or Parquet files."
-        )
-    return files
-
-
-def _common_format(folder: Path, files: Sequence[Path]) -> Format:
-    """Return the format of files, which must all have the same one."""
-    formats = {known.name: known for known in map(find_format, files)}
-    if len(formats) > 1:
-        raise FileFormatError(
-            f"{folder}: the folder holds files of different formats ({', '.join(sorted(formats))});"
-            " expected one format. Move other files elsewhere"
-        )
-    (found,) = formats.values()
-    if found.name not in FILE_READERS:
-        raise FileFormatError(
-            f"{folder}: {found.description} cannot be read by the workers of a cluster. Convert it "
+            f"{folder}: {kind.description} cannot be read by the workers of a cluster. Convert it "
             f"with linrank convert {folder} train.store"
         )
-    return found
+    names = [(str(file.resolve()), file.stat().st_size) for file in list_files(folder)]
+    return [
+        Part(delayed(read)(name, options), delayed(count)(name, options), size)
+        for name, size in names
+    ]
 
 
 def _read_letor_part(name: str, options: FileOptions) -> Rows:
@@ -147,22 +127,27 @@ def _count_letor_part(name: str, options: FileOptions) -> QueryCounts:
     return QueryCounts(ids, n_docs, n_entries * options.dtype.itemsize)
 
 
-def _read_parquet_part(name: str, options: FileOptions) -> Rows:
-    X, y, qid, names = read_table(name, label=options.label, qid=options.qid)
-    return check_part(name, X, y, qid, feature_names=names)
+def _table_opener(name: str) -> OpenTable:
+    opener = find_format(name).open_table
+    if opener is None:
+        raise FileFormatError(f"{name}: the file changed while it was being read. Read it again")
+    return opener
 
 
-def _count_parquet_part(name: str, options: FileOptions) -> QueryCounts:
-    return count_column(*read_ids(name, label=options.label, qid=options.qid))
+def _read_table_part(name: str, options: FileOptions) -> Rows:
+    open_table = _table_opener(name)
+    head = read_head(open_table, name, options.columns)
+    X = np.empty(head.shape, head.dtype)
+    fill_features(open_table, head, X)
+    y, qid, _, per_row = head.others
+    return check_part(name, X, y, qid, feature_names=head.features, **per_row)
 
 
-#: How a worker reads the rows of a file, and how it counts its queries, by the file's format.
-FILE_READERS: dict[
-    str, tuple[Callable[[str, FileOptions], Rows], Callable[[str, FileOptions], QueryCounts]]
-] = {
-    "letor": (_read_letor_part, _count_letor_part),
-    "parquet": (_read_parquet_part, _count_parquet_part),
-}
+def _count_table_part(name: str, options: FileOptions) -> QueryCounts:
+    head = read_head(_table_opener(name), name, options.columns)
+    y, qid = head.others.y, head.others.qid
+    n_bytes = head.shape[1] * head.dtype.itemsize
+    return count_column(y if qid is None else qid, qid is not None, n_bytes)
 
 
 def _store_parts(folder: Path) -> list[Part]:

@@ -3,7 +3,9 @@
 - `ranking`: `RankingData`, documents grouped by query and checked once
 - `formats`: `load`, and the registry of file formats
 - `letor`: reading and writing of LETOR text files
-- `parquet`: reading of Parquet files
+- `tables`: reading of tables; `parquet`, `arrow` and `csv_files` open their files
+- `parts`: folders of files
+- `names`: files with the names of features
 - `frames`: data frames as arrays
 - `store`: folders of arrays that are mapped into memory
 - `generate`: generated data whose true weights are known

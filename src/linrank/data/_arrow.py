@@ -6,13 +6,15 @@ called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._typing import Array
 from ..errors import DataError
+from .columns import Chosen, no_numbers
+from .text import join_strings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,14 +32,6 @@ def check_features(schema: pa.Schema, names: Sequence[str]) -> None:
     for name in names:
         if not _is_number(schema.field(name).type):
             raise DataError(no_numbers(name, schema.field(name).type))
-
-
-def no_numbers(name: str, kind: object) -> str:
-    """Return the sentence for a column of features that holds no numbers."""
-    return (
-        f"column {name!r} holds {kind}; features must be numbers. Choose the columns with "
-        f"features=, or leave this one out with ignore=[{name!r}] (--features, --ignore)"
-    )
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -64,6 +58,8 @@ def numbers(column: pa.Array | pa.ChunkedArray) -> Array:
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if types.is_decimal(column.type):
+        column = column.cast(pa.string())  # A direct cast gives 0.47000000000000003 for 0.47.
     if not (types.is_floating(column.type) or types.is_integer(column.type)):
         column = column.cast(pa.float64())
     if isinstance(column, pa.ChunkedArray):
@@ -71,15 +67,70 @@ def numbers(column: pa.Array | pa.ChunkedArray) -> Array:
     return column.to_numpy(zero_copy_only=False)
 
 
-def fill_rows(batches: Iterable[pa.RecordBatch], out: Array) -> int:
-    """Copy the columns of batches into the rows of an array; return the number of rows."""
-    first = 0
+def ids(column: pa.ChunkedArray) -> Array:
+    """Return a column of query ids as an array; a missing id is an error."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise DataError(f"qid[{row}] is missing; every row needs a query id")
+    if types.is_integer(column.type) or types.is_floating(column.type):
+        return column.to_numpy()
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        return join_strings(column.to_pylist())
+    values = np.empty(len(column), object)
+    values[:] = column.to_pylist()
+    return values
+
+
+class Labelled(NamedTuple):
+    """The columns of a table that are not features, as arguments of `RankingData`."""
+
+    y: Array
+    qid: Array | None
+    doc_ids: list[str] | None
+    per_row: dict[str, Any]
+
+
+def labelled(table: pa.Table, chosen: Chosen) -> Labelled:
+    """Return the columns of a table that are not features; without a label, all labels are 0."""
+
+    def read(name: str) -> Array:
+        column = table[name]
+        if not _is_number(column.type):
+            raise DataError(f"column {name!r} holds {column.type}; expected numbers")
+        return numbers(column)
+
+    return Labelled(
+        np.zeros(table.num_rows) if chosen.label is None else read(chosen.label),
+        None if chosen.qid is None else ids(table[chosen.qid]),
+        None if chosen.doc_id is None else list(map(str, table[chosen.doc_id].to_pylist())),
+        {argument: read(name) for argument, name in chosen.per_row.items()},
+    )
+
+
+def fill_rows(
+    batches: Iterable[pa.RecordBatch],
+    out: Array,
+    places: Array | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> int:
+    """Copy the columns of batches into the rows of an array; return the number of rows.
+
+    Row r goes to row ``places[r]`` of the array, by default to row r.
+    """
+    first, block = 0, np.empty((SLICE_ROWS, out.shape[1]), out.dtype)
     for batch in batches:
         columns = [numbers(column) for column in batch.columns]
-        last = first + batch.num_rows
-        for a in range(first, last, SLICE_ROWS):
-            b = min(a + SLICE_ROWS, last)
+        for a in range(0, batch.num_rows, SLICE_ROWS):
+            n = min(SLICE_ROWS, batch.num_rows - a)
             for f, column in enumerate(columns):
-                out[a:b, f] = column[a - first : b - first]
-        first = last
+                block[:n, f] = column[a : a + n]
+            rows = slice(first + a, first + a + n)
+            out[rows if places is None else places[rows]] = block[:n]
+        first += batch.num_rows
+        if progress is not None:
+            progress(first / len(out))
     return first

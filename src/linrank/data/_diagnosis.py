@@ -6,9 +6,10 @@ import re
 
 from ..errors import FileFormatError
 from . import _letor_kernels as kernels
+from ._content import find_delimiter
 from ._letor_kernels import MAX_INDEX, Layout
 from ._source import Excerpt
-from .checks import FEATURE_BYTES, most_features
+from .checks import FEATURE_BYTES, FOR_MISSING, most_features
 
 _TOKEN = re.compile(rb"[^\s#]*")
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -24,11 +25,13 @@ def diagnose(source: Excerpt, code: int, at: int, layout: Layout) -> FileFormatE
         )
     token = _token(source, at)
     if code == kernels.BAD_LABEL:
-        problem = _label_problem(token)
+        problem = _csv_problem(source, at) or _label_problem(token)
     elif code == kernels.NO_QID:
         problem = "there is no qid; expected 'qid:ID' after the label, as on other lines"
     elif code == kernels.BAD_QID:
         problem = "'qid:' names no query; expected an id directly after the colon"
+    elif code == kernels.BAD_COST:
+        problem = f"found {_short(token)!r}; expected a weight of at least 0, such as cost:0.5"
     elif code == kernels.BAD_ENTRY:
         problem = _entry_problem(token, layout)
     elif code == kernels.OUT_OF_RANGE:
@@ -73,6 +76,13 @@ def _label_problem(token: str) -> str:
     return f"the label {shown!r} is not a number; expected one such as 2 or 0.5"
 
 
+def _csv_problem(source: Excerpt, at: int) -> str | None:
+    """Return the sentence for the header of a CSV file; None for other lines."""
+    if source.line_number(at) > 1 or find_delimiter(source[source.line_start(at) :]) is None:
+        return None
+    return "the line looks like the header of a CSV file; expected LETOR text. Use linrank.load"
+
+
 def _entry_problem(token: str, layout: Layout) -> str:
     index, colon, value = token.partition(":")
     if not colon:
@@ -80,13 +90,20 @@ def _entry_problem(token: str, layout: Layout) -> str:
     if index == "qid":
         shown = _short(token)
         return f"found {shown!r} among the features; expected it once, directly after the label"
+    if index == "cost":
+        shown = _short(token)
+        return f"found {shown!r} among the features; expected it once, before the first feature"
     if re.fullmatch("-[0-9]+", index):
         return f"feature index {_short(index)} is negative; expected {layout.index_base} or more"
     if not re.fullmatch("[0-9]+", index):
         return f"feature index {_short(index)!r} is not a whole number; expected one, as in 12:0.5"
     if _NOT_FINITE.fullmatch(value):
-        return f"feature {_short(index)} is {value!r}; expected a finite number"
+        return f"feature {_short(index)} is {value!r}; {_advice(value)}"
     return f"feature {_short(index)} has the value {_short(value)!r}; expected a number"
+
+
+def _advice(value: str) -> str:
+    return FOR_MISSING if "nan" in value.lower() else "expected a finite number"
 
 
 def _range_problem(index: str, layout: Layout) -> str:

@@ -63,6 +63,8 @@ def _format_entries(rows, row, style, out, at):  # type: ignore[no-untyped-def]
         first, last = rows.indptr[row], rows.indptr[row + 1]
     for entry in range(first, last):
         value = np.float64(rows.data[entry])
+        if value != value:
+            return -1  # Python writes missing values.
         index = entry - first
         if not style.is_dense:
             index = np.int64(rows.indices[entry])

@@ -33,36 +33,46 @@ from ._number import (
 CURSOR_SIZE = 5
 AT, ROW, ENTRY, COMMENT, QUERY = range(CURSOR_SIZE)  #: byte, row, entry of X, comment byte, query
 
-#: Other results of `scan`: the largest and smallest index, and the number of rows with a qid.
-N_FACTS = 3
-LARGEST, SMALLEST, WITH_QID = range(N_FACTS)
+#: Other results of `scan`: the largest and smallest index, and the numbers of rows with a qid and
+#: with a cost.
+N_FACTS = 4
+LARGEST, SMALLEST, WITH_QID, WITH_COST = range(N_FACTS)
 
 #: Reasons for which `parse` returns.
 DONE, FULL, CHANGED = range(3)
-BAD_LABEL, NO_QID, BAD_QID, BAD_ENTRY, OUT_OF_RANGE, UNSORTED, TOO_LARGE = range(3, 10)
+BAD_LABEL, NO_QID, BAD_QID, BAD_ENTRY, OUT_OF_RANGE, UNSORTED, TOO_LARGE, BAD_COST = range(3, 11)
 
+MISSING = -1  #: outcome of a number that is missing; those of `read_number` are not negative
 MAX_INDEX = MAX_INTEGER - 1  #: largest index for which the number of features fits an int32
 
 _NEWLINE, _SPACE, _HASH, _MINUS, _COLON = 10, 32, 35, 45, 58
 _QID = np.uint64(int.from_bytes(b"qid:", "little"))
 _FOUR_BYTES = np.uint64(0xFFFFFFFF)
+_COST = np.uint64(int.from_bytes(b"cost:", "little"))
+_FIVE_BYTES = np.uint64(0xFFFFFFFFFF)
+_NAN = np.uint64(int.from_bytes(b"nan", "little"))
+_THREE_BYTES = np.uint64(0xFFFFFF)
+_LOWER_CASE = np.uint64(0x202020)
 
 
 class Layout(NamedTuple):
     """Properties of the file and of the arrays that `parse` fills."""
 
     has_qid: bool
+    has_cost: bool
     has_comments: bool
     is_dense: bool
     n_features: int
     index_base: int
     largest_value: float  #: larger values would become infinite in the dtype of X
+    allow_missing: bool  #: whether a feature may be ``nan``
 
 
 class Target(NamedTuple):
     """The arrays that `parse` fills."""
 
     y: Vector
+    weight: Vector  #: the costs of the rows
     indptr: Integers
     indices: NDArray[np.int32]
     data: Array  #: the entries of a CSR matrix, or all of a dense one, row by row
@@ -128,7 +138,7 @@ def _scan_entry(text, at):  # type: ignore[no-untyped-def]
             byte <= _SPACE or byte == _HASH or byte | 32 == 101
         ):  # After "e" come the digits of an exponent.
             return index, nonzero, _skip_token(text, at)
-        nonzero |= 49 <= byte <= 57
+        nonzero |= 49 <= byte <= 57 or byte | 32 == 110  # a digit, or the "n" of "nan"
         at += 1
 
 
@@ -146,6 +156,9 @@ def scan(text, first, last, counts, facts):  # type: ignore[no-untyped-def]
         at = _skip_space(text, _skip_token(text, at))
         if word_at(text, at) & _FOUR_BYTES == _QID:
             facts[WITH_QID] += 1
+            at = _skip_space(text, _skip_token(text, at))
+        if word_at(text, at) & _FIVE_BYTES == _COST:
+            facts[WITH_COST] += 1
             at = _skip_space(text, _skip_token(text, at))
         while text[np.uint64(at)] != _NEWLINE and text[np.uint64(at)] != _HASH:
             index, nonzero, at = _scan_entry(text, at)
@@ -204,6 +217,30 @@ def _parse_qid(text, at, cursor, start, queries):  # type: ignore[no-untyped-def
 
 
 @njit
+def _parse_cost(text, at, row, target):  # type: ignore[no-untyped-def]
+    """Read the weight of a row, which is 1 without a cost."""
+    target.weight[row] = 1.0
+    if word_at(text, at) & _FIVE_BYTES != _COST:
+        return DONE, at
+    value, outcome, end = read_number(text, at + 5)
+    if outcome == MALFORMED or _skip_token(text, end) > end or value < 0.0:
+        return BAD_COST, at
+    place = -1 - len(target.y) - row
+    if outcome == UNDECIDED and not _postpone(target.undecided, place, at + 5, end):
+        return FULL, at
+    target.weight[row] = value
+    return DONE, _skip_space(text, end)
+
+
+@njit
+def _is_missing(text, at):  # type: ignore[no-untyped-def]
+    """Return whether a token is ``nan``, in letters of any case."""
+    return (word_at(text, at) & _THREE_BYTES) | _LOWER_CASE == _NAN and (
+        _skip_token(text, at) == at + 3
+    )
+
+
+@njit
 def _parse_entries(text, at, cursor, limit, layout, target):  # type: ignore[no-untyped-def]
     """Fill one row of X."""
     previous, entry, row_start = np.int64(-1), cursor[ENTRY], cursor[ROW] * layout.n_features
@@ -213,7 +250,9 @@ def _parse_entries(text, at, cursor, limit, layout, target):  # type: ignore[no-
             return BAD_ENTRY, at
         value, outcome, end = read_number(text, colon + 1)
         if outcome == MALFORMED or _skip_token(text, end) > end:
-            return BAD_ENTRY, at
+            if not (layout.allow_missing and _is_missing(text, colon + 1)):
+                return BAD_ENTRY, at
+            value, outcome, end = np.nan, MISSING, colon + 4
         index -= layout.index_base
         if index < 0 or index >= layout.n_features:
             return OUT_OF_RANGE, at
@@ -270,6 +309,8 @@ def parse(text, cursor, start, limit, layout, target):  # type: ignore[no-untype
             if word_at(text, at) & _FOUR_BYTES != _QID:
                 return NO_QID, first
             code, at = _parse_qid(text, at, cursor, start, target.queries)
+        if code == DONE and layout.has_cost:
+            code, at = _parse_cost(text, at, row, target)
         if code == DONE:
             code, at = _parse_entries(text, at, cursor, limit, layout, target)
         if code == DONE:

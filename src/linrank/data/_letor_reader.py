@@ -13,14 +13,14 @@ from numpy.typing import DTypeLike
 
 from .._threads import run
 from .._typing import Array, Integers
-from ..errors import DataError, FileFormatError
+from ..errors import DataError, FileFormatError, about_file
 from . import _letor_kernels as kernels
 from ._csr import assemble_csr
 from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
 from ._moving import move_pointers, move_rows
 from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Source
-from .checks import group_by_query, most_features
+from .checks import Grouping, check_weight, group_by_query, holds_missing, most_features
 from .keys import query_keys
 from .ranking import RankingData
 from .text import TextColumn, join_strings
@@ -48,6 +48,7 @@ class ReadOptions(NamedTuple):
     dtype: np.dtype[Any]
     form: str
     n_threads: int
+    allow_missing: bool = False
 
 
 def allocate_in_memory(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
@@ -79,12 +80,13 @@ def read_source(
     totals = counts.sum(axis=0)
     layout = _plan(source, totals, facts, options)
     target = _allocate(allocate, layout, totals, options.dtype)
-    query_ptr, query_ids, order = _group(_parse(read, counts, layout, target), len(target.y))
+    grouping = _group(_parse(read, counts, layout, target), len(target.y))
     if layout.n_features == 0:
         raise FileFormatError(f"{source.path}: no document has a feature; {EXAMPLE}")
-    if order is not None:
-        target = _make_adjacent(target, layout, order, allocate)
-    return _assemble(layout, target, query_ptr, query_ids, order, options.n_threads)
+    if grouping.order is not None:
+        target = _make_adjacent(target, layout, grouping.order, allocate)
+    with about_file(source.path):
+        return _assemble(layout, target, grouping, options.n_threads)
 
 
 class _Pass(NamedTuple):
@@ -167,11 +169,13 @@ def _plan(source: Source, totals: Integers, facts: Integers, options: ReadOption
         n_features = max(min(largest, most) + 1 - index_base, 0)
     return Layout(
         has_qid=bool(facts[:, kernels.WITH_QID].any()),
+        has_cost=bool(facts[:, kernels.WITH_COST].any()),
         has_comments=bool(totals[COMMENT] > 0),
         is_dense=n_features > 0 and largest <= most and _is_dense(totals, n_features, options),
         n_features=n_features,
         index_base=index_base,
         largest_value=_LARGEST[options.dtype],
+        allow_missing=options.allow_missing,
     )
 
 
@@ -203,6 +207,7 @@ def _allocate(allocate: Allocate, layout: Layout, totals: Integers, dtype: np.dt
         comments_ptr = allocate("comments_ptr", (n_rows + 1,), np.int64)
     return Target(
         y=allocate("y", (n_rows,), np.float64),
+        weight=allocate("weight", (n_rows,), np.float64) if layout.has_cost else np.empty(0),
         indptr=indptr,
         indices=indices,
         data=data,
@@ -292,18 +297,21 @@ def _decide(chunk: Chunk, undecided: Integers, layout: Layout, target: Target) -
     for place, first, last in undecided.tolist():
         value = float(chunk.text[first:last].tobytes())
         largest = layout.largest_value if place >= 0 else _LARGEST[np.dtype(np.float64)]
+        row = -1 - place
         if abs(value) > largest:
             while first > chunk.first and chunk.text[first - 1] > ord(" "):
                 first -= 1  # Go back to the start of the index.
             return int(first)
         if place >= 0:
             target.data[place] = value
+        elif row < len(target.y):
+            target.y[row] = value
         else:
-            target.y[-1 - place] = value
+            target.weight[row - len(target.y)] = value
     return None
 
 
-def _group(runs: _Runs, n_rows: int) -> tuple[Integers, Array, Integers | None]:
+def _group(runs: _Runs, n_rows: int) -> Grouping:
     """Group rows by query, given the runs of rows with the same qid; see `group_by_query`."""
     if not runs.qids:
         return group_by_query(None, n_rows)
@@ -311,7 +319,7 @@ def _group(runs: _Runs, n_rows: int) -> tuple[Integers, Array, Integers | None]:
     ends = np.append(np.concatenate(runs.rows), n_rows)
     codes = np.repeat(codes[np.concatenate(runs.numbers)], ends[1:] - ends[:-1])
     query_ptr, firsts, order = group_by_query(codes, n_rows)
-    return query_ptr, distinct[firsts], order
+    return Grouping(query_ptr, distinct[firsts], order)
 
 
 def _make_adjacent(target: Target, layout: Layout, order: Integers, allocate: Allocate) -> Target:
@@ -323,6 +331,8 @@ def _make_adjacent(target: Target, layout: Layout, order: Integers, allocate: Al
 
     indptr, comments_ptr = target.indptr, target.comments_ptr
     parts: dict[str, Any] = {"y": target.y[order]}
+    if layout.has_cost:
+        parts["weight"] = target.weight[order]
     if layout.is_dense:
         n_rows, n_features = len(order), layout.n_features
         rows = n_features * np.arange(n_rows + 1)
@@ -337,29 +347,26 @@ def _make_adjacent(target: Target, layout: Layout, order: Integers, allocate: Al
     return target._replace(**parts)
 
 
-def _assemble(
-    layout: Layout,
-    target: Target,
-    query_ptr: Integers,
-    query_ids: Array,
-    order: Integers | None,
-    n_threads: int,
-) -> RankingData:
+def _assemble(layout: Layout, target: Target, grouping: Grouping, n_threads: int) -> RankingData:
     """Return the filled arrays as `RankingData`."""
     if layout.is_dense:
         X = target.data.reshape(-1, layout.n_features)
     else:
         X = assemble_csr(target.indptr, target.indices, target.data, layout.n_features)
+    has_missing = layout.allow_missing and holds_missing(X)
     comments = TextColumn(target.comments, target.comments_ptr) if layout.has_comments else None
+    weight = target.weight if layout.has_cost else None
     return RankingData.from_parts(
         X=X,
         y=target.y,
-        query_ptr=query_ptr,
-        query_ids=query_ids,
-        order=order,
+        query_ptr=grouping.query_ptr,
+        query_ids=grouping.query_ids,
+        order=grouping.order,
         comments=comments,
         index_base=layout.index_base,
-        query_keys=query_keys(X, query_ptr, n_threads),
+        weight=check_weight(weight, len(target.y), "cost"),
+        has_missing=has_missing,
+        query_keys=query_keys(X, grouping.query_ptr, n_threads, has_missing),
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import FileFormatError
 from ._compression import Decompressor, decompress, find_decompressor
+from ._content import START_BYTES, decompress_start, name_binary
 
 CHUNK_BYTES = 1 << 21  #: usual size of a chunk
 PADDING = 16  #: readable bytes after every chunk, for kernels that read eight bytes at a time
@@ -207,6 +208,11 @@ class Excerpt:
         first, last, _ = place.indices(self._first_byte + len(self._content))
         return self._content[first - self._first_byte : last - self._first_byte]
 
+    def moved(self, n_bytes: int) -> Excerpt:
+        """Return the same lines, for a text in which `n_bytes` precede this one."""
+        start = self._first_byte + n_bytes
+        return Excerpt(self.path, self._content, start, self._first_line)
+
     def line_start(self, at: int) -> int:
         """Return the first byte of the line of byte `at`."""
         return self._first_byte + self._content.rfind(b"\n", 0, at - self._first_byte) + 1
@@ -307,7 +313,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     name = os.fspath(path)
     try:
         content = FileContent(_open(name))
-        start = bytearray(8)
+        start = bytearray(START_BYTES)
         start = start[: content.read_into(memoryview(start), 0)]
     except FileNotFoundError:
         raise FileFormatError(f"{name}: no such file; expected a LETOR text file") from None
@@ -323,7 +329,17 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     if not len(content):
         content.close()
         raise empty_error(name)
+    found = name_binary(decompress_start(io.BytesIO(start)))
+    if found is not None:
+        content.close()
+        raise FileFormatError(f"{name}: the file is {found}; {_expected(found)}")
     return Source(name, content, find_decompressor(bytes(start)))
+
+
+def _expected(found: str) -> str:
+    if "Parquet" in found or "Arrow" in found:
+        return "expected LETOR text. Use linrank.load"
+    return "expected LETOR text, or a Parquet, Arrow or CSV file"
 
 
 def _open(name: str) -> io.FileIO:

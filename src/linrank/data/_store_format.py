@@ -14,7 +14,8 @@ import numpy as np
 
 Meta: TypeAlias = dict[str, Any]  #: the content of ``meta.json``
 
-FORMAT, VERSION = "linrank-store", 2
+FORMAT, VERSION = "linrank-store", 3
+WITHOUT_MISSING = 2  #: version of stores without missing values, which earlier readers know
 META = "meta.json"
 FOLDER = re.compile(r"arrays-[0-9a-f]{16}")  #: names of the folders of arrays
 

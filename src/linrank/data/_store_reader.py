@@ -190,6 +190,7 @@ def _assemble(arrays: Arrays, meta: Meta) -> RankingData:
         query_weight=arrays.get("query_weight"),
         propensity=arrays.get("propensity"),
         margin=arrays.get("margin"),
+        has_missing=meta.get("has_missing") is True,
         query_keys=arrays["query_keys"],
     )
 

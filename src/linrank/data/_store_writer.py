@@ -26,7 +26,7 @@ from .._maps import check_maps
 from .._typing import Array
 from .._version import __version__
 from ..errors import DataError
-from ._store_format import ARRAYS, FOLDER, FORMAT, META, VERSION, Meta, describe
+from ._store_format import ARRAYS, FOLDER, FORMAT, META, VERSION, WITHOUT_MISSING, Meta, describe
 from .ranking import RankingData
 from .text import TextColumn
 
@@ -202,12 +202,13 @@ def fill(folder: Path, data: RankingData, mapped: dict[str, Array]) -> None:
             _save(file, array)
     meta = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if data.has_missing else WITHOUT_MISSING,
         "linrank": __version__,
         "folder": folder.name,
         "n_features": data.n_features,
         "index_base": data.index_base,
         "feature_names": data.feature_names,
+        "has_missing": data.has_missing,
         "arrays": {name: describe(array.dtype, array.shape) for name, array in arrays.items()},
     }
     _write_meta(folder.parent / META, meta)

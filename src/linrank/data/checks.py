@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +22,8 @@ MAX_FEATURES = 2**31 - 1  #: features that an int32 index can count
 FEATURE_BYTES = 128  #: memory that a fit takes per feature: 16 vectors of the size of the weights
 FOR_INFINITE = "features must be finite numbers. Use a number in its place, or remove the row."
 FOR_MISSING = (
-    "features must be finite numbers. Use missing='median' (the ranker then replaces NaN by the "
-    "median of the feature), a number in its place, or remove the row."
+    "features must be finite numbers. Use missing='median' (--missing median), which replaces NaN "
+    "by the median of the feature, or remove the row."
 )
 LEAST_PROPENSITY = 1e-12  #: smaller propensities would give a pair an unbounded weight
 
@@ -146,14 +146,6 @@ def check_labels(y: ArrayLike, n_docs: int) -> Vector:
     return y
 
 
-def check_doc_id(doc: object, row: int) -> str:
-    """Return a document id as text; it must have no blanks, because LETOR files end it there."""
-    text = str(doc)
-    if not text or any(letter.isspace() for letter in text):
-        raise DataError(f"doc_ids[{row}] is {text!r}; expected an id without blanks")
-    return text
-
-
 def check_rows(values: ArrayLike | None, n: int, name: str, whose: str = "X has") -> Vector | None:
     """Return one finite number per row as a float64 vector; None if `values` is None.
 
@@ -253,14 +245,22 @@ def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[st
     return [str(name) for name in names]
 
 
-def group_by_query(qid: Any, n_docs: int) -> tuple[Integers, Array, Integers | None]:
-    """Return the rows of each query: ``(query_ptr, query_ids, order)``.
+class Grouping(NamedTuple):
+    """The rows of each query.
 
     If the rows of each query are adjacent, `order` is None. Otherwise it is a stable permutation
     that makes them adjacent.
     """
+
+    query_ptr: Integers
+    query_ids: Array
+    order: Integers | None
+
+
+def group_by_query(qid: Any, n_docs: int) -> Grouping:
+    """Group rows by their query ids; None puts all rows into one query."""
     if qid is None:
-        return np.array([0, n_docs], np.int64), np.zeros(1, np.int64), None
+        return Grouping(np.array([0, n_docs], np.int64), np.zeros(1, np.int64), None)
     qid = _as_array(qid)
     if qid.ndim != 1 or len(qid) != n_docs:
         raise DataError(
@@ -277,11 +277,11 @@ def group_by_query(qid: Any, n_docs: int) -> tuple[Integers, Array, Integers | N
     starts = np.concatenate([[0], starts]).astype(np.int64)
     heads = codes[starts]
     if len(np.unique(heads)) == len(heads):
-        return np.append(starts, n_docs), ids[starts], None
+        return Grouping(np.append(starts, n_docs), ids[starts], None)
     order = np.argsort(codes, kind="stable").astype(np.int64)
     codes = codes[order]
     starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1]).astype(np.int64)
-    return np.append(starts, n_docs), ids[order[starts]], order
+    return Grouping(np.append(starts, n_docs), ids[order[starts]], order)
 
 
 def _as_array(qid: Any) -> Array:

@@ -1,13 +1,13 @@
-"""Columns of tables: which hold features, and which hold labels and query ids.
+"""Columns of tables: which hold features, and which hold labels, query ids and weights.
 
-Tables are pandas DataFrames here. Parquet files and the partitions of Dask DataFrames share these
-checks.
+Frames in memory, files of tables and the partitions of Dask DataFrames share these checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,127 @@ if TYPE_CHECKING:  # pandas is slow to import, and workers of a cluster start of
     import pandas as pd
 
 LABEL, QID = "label", "qid"  #: default names of the columns with labels and query ids
+PER_ROW = ("sample_weight", "query_weight", "propensity", "margin")  #: other numbers of a document
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table that hold labels, query ids, weights and features.
+
+    Attributes
+    ----------
+    label : str, optional
+        By default the column ``label``.
+    qid : str, optional
+        By default the column ``qid``. Without it, all documents belong to one query.
+    doc_id : str, optional
+        Identifiers of documents.
+    features : tuple of str, optional
+        By default all columns that have no other use.
+    ignore : tuple of str
+        Columns that are not features.
+    sample_weight, query_weight, propensity, margin : str, optional
+        See `linrank.RankingData`.
+
+    Examples
+    --------
+    >>> columns = Columns(label="grade", ignore=("title",))
+    >>> columns.choose(["grade", "qid", "title", "bm25"])
+    Chosen(label='grade', qid='qid', doc_id=None, per_row={}, features=['bm25'])
+    """
+
+    label: str | None = None
+    qid: str | None = None
+    doc_id: str | None = None
+    features: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    sample_weight: str | None = None
+    query_weight: str | None = None
+    propensity: str | None = None
+    margin: str | None = None
+
+    @classmethod
+    def split(cls, options: Mapping[str, Any]) -> tuple[Columns, dict[str, Any]]:
+        """Return the columns that options name, and the other options.
+
+        Options may also hold a whole choice of columns as ``columns``.
+        """
+        if "columns" in options:
+            return options["columns"], {k: v for k, v in options.items() if k != "columns"}
+        names = {field.name for field in fields(cls)}
+        chosen = {name: value for name, value in options.items() if name in names}
+        for name in {"features", "ignore"} & chosen.keys():
+            chosen[name] = _several(name, chosen[name])
+        return cls(**chosen), {k: value for k, value in options.items() if k not in names}
+
+    def given(self) -> list[str]:
+        """Return the names of the attributes that differ from their defaults."""
+        return [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+
+    def choose(self, names: Sequence[str], needs_label: bool = True) -> Chosen:
+        """Return the columns of a table with these names, or raise a `DataError`.
+
+        If `needs_label` is false, a table without a column ``label`` has no labels.
+        """
+        twice = [name for k, name in enumerate(names) if name in names[:k]]
+        if twice:
+            raise DataError(f"there are several columns {twice[0]!r}; names must differ")
+        label = self.label or (LABEL if LABEL in names or needs_label else None)
+        qid = self.qid or (QID if QID in names else None)
+        per_row = {name: getattr(self, name) for name in PER_ROW if getattr(self, name) is not None}
+        others = [name for name in (label, qid, self.doc_id, *per_row.values()) if name is not None]
+        for name in (*others, *self.ignore, *(self.features or ())):
+            if name not in names:
+                raise DataError(no_column(name, names) + _how_to_name(name, self.label))
+        both = [name for name in self.features or () if name in others]
+        if both:
+            raise DataError(f"column {both[0]!r} cannot be a feature: it has another use")
+        unused = {*others, *self.ignore}
+        features = [name for name in self.features or names if name not in unused]
+        return Chosen(label, qid, self.doc_id, per_row, features)
+
+
+class Chosen(NamedTuple):
+    """The columns of a certain table; None for a use that no column has."""
+
+    label: str | None
+    qid: str | None
+    doc_id: str | None
+    per_row: dict[str, str]  #: arguments of `RankingData` with their columns
+    features: list[str]
+
+    @property
+    def others(self) -> list[str]:
+        """The columns that are not features, each once."""
+        found = (self.label, self.qid, self.doc_id, *self.per_row.values())
+        return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def _several(name: str, value: Any) -> tuple[str, ...] | None:
+    if isinstance(value, str):
+        raise DataError(f"{name} is {value!r}; expected a list of names, such as [{value!r}]")
+    return value if value is None else tuple(value)
+
+
+def _how_to_name(name: str, label: str | None) -> str:
+    if name != LABEL or label is not None:
+        return ""
+    return ". Name the column with the labels: label= (--label)"
+
+
+def no_column(name: str, columns: Sequence[str]) -> str:
+    """Return the sentence for a column that does not exist."""
+    found = ", ".join(repr(column) for column in list(columns)[:10])
+    more = ", …" if len(columns) > 10 else ""
+    return f"there is no column {name!r}; the columns are {found}{more}"
+
+
+def no_numbers(name: str, kind: object) -> str:
+    """Return the sentence for a column of features that holds no numbers."""
+    return (
+        f"column {name!r} holds {kind}; features must be numbers. Choose the columns with "
+        f"features=, or leave this one out with ignore=[{name!r}] (--features, --ignore)"
+    )
 
 
 def feature_columns(
@@ -38,15 +159,11 @@ def feature_columns(
     others = [column for column in named.values() if column is not None]
     missing = [column for column in others if column not in frame]
     if missing:
-        found = ", ".join(repr(column) for column in list(frame.columns)[:10])
-        raise DataError(f"{source}: there is no column {missing[0]!r}; the columns are {found}")
+        raise DataError(f"{source}: {no_column(missing[0], list(frame.columns))}")
     features = frame.drop(columns=others)
     wrong = [c for c in features.columns if features[c].dtype.kind not in "biuf"]
     if wrong:
-        raise DataError(
-            f"{source}: column {wrong[0]!r} holds {features[wrong[0]].dtype}; features must be "
-            "numbers. Remove the column, or name it as y, qid or a weight"
-        )
+        raise DataError(f"{source}: {no_numbers(wrong[0], features[wrong[0]].dtype)}")
     return features
 
 

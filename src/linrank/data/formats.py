@@ -9,13 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from .letor import read_letor
-from .parquet import is_parquet, read_parquet
+from ..errors import DataError, FileFormatError
+from .arrow import is_arrow, open_arrow
+from .columns import Columns
+from .csv_files import is_csv, open_csv
+from .letor import read_letor_into
+from .parquet import is_parquet, open_parquet
+from .parts import list_files
 from .ranking import RankingData
-from .store import open_expected_store
+from .store import is_store, open_expected_store
+from .tables import OpenTable, read_tables
 
 StrPath = str | os.PathLike[str]
 
@@ -34,31 +41,51 @@ class Format:
         Takes a path, and returns whether the file or folder there is of this format.
     read : callable
         Takes a path and the options of `load`, and returns `RankingData`.
+    open_table : callable, optional
+        Opens a file as a `TableFile`; None for files that are no tables.
     """
 
     name: str
     description: str
     recognises: Callable[[Path], bool]
     read: Callable[..., RankingData]
+    open_table: OpenTable | None = None
+
+
+def _table(
+    name: str, description: str, recognises: Callable[[Path], bool], open_table: OpenTable
+) -> Format:
+    return Format(name, description, recognises, partial(read_tables, open_table), open_table)
 
 
 #: All formats. The first one that recognises a path reads it, so the last one takes all others.
 FORMATS = (
-    Format("store", "a linrank store", Path.is_dir, open_expected_store),
-    Format("parquet", "a Parquet file", is_parquet, read_parquet),
-    Format("letor", "a LETOR text file", lambda path: True, read_letor),
+    Format("store", "a linrank store", is_store, open_expected_store),
+    _table("parquet", "a Parquet file", is_parquet, open_parquet),
+    _table("arrow", "an Arrow file", is_arrow, open_arrow),
+    _table("csv", "a CSV file", is_csv, open_csv),
+    Format("letor", "a LETOR text file", lambda path: True, read_letor_into),
 )
 
 
 def find_format(path: StrPath) -> Format:
-    """Return the format of a file or folder.
+    """Return the format of a file or folder; the files of a folder must have one format.
 
     Examples
     --------
     >>> find_format("train.txt").name, find_format("train.parquet").name
     ('letor', 'parquet')
     """
-    return next(known for known in FORMATS if known.recognises(Path(path)))
+    path = Path(path)
+    if path.is_dir() and not is_store(path):
+        found = {known.name: known for known in map(find_format, list_files(path))}
+        if len(found) > 1:
+            raise FileFormatError(
+                f"{path}: the folder holds files of different formats ({', '.join(sorted(found))});"
+                " expected one format. Move other files elsewhere"
+            )
+        return next(iter(found.values()))
+    return next(known for known in FORMATS if known.recognises(path))
 
 
 def load(
@@ -68,19 +95,23 @@ def load(
     index_base: Literal["auto", 0, 1] = "auto",
     **options: Any,
 ) -> RankingData:
-    r"""Read ranked data: a store, a Parquet file or a LETOR text file.
+    r"""Read ranked data: a store, LETOR text, or a Parquet, Arrow or CSV file.
 
     Parameters
     ----------
     path : path-like
-        A folder is opened as a store. A file is read as Parquet if its name ends in ``.parquet``
-        or ``.pq``, or if its content is Parquet; otherwise as LETOR text.
+        A file, a store, or a folder of files that have one format. The format is recognised by
+        the content, and by the name if there is no content.
     n_features, index_base
         See `linrank.read_letor`. It is an error if a store was made with other values.
     **options
-        The other options of the reader: `linrank.read_letor`, or for Parquet
-        `linrank.data.parquet.read_parquet`. They have no effect on a store, whose arrays exist
-        already.
+        - The columns of a table: ``label``, ``qid``, ``doc_id``, ``features``, ``ignore``,
+          ``sample_weight``, ``query_weight``, ``propensity`` and ``margin``. See
+          `linrank.RankingData.from_frame`.
+        - ``allow_missing=True`` if features may be NaN.
+        - The other options of the reader: `linrank.read_letor`, or for tables
+          `linrank.data.tables.read_tables`. They have no effect on a store, whose arrays exist
+          already.
 
     Raises
     ------
@@ -89,15 +120,42 @@ def load(
 
     See Also
     --------
-    linrank.read_letor, linrank.open_store, linrank.data.parquet.read_parquet
+    linrank.read_letor, linrank.open_store, linrank.RankingData.from_frame
 
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
-    >>> _ = path.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n")
-    >>> load(path)
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.csv")
+    >>> _ = path.write_text("grade,query,bm25\n1,a,0.5\n0,a,0.25\n")
+    >>> load(path, label="grade", qid="query")
     RankingData(2 documents, 1 queries, 1 features, dense float64)
     """
-    read = find_format(path).read
-    return read(path, n_features=n_features, index_base=index_base, **options)
+    return open_reader(path, options)(n_features=n_features, index_base=index_base)
+
+
+def open_reader(path: StrPath, options: dict[str, Any]) -> Callable[..., RankingData]:
+    """Return the function that reads a path, with the options of `load` that its format has.
+
+    Options are checked against the format: only tables have columns.
+    """
+    found = find_format(path)
+    columns, rest = Columns.split(options)
+    if "feature_names" in rest and found.name != "letor":
+        raise DataError(
+            f"{os.fspath(path)}: feature_names is for LETOR text, but the path is "
+            f"{found.description}, which has names. Leave out feature_names (--feature-names)"
+        )
+    if found.open_table is not None:
+        return partial(found.read, path, columns=columns, **rest)
+    refuse_columns(path, found, columns)
+    rest.pop("needs_label", None)
+    return partial(found.read, path, **rest)
+
+
+def refuse_columns(path: StrPath, found: Format, columns: Columns) -> None:
+    """Raise a `DataError` if columns are named, for a format that has none."""
+    for name in columns.given():
+        raise DataError(
+            f"{os.fspath(path)}: {name} names a column, but {found.description} has no columns "
+            f"to choose. Leave out {name} (--{name.replace('_', '-')})"
+        )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._typing import Array
 from ..errors import DataError
-from ._arrow import check_features, feature_type, fill_rows, needs
+from ._arrow import Labelled, check_features, feature_type, fill_rows, labelled, needs
+from .columns import Columns, no_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,6 +112,37 @@ def frame_matrix(X: Any, names: Sequence[str] | None = None) -> Array:
     return _arrow_numbers(arrow_table(X)) if values is None else values
 
 
+class FrameParts(NamedTuple):
+    """The columns of a data frame as arguments of `RankingData`."""
+
+    X: Array
+    feature_names: list[str]
+    others: Labelled
+
+
+def read_frame(frame: Any, columns: Columns) -> FrameParts:
+    """Return the columns of a data frame as arrays."""
+    if not is_frame(frame):
+        raise DataError(
+            f"the frame is {type(frame).__name__}; expected a data frame. For arrays, use "
+            "RankingData(X, y, qid)"
+        )
+    if _is_a(frame, "polars", "LazyFrame"):
+        frame = frame.collect()
+    if not _is_a(frame, "pandas", "DataFrame") and not _is_a(frame, "polars", "DataFrame"):
+        frame = arrow_table(frame)
+    names = list(frame.columns) if hasattr(frame, "dtypes") else frame.column_names
+    chosen = columns.choose(names)
+    if not chosen.features:
+        raise DataError("there are no features: every column of the frame has another use")
+    others = frame.select(chosen.others) if hasattr(frame, "select") else frame[chosen.others]
+    return FrameParts(
+        frame_matrix(frame, chosen.features),
+        chosen.features,
+        labelled(arrow_table(others), chosen),
+    )
+
+
 def _existing(columns: Sequence[str] | None, names: Sequence[str]) -> list[str]:
     """Return the names, or raise a `DataError` if a column is missing."""
     known = set(columns or ())
@@ -118,13 +150,6 @@ def _existing(columns: Sequence[str] | None, names: Sequence[str]) -> list[str]:
     if absent:
         raise DataError(no_column(absent[0], columns or ()))
     return list(names)
-
-
-def no_column(name: str, columns: Sequence[str]) -> str:
-    """Return the sentence for a column that does not exist."""
-    found = ", ".join(repr(column) for column in list(columns)[:10])
-    more = ", …" if len(columns) > 10 else ""
-    return f"there is no column {name!r}; the columns are {found}{more}"
 
 
 def _pandas_numbers(frame: Any) -> Array | None:

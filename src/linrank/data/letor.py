@@ -15,10 +15,19 @@ from .._threads import resolve_threads
 from .._typing import Array, Integers
 from ..errors import DataError
 from ._compression import compressed
-from ._letor_reader import Progress, ReadOptions, parse_query_ids, read_source
+from ._letor_reader import (
+    Allocate,
+    Progress,
+    ReadOptions,
+    allocate_in_memory,
+    parse_query_ids,
+    read_source,
+)
 from ._letor_writer import MAX_DECIMALS, LetorWriter
 from ._source import CHUNK_BYTES, open_source
+from ._source_list import open_text
 from .checks import MAX_FEATURES, check_n_features
+from .names import NameFile
 from .ranking import RankingData
 
 StrPath = str | os.PathLike[str]
@@ -33,17 +42,21 @@ def read_letor(
     form: Literal["auto", "dense", "csr"] = "auto",
     n_threads: int | None = None,
     progress: Progress | None = None,
+    feature_names: StrPath | None = None,
+    allow_missing: bool = False,
 ) -> RankingData:
     r"""Read ranked data from a LETOR or SVMlight text file.
 
-    A line is ``label [qid:ID] index:value … [# comment]``, with ascending indices. Empty lines
-    and lines that begin with ``#`` are skipped. If no line has a qid, all lines belong to one
-    query. Every number becomes the nearest double, as in Python.
+    A line is ``label [qid:ID] [cost:WEIGHT] index:value … [# comment]``, with ascending indices.
+    Empty lines and lines that begin with ``#`` are skipped. If no line has a qid, all lines belong
+    to one query. The costs of SVMlight become sample weights; a line without a cost then has the
+    weight 1. Every number becomes the nearest double, as in Python.
 
     Parameters
     ----------
     path : path-like
-        The file: plain text, or compressed with gzip, bzip2, xz or zstandard, whatever its name.
+        The file, or a folder of files that are parts of the data. Each is plain text, or compressed
+        with gzip, bzip2, xz or zstandard, whatever its name.
         zstandard needs ``pip install linrank[zstd]``. A compressed file is decompressed twice, so
         that its text is never held in memory.
     n_features : int, optional
@@ -61,6 +74,10 @@ def read_letor(
         Number of threads; by default all cores.
     progress : callable, optional
         Called repeatedly with the fraction of the work that is done.
+    feature_names : path-like, optional
+        A file with the names of the features: one per line, or lines of an index and a name.
+    allow_missing : bool
+        Whether a feature may be ``nan``, which stands for a missing value.
 
     Returns
     -------
@@ -89,17 +106,37 @@ def read_letor(
     >>> data.X.tolist(), data.doc_ids
     ([[0.5, 1.0], [0.0, 0.25]], ['A', 'B'])
     """
-    options = check_options(n_features, index_base, dtype, form, n_threads)
-    with open_source(path) as source:
-        return read_source(source, options, progress=progress)
+    return read_letor_into(
+        path, n_features=n_features, index_base=index_base, dtype=dtype, form=form,
+        n_threads=n_threads, progress=progress, feature_names=feature_names,
+        allow_missing=allow_missing,
+    )  # fmt: skip
+
+
+def read_letor_into(
+    path: StrPath,
+    *,
+    progress: Progress | None = None,
+    allocate: Allocate = allocate_in_memory,
+    feature_names: StrPath | None = None,
+    **options: Any,
+) -> RankingData:
+    """Read a LETOR text file into arrays that `allocate` provides; see `read_letor`."""
+    checked = check_options(**options)
+    names = None if feature_names is None else NameFile.read(feature_names)
+    with open_text(path) as source:
+        data = read_source(source, checked, allocate, progress)
+    if names is not None:
+        data.feature_names = names.of(data.n_features, data.index_base)
+    return data
 
 
 def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None) -> None:
     """Write ranked data as a LETOR text file.
 
     Rows are written in the order in which the caller gave them. `read_letor` returns the same
-    data, bit for bit, unless `decimals` is given. Weights and names of features are not written,
-    because the format has no place for them.
+    data, bit for bit, unless `decimals` is given. Missing values are written as ``nan``. Weights
+    and names of features are not written.
 
     Parameters
     ----------
@@ -180,6 +217,7 @@ def check_options(
     dtype: DTypeLike = np.float64,
     form: str = "auto",
     n_threads: int | None = None,
+    allow_missing: bool = False,
 ) -> ReadOptions:
     """Check the options of `read_letor` and fill in their defaults."""
     if n_features is not None:
@@ -195,6 +233,7 @@ def check_options(
         dtype=check_dtype(dtype),
         form=form,
         n_threads=resolve_threads(n_threads),
+        allow_missing=allow_missing,
     )
 
 

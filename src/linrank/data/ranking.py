@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._typing import Array, Integers, Vector
-from ..errors import DataError
 from .checks import (
+    Grouping,
     Matrix,
-    check_doc_id,
     check_feature_names,
     check_finite,
     check_labels,
@@ -27,9 +26,10 @@ from .checks import (
     one_per_query,
     take_rows,
 )
-from .frames import frame_columns, frame_matrix, is_frame
+from .columns import Columns
+from .frames import frame_columns, frame_matrix, is_frame, read_frame
 from .keys import query_keys
-from .text import TextColumn
+from .text import TextColumn, comment_column
 
 
 class GivenPairs(NamedTuple):
@@ -128,14 +128,16 @@ class RankingData:
     ) -> None:
         X, names = _matrix_and_names(X, feature_names)
         y = check_labels(y, X.shape[0])
-        query_ptr, query_ids, order = group_by_query(qid, X.shape[0])
-        column = _comment_column(doc_ids, comments, X.shape[0])
+        # A reader of files knows the grouping before it fills X, and fills X in its order.
+        is_ordered = isinstance(qid, Grouping)
+        query_ptr, query_ids, order = qid if is_ordered else group_by_query(qid, X.shape[0])
+        column = comment_column(doc_ids, comments, X.shape[0])
         weight = check_weight(sample_weight, X.shape[0], "sample_weight")
         row_weight = check_weight(query_weight, X.shape[0], "query_weight")
         propensity = check_propensity(propensity, X.shape[0])
         margin = check_rows(margin, X.shape[0], "margin")
         if order is not None:
-            X, y = take_rows(X, order), y[order]
+            X, y = X if is_ordered else take_rows(X, order), y[order]
             column = None if column is None else column.take(order)
             weight, row_weight = _reordered(weight, order), _reordered(row_weight, order)
             propensity, margin = _reordered(propensity, order), _reordered(margin, order)
@@ -170,6 +172,65 @@ class RankingData:
         usual = dict.fromkeys(optional) | {"index_base": 1, "has_missing": False}
         self.__dict__.update(usual | parts)
         return self
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        label: str | None = None,
+        qid: str | None = None,
+        doc_id: str | None = None,
+        features: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
+        sample_weight: str | None = None,
+        query_weight: str | None = None,
+        propensity: str | None = None,
+        margin: str | None = None,
+        allow_missing: bool = False,
+        n_threads: int | None = None,
+    ) -> RankingData:
+        """Make data from the columns of a data frame, whose names are kept.
+
+        Parameters
+        ----------
+        frame : data frame
+            Of pandas, polars (eager or lazy), pyarrow, or any other library that narwhals knows or
+            that implements the Arrow or the dataframe interchange protocol.
+        label : str, optional
+            The column with the labels; by default ``label``.
+        qid : str, optional
+            The column with the query ids; by default ``qid``. Without it, all documents belong to
+            one query.
+        doc_id : str, optional
+            The column with identifiers of documents.
+        features : sequence of str, optional
+            The columns with the features; by default all columns that have no other use.
+        ignore : sequence of str
+            Columns that are not features.
+        sample_weight, query_weight, propensity, margin : str, optional
+            Columns with these numbers; see `RankingData`.
+        allow_missing : bool
+            Whether features may be NaN or null. Both become NaN in X.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"grade": [1, 0], "query": ["a", "a"], "bm25": [0.5, 0.25]})
+        >>> data = RankingData.from_frame(frame, label="grade", qid="query")
+        >>> data.feature_names, data.X.tolist()
+        (['bm25'], [[0.5], [0.25]])
+        """
+        columns, _ = Columns.split(
+            {"label": label, "qid": qid, "doc_id": doc_id, "features": features, "ignore": ignore,
+             "sample_weight": sample_weight, "query_weight": query_weight,
+             "propensity": propensity, "margin": margin}
+        )  # fmt: skip
+        X, names, (y, ids, doc_ids, per_row) = read_frame(frame, columns)
+        return cls(
+            X, y, ids, doc_ids=doc_ids, feature_names=names, n_threads=n_threads,
+            allow_missing=allow_missing, **per_row,
+        )  # fmt: skip
 
     @classmethod
     def from_pairs(
@@ -305,26 +366,6 @@ class RankingData:
             f"RankingData({self.n_docs:,} documents, {self.n_queries:,} queries, "
             f"{self.n_features:,} features, {kind} {self.X.dtype})"
         )
-
-
-def _comment_column(
-    doc_ids: Sequence[str] | None, comments: TextColumn | Sequence[str] | None, n_docs: int
-) -> TextColumn | None:
-    """Return the comments, or comments that contain the document ids; None without both."""
-    if doc_ids is not None and comments is not None:
-        raise DataError(
-            "doc_ids and comments cannot both be given. Put the ids into the comments, as in "
-            "'docid = GX01'"
-        )
-    if doc_ids is not None:
-        comments = [f"docid = {check_doc_id(doc, k)}" for k, doc in enumerate(doc_ids)]
-    if comments is None:
-        return None
-    column = comments if isinstance(comments, TextColumn) else TextColumn.from_strings(comments)
-    if len(column) != n_docs:
-        what = "comments" if doc_ids is None else "doc_ids"
-        raise DataError(f"{what} has {len(column)} entries but X has {n_docs} rows")
-    return column
 
 
 def _matrix_and_names(

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from numpy.typing import DTypeLike
 
 from .._typing import Array
-from ..errors import DataError, FileFormatError
-from ._letor_reader import Progress, read_source
-from ._source import open_source
+from ..errors import DataError, FileFormatError, about_file
+from ._letor_reader import Progress
 from ._store_format import META
 from ._store_reader import read_store
 from ._store_writer import fill, mapped_file, new_store
-from .letor import StrPath, check_options
+from .checks import check_finite
+from .letor import StrPath
 from .ranking import RankingData
 
 
@@ -57,7 +57,7 @@ def save_store(data: RankingData, path: StrPath) -> None:
         fill(folder, data, {})
 
 
-def open_store(path: StrPath, *, mmap: bool = True) -> RankingData:
+def open_store(path: StrPath, *, mmap: bool = True, allow_missing: bool = False) -> RankingData:
     """Open a store.
 
     Parameters
@@ -67,6 +67,8 @@ def open_store(path: StrPath, *, mmap: bool = True) -> RankingData:
     mmap : bool
         Whether to map the features and comments into memory, read-only, instead of reading
         them. Opening then takes almost no time, and the data may be larger than memory.
+    allow_missing : bool
+        Whether features may be NaN.
 
     Raises
     ------
@@ -81,7 +83,11 @@ def open_store(path: StrPath, *, mmap: bool = True) -> RankingData:
     changed. If a file is truncated during a fit, the system kills the process. Use ``mmap=False``
     if other programs write into the files of a store.
     """
-    return read_store(Path(path), mmap)
+    data = read_store(Path(path), mmap)
+    if data.has_missing and not allow_missing:
+        with about_file(path):
+            check_finite(data.X, data.order, data.feature_names)
+    return data
 
 
 def is_store(path: StrPath) -> bool:
@@ -92,10 +98,11 @@ def is_store(path: StrPath) -> bool:
 def convert(
     source: StrPath, path: StrPath, *, progress: Progress | None = None, **options: Any
 ) -> RankingData:
-    r"""Convert a LETOR text file into a store, without holding the features in memory.
+    r"""Convert a file or a folder of files into a store, without holding the features in memory.
 
-    The text is read (and decompressed) twice, and its features are written into mapped files.
-    Whatever the size of the text, memory holds
+    Features are written into mapped files. Of tables, memory holds some batches of rows, and the
+    columns that are not features. LETOR text is read (and decompressed) twice. Whatever the size of
+    the text, memory holds
 
     - up to 32 MB of the text for each thread,
     - up to 600 MB more if lines are longer than 2 MB (the limit is 128 MiB per line),
@@ -108,11 +115,11 @@ def convert(
     Parameters
     ----------
     source : path-like
-        The text file.
+        LETOR text, a Parquet, Arrow or CSV file, a folder of such files, or a store.
     path : path-like
         The store; see `save_store`.
     progress, **options
-        See `linrank.read_letor`.
+        See `linrank.load`.
 
     Returns
     -------
@@ -127,16 +134,19 @@ def convert(
     >>> convert(folder / "train.txt", folder / "train")
     RankingData(2 documents, 1 queries, 1 features, dense float64)
     """
-    checked = check_options(**options)
-    with open_source(source) as text, new_store(path) as folder:
+    from .formats import open_reader
+
+    read = open_reader(source, options)
+    with new_store(path) as folder:
         mapped: dict[str, Array] = {}
 
         def allocate(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
             mapped[name] = mapped_file(folder / f"{name}.npy", shape, dtype)
             return mapped[name]
 
-        fill(folder, read_source(text, checked, allocate, progress), mapped)
-    return open_store(path)
+        data = read(allocate=allocate, progress=progress)
+        fill(folder, data, mapped)
+    return open_store(path, allow_missing=data.has_missing)
 
 
 def open_expected_store(
@@ -144,6 +154,7 @@ def open_expected_store(
     *,
     n_features: int | None = None,
     index_base: Literal["auto", 0, 1] = "auto",
+    allow_missing: bool = False,
     **unused: object,
 ) -> RankingData:
     """Open a store, and raise a `FileFormatError` if its features are not the expected ones.
@@ -155,10 +166,12 @@ def open_expected_store(
         The expected number of features.
     index_base : {"auto", 0, 1}
         The expected index of the first feature.
+    allow_missing : bool
+        See `open_store`.
     **unused
         Options of other readers. They have no effect, because the arrays exist already.
     """
-    data = open_store(path)
+    data = open_store(path, allow_missing=allow_missing)
     if n_features is not None and data.n_features != n_features:
         raise FileFormatError(
             f"{os.fspath(path)}: the store has {data.n_features} features, "

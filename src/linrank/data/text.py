@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._maps import check_maps
 from .._typing import Array, Integers
+from ..errors import DataError
 
 WASTED_LETTERS = 1 << 20  #: padding that an array of fixed width may always have
 _DOC_ID = re.compile(r"\bdocid\s*=\s*(\S+)")
@@ -86,3 +87,31 @@ class TextColumn:
         """Return the value of ``docid = …`` in each string, or the whole string without it."""
         found = ((_DOC_ID.search(text), text) for text in self)
         return [match.group(1) if match else text for match, text in found]
+
+
+def comment_column(
+    doc_ids: Sequence[str] | None, comments: TextColumn | Sequence[str] | None, n_docs: int
+) -> TextColumn | None:
+    """Return the comments, or comments that contain the document ids; None without both."""
+    if doc_ids is not None and comments is not None:
+        raise DataError(
+            "doc_ids and comments cannot both be given. Put the ids into the comments, as in "
+            "'docid = GX01'"
+        )
+    if doc_ids is not None:
+        comments = [f"docid = {_check_doc_id(doc, k)}" for k, doc in enumerate(doc_ids)]
+    if comments is None:
+        return None
+    column = comments if isinstance(comments, TextColumn) else TextColumn.from_strings(comments)
+    if len(column) != n_docs:
+        what = "comments" if doc_ids is None else "doc_ids"
+        raise DataError(f"{what} has {len(column)} entries but X has {n_docs} rows")
+    return column
+
+
+def _check_doc_id(doc: object, row: int) -> str:
+    """Return a document id as text; it must have no blanks, because LETOR files end it there."""
+    text = str(doc)
+    if text.split() != [text]:
+        raise DataError(f"doc_ids[{row}] is {text!r}; expected an id without blanks")
+    return text

@@ -1,0 +1,61 @@
+"""Files with the names of features, for LETOR text, which has none."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from ..errors import FileFormatError
+
+_NUMBERED = re.compile(r"([0-9]+)[\s:,;]+(\S.*)")
+
+
+class NameFile(NamedTuple):
+    r"""The content of a file of names: a name per line, or lines of an index and a name.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "names.txt")
+    >>> _ = path.write_text("1 bm25\n3 clicks\n")
+    >>> NameFile.read(path).of(n_features=3, index_base=1)
+    ['bm25', '2', 'clicks']
+    """
+
+    path: str
+    lines: list[str]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file; empty lines are skipped."""
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise FileFormatError(f"{os.fspath(path)}: cannot be read: {reason}") from None
+        return cls(os.fspath(path), [line.strip() for line in text.splitlines() if line.strip()])
+
+    def of(self, n_features: int, index_base: int) -> list[str]:
+        """Return the names of all features; a feature without a name is called by its index."""
+        numbered = [_NUMBERED.fullmatch(line) for line in self.lines]
+        if not numbered or None in numbered:
+            if len(self.lines) != n_features:
+                raise FileFormatError(
+                    f"{self.path}: there are {len(self.lines)} names, but the data have "
+                    f"{n_features} features; expected one name per line, or lines of an index and "
+                    "a name"
+                )
+            return self.lines
+        names = [str(index) for index in range(index_base, index_base + n_features)]
+        for match in numbered:
+            assert match is not None
+            feature = int(match[1]) - index_base
+            if not 0 <= feature < n_features:
+                raise FileFormatError(
+                    f"{self.path}: feature {match[1]} is named, but the features of the data are "
+                    f"{index_base} to {index_base + n_features - 1}"
+                )
+            names[feature] = match[2].strip()
+        return names
