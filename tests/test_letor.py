@@ -993,6 +993,6 @@ def test_kernels_have_one_signature_per_type(tmp_path):
         for name in ("data.txt", "data.txt.gz"):
             write_letor(tmp_path / name, read(LINES, dtype=dtype, form=form))
             read_letor(tmp_path / name, dtype=dtype, form=form)
-    assert len(_letor_kernels.scan.signatures) == 1
-    assert len(_letor_kernels.parse.signatures) == 2
-    assert len(_letor_format.format_rows.signatures) == 2
+    assert len(_letor_kernels.scan.dispatcher.signatures) == 1
+    assert len(_letor_kernels.parse.dispatcher.signatures) == 2
+    assert len(_letor_format.format_rows.dispatcher.signatures) == 2

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from forked import forked
-from linrank import _kernel_cache
+from linrank import _sources
 from linrank._lazy import postponed
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
 )
-SOURCES = Path(_kernel_cache.PACKAGE)
+SOURCES = Path(_sources.PACKAGE)
 HEAVY = ("numba", "numpy", "scipy", "sklearn", "matplotlib", "pandas", "rich", "typer")
 
 FIT = """
@@ -30,6 +30,7 @@ import json, sys
 import numpy as np
 from scipy import sparse
 from linrank import RankSVM, RankingData, open_store, save_store
+from linrank._jit import Kernel
 from linrank.path import make_problem
 from linrank.solvers import make_solver
 
@@ -43,15 +44,15 @@ RankSVM().fit(X, y.astype(float), qid.astype(str))
 save_store(RankingData(X, y, qid), sys.argv[1])
 make_solver("newton").solve(make_problem(open_store(sys.argv[1])))
 kernels = {
-    f"{name}.{key}": value
+    f"{name}.{key}": value.dispatcher
     for name, module in list(sys.modules.items()) if name.startswith("linrank.")
     for key, value in vars(module).items()
-    if hasattr(value, "signatures") and value.__module__ == name and value.signatures
+    if isinstance(value, Kernel) and value.__module__ == name and not value.inner
+    if value.dispatcher.signatures
 }
 print(json.dumps({
     name: [len(kernel.signatures), sum(kernel.stats.cache_misses.values())]
     for name, kernel in kernels.items()
-    if not kernel.targetoptions.get("no_cpython_wrapper")
 }))
 """
 
@@ -247,6 +248,11 @@ def increase(x):
     return x + STEP
 """
 
+TOOLS = (
+    "_compiler", "_inner", "_instructions", "_jit", "_kernel_cache", "_prefetch", "_simd",
+    "_sources", "_typing", "errors",
+)  # fmt: skip
+
 CALL = """
 import sys
 import time
@@ -255,7 +261,7 @@ for kind in sys.argv[1:]:
     x = {"int": int, "float": float, "bool": bool}[kind](1)
     print(first(x), second(x))
 for kernel in (first, second):
-    print(sum(kernel.stats.cache_misses.values()))
+    print(sum(kernel.dispatcher.stats.cache_misses.values()))
 """
 
 
@@ -264,8 +270,8 @@ def small(tmp_path, monkeypatch):
     """A package with the tools of linrank and two kernels, which subprocesses import."""
     package = tmp_path / "sources" / "linrank"
     package.mkdir(parents=True)
-    for name in ("_inner.py", "_jit.py", "_kernel_cache.py", "errors.py"):
-        shutil.copy(SOURCES / name, package)
+    for name in TOOLS:
+        shutil.copy(SOURCES / f"{name}.py", package)
     (package / "__init__.py").touch()
     (package / "_constant.py").write_text("STEP = 1\n")
     (package / "_helper.py").write_text(HELPER)
@@ -500,7 +506,7 @@ def imports_of(path):
 def test_stamps_follow_every_import():
     n_imports = 0
     for path in SOURCES.rglob("*.py"):
-        found = {Path(file) for file in _kernel_cache._read_source(str(path))[1]}
+        found = {Path(file) for file in _sources._read_source(str(path))[1]}
         expected = set(imports_of(path))
         assert expected <= found, path
         n_imports += len(expected)
