@@ -61,7 +61,6 @@ class KernelCache(NullCache):
         place = os.path.relpath(file, PACKAGE).removesuffix(".py").replace(os.sep, ".")
         self._name = f"{place}.{kernel.__qualname__}"
         self._options = kernel.fast, kernel.allocates
-        self._allocates = kernel.allocates
         self._stamp = digest(numba.__version__.encode(), kernel.sources or b"")
         self._folder: str | None = None
 
@@ -72,8 +71,6 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the kernel for a signature; return None if no file can be used."""
-        if self._allocates:
-            rtsys.initialize(target_context)  # symbols that a kernel calls to allocate arrays
         name = self._file_name(sig, target_context)
         for folder in FOLDERS:
             try:
@@ -177,13 +174,17 @@ def _reduce(kernel: Any) -> tuple[Any, ...]:
     text = kernel.library.get_llvm_str()
     environments = kernel._find_referenced_environments()
     used = [each for each in environments if text.count(each.env_name) > 1]
-    return (name, *code), kernel.fndesc, kernel.environment, kernel.signature, used
+    allocates = "@NRT_" in text  # also if only an inner kernel allocates arrays
+    return allocates, (name, *code), kernel.fndesc, kernel.environment, kernel.signature, used
 
 
 def _rebuild(
-    target_context: Any, code: Any, fndesc: Any, environment: Any, signature: Any, used: list[Any]
-) -> Any:
+    target_context: Any, allocates: bool, code: tuple[str, bytes, bytes], fndesc: Any,
+    environment: Any, signature: Any, used: list[Any],
+) -> Any:  # fmt: skip
     """Make a kernel of the parts that `_reduce` returned."""
+    if allocates:
+        rtsys.initialize(target_context)  # compiles numba's functions for arrays, in 30 ms
     library = StoredLibrary(target_context.codegen(), *code)
     kernel = compile_result(
         target_context=target_context,
