@@ -9,10 +9,11 @@ import sources
 
 # Private names of other libraries that have no public counterpart, with the file that uses them.
 FOREIGN = {
-    ("_inner.py", "kernel._find_referenced_environments"),  # what `CompileResult._reduce` calls
-    ("_jit.py", "kernel._cache"),  # numba offers no way to give a kernel another cache
-    ("_kernel_cache.py", "CompileResult._rebuild"),  # what numba's own cache calls
-    ("_kernel_cache.py", "data._reduce"),
+    ("_compiler.py", "dispatcher._cache"),  # numba offers no way to give a kernel another cache
+    ("_inner.py", "kernel._find_referenced_environments"),  # what numba's own cache calls
+    ("_kernel_cache.py", "kernel._find_referenced_environments"),
+    ("_kernel_cache.py", "self._codegen._engine"),  # what `get_pointer_to_function` of numba uses
+    ("_jit.py", "self.dispatcher._numba_type_"),  # what numba asks for
     ("cli/_interrupt.py", "os._exit"),  # documented by Python
     ("dask/sources.py", "X._meta"),  # what Dask documents for the type of a block
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib.util
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -16,13 +18,14 @@ from pathlib import Path
 import pytest
 
 from forked import forked
-from linrank import _kernel_cache
+from linrank import _sources
 from linrank._lazy import postponed
+from linrank._rows import _matvec_dense
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compilation is what is tested"
 )
-SOURCES = Path(_kernel_cache.PACKAGE)
+SOURCES = Path(_sources.PACKAGE)
 HEAVY = ("numba", "numpy", "scipy", "sklearn", "matplotlib", "pandas", "rich", "typer")
 
 FIT = """
@@ -30,6 +33,7 @@ import json, sys
 import numpy as np
 from scipy import sparse
 from linrank import RankSVM, RankingData, open_store, save_store
+from linrank._jit import Kernel
 from linrank.path import make_problem
 from linrank.solvers import make_solver
 
@@ -43,15 +47,15 @@ RankSVM().fit(X, y.astype(float), qid.astype(str))
 save_store(RankingData(X, y, qid), sys.argv[1])
 make_solver("newton").solve(make_problem(open_store(sys.argv[1])))
 kernels = {
-    f"{name}.{key}": value
+    f"{name}.{key}": value.dispatcher
     for name, module in list(sys.modules.items()) if name.startswith("linrank.")
     for key, value in vars(module).items()
-    if hasattr(value, "signatures") and value.__module__ == name and value.signatures
+    if isinstance(value, Kernel) and value.__module__ == name and not value.inner
+    if value.dispatcher.signatures
 }
 print(json.dumps({
     name: [len(kernel.signatures), sum(kernel.stats.cache_misses.values())]
     for name, kernel in kernels.items()
-    if not kernel.targetoptions.get("no_cpython_wrapper")
 }))
 """
 
@@ -79,8 +83,9 @@ def test_names_are_free():
 
 
 def test_a_ranker_loads_little_of_scipy_and_scikit_learn():
-    """These modules take longer to import than all that a ranker needs of both libraries."""
+    """These modules take longer to import than all that a ranker needs before it is fitted."""
     heavy = (
+        "numba", "llvmlite",
         "sklearn.feature_selection", "sklearn.linear_model", "sklearn.model_selection",
         "sklearn.svm", "scipy.optimize", "scipy.stats", "numpy.f2py", "numpy.testing",
     )  # fmt: skip
@@ -175,6 +180,94 @@ def test_a_kernel_in_the_cache_is_loaded_without_numbas_library(small, tmp_path)
     assert python(REGISTRIES).split() == ["2", "False"]
 
 
+ALLOCATING = """
+import numpy as np
+from linrank._jit import njit
+
+@njit(inner=True, allocates=True)
+def total(n):
+    return np.ones(n).sum()
+
+@njit
+def total_of_ones(n):
+    return total(n)
+"""
+
+
+@compiled
+def test_inner_kernels_allocate_arrays_compiled_or_cached(small):
+    """Numba's allocator is set up only for kernels that use it, also by their inner kernels."""
+    (small / "_allocating.py").write_text(ALLOCATING)
+    call = "from linrank._allocating import total_of_ones; print(total_of_ones(3))"
+    for _ in range(2):
+        assert python(call) == "3.0\n"
+
+
+CALLER = """
+from ._jit import njit
+from ._kernels import first
+
+@njit
+def twice(x):
+    return 2 * first(x)
+"""
+
+
+@compiled
+def test_a_cached_kernel_is_compiled_into_kernels_that_call_it(small):
+    (small / "_caller.py").write_text(CALLER)
+    python("from linrank._kernels import first; first(1)")
+    call = "from linrank._kernels import first; from linrank._caller import twice; "
+    for _ in range(2):
+        assert python(call + "print(first(1), twice(1))") == "2 4\n"
+
+
+THREADS = """
+import threading
+from linrank._kernels import first
+results, start = [], threading.Barrier(4)
+
+def call():
+    start.wait()
+    results.append((first(1), id(first.dispatcher)))
+
+threads = [threading.Thread(target=call) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print({result for result, _ in results}, len({dispatcher for _, dispatcher in results}))
+"""
+
+
+@compiled
+def test_threads_that_call_a_kernel_first_share_its_compilation(small):
+    assert python(THREADS) == "{2} 1\n"
+
+
+LOCKED = """
+import threading
+from numba.core.compiler_lock import global_compiler_lock
+from linrank._kernels import first
+with global_compiler_lock:
+    thread = threading.Thread(target=lambda: first.dispatcher)
+    thread.start()
+    thread.join()
+print("made")
+"""
+
+
+@compiled
+def test_dispatchers_are_made_while_another_thread_compiles(small):
+    """A fork takes numba's lock before that of the import; the opposite order could deadlock."""
+    assert python(LOCKED) == "made\n"
+
+
+def test_kernels_are_pickled_by_name():
+    assert pickle.loads(pickle.dumps(_matvec_dense)) is _matvec_dense
+    assert copy.deepcopy(_matvec_dense) is _matvec_dense
+
+
 PRINTING = """
 from linrank._jit import njit
 
@@ -247,6 +340,11 @@ def increase(x):
     return x + STEP
 """
 
+TOOLS = (
+    "_compiler", "_inner", "_instructions", "_jit", "_kernel_cache", "_prefetch", "_simd",
+    "_sources", "_typing", "errors",
+)  # fmt: skip
+
 CALL = """
 import sys
 import time
@@ -255,7 +353,7 @@ for kind in sys.argv[1:]:
     x = {"int": int, "float": float, "bool": bool}[kind](1)
     print(first(x), second(x))
 for kernel in (first, second):
-    print(sum(kernel.stats.cache_misses.values()))
+    print(sum(kernel.dispatcher.stats.cache_misses.values()))
 """
 
 
@@ -264,8 +362,8 @@ def small(tmp_path, monkeypatch):
     """A package with the tools of linrank and two kernels, which subprocesses import."""
     package = tmp_path / "sources" / "linrank"
     package.mkdir(parents=True)
-    for name in ("_inner.py", "_jit.py", "_kernel_cache.py", "errors.py"):
-        shutil.copy(SOURCES / name, package)
+    for name in TOOLS:
+        shutil.copy(SOURCES / f"{name}.py", package)
     (package / "__init__.py").touch()
     (package / "_constant.py").write_text("STEP = 1\n")
     (package / "_helper.py").write_text(HELPER)
@@ -500,7 +598,7 @@ def imports_of(path):
 def test_stamps_follow_every_import():
     n_imports = 0
     for path in SOURCES.rglob("*.py"):
-        found = {Path(file) for file in _kernel_cache._read_source(str(path))[1]}
+        found = {Path(file) for file in _sources._read_source(str(path))[1]}
         expected = set(imports_of(path))
         assert expected <= found, path
         n_imports += len(expected)

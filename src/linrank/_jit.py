@@ -3,21 +3,20 @@
 A kernel is compiled when it is first called, releases the GIL, and is cached on disk
 (`linrank._kernel_cache`). Threads run kernels at the same time on disjoint ranges of queries.
 ``LINRANK_JIT_CACHE=0`` switches the cache off.
+
+This module declares kernels without numba, because importing numba takes as long as all of linrank.
+The first call of a kernel imports `linrank._compiler`, and with it numba.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
+from functools import update_wrapper
 from typing import Any
 
-import numba
-from numba import types
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.typing.templates import AbstractTemplate, infer_global
-
-from ._inner import InnerCompiler, OuterCompiler
-from ._kernel_cache import KernelCache, is_cachable
+from ._sources import is_cachable, source_digest, source_of
 
 CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
 
@@ -25,14 +24,66 @@ CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
 #: keep their meaning, unlike with ``fastmath=True``.
 FAST = {"reassoc", "contract", "nsz"}
 
-# A process that is forked while another thread compiles would inherit numba's lock, and none of its
-# threads could release the lock. The fork therefore waits until the kernel is compiled.
+# A thread holds this lock while it imports numba. A process that is forked meanwhile would inherit
+# numba half imported, so the fork waits.
+_importing = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
+        before=_importing.acquire,
+        after_in_parent=_importing.release,
+        after_in_child=_importing.release,
     )
+
+
+class Kernel:
+    """A function that numba compiles when it is first called.
+
+    Kernels and `by_type` functions are global names in other kernels. Numba asks such an object
+    for its ``_numba_type_``.
+
+    Parameters
+    ----------
+    function : callable
+    fast, inner, allocates : bool
+        See `njit`.
+    """
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(
+        self, function: Callable[..., Any], fast: bool, inner: bool, allocates: bool
+    ) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self.fast, self.inner, self.allocates = fast, inner, allocates
+        self.sources: bytes | None = None  #: digest of the sources; None if it is not cached
+        if CACHE and not inner and is_cachable(function):
+            # An inner kernel is stored as a part of the kernels that call it.
+            self.sources = source_digest(source_of(function))
+        self._dispatcher: Any = None
+
+    @property
+    def dispatcher(self) -> Any:
+        """The object of numba that compiles the kernel; the first use imports numba."""
+        if self._dispatcher is None:
+            with _importing:
+                if self._dispatcher is None:
+                    from ._compiler import make_dispatcher
+
+                    self._dispatcher = make_dispatcher(self)
+        return self._dispatcher
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.dispatcher._numba_type_
+
+    def __call__(self, *args: Any) -> Any:
+        return self.dispatcher(*args)
+
+    def __reduce__(self) -> str:
+        """Pickle the kernel by its name; copies are the kernel itself."""
+        return self.__qualname__
 
 
 def njit(
@@ -67,29 +118,12 @@ def njit(
     42
     """
     if function is None:
-        return lambda f: njit(f, fast=fast, inner=inner, allocates=allocates)
-    options = {
-        "nogil": True,
-        "error_model": "numpy",
-        "fastmath": FAST if fast else False,
-        "no_cfunc_wrapper": True,  # no C code calls kernels
-        "no_cpython_wrapper": inner,
-        "_nrt": allocates,
-        "pipeline_class": InnerCompiler if inner else OuterCompiler,
-    }
-    kernel = numba.njit(**options)(function)
-    if CACHE and not inner and not numba.config.DISABLE_JIT and is_cachable(function):
-        # An inner kernel is stored as a part of the kernels that call it.
-        kernel._cache = KernelCache(function, (fast, allocates))
-    return kernel
+        return lambda f: Kernel(f, fast, inner, allocates)
+    return Kernel(function, fast, inner, allocates)
 
 
-def by_type(
-    position: int,
-    kernels: Mapping[type, Callable[..., Any]],
-    other: Callable[..., Any] | None = None,
-) -> Callable[..., Any]:
-    """Return a function that calls one of several kernels, chosen by the type of an argument.
+class by_type:
+    """A function that calls one of several kernels, chosen by the type of an argument.
 
     The choice is made when the calling kernel is compiled, so it costs nothing at run time. The
     chosen kernel is called directly. Numba's `overload` would put a function in between, and would
@@ -101,27 +135,31 @@ def by_type(
         The position of the argument that decides.
     kernels : dict
         The kernels, by the NamedTuple class of this argument.
-    other : callable, optional
+    other : Kernel, optional
         The kernel for all other types.
     """
 
-    def function(*args):  # type: ignore[no-untyped-def]
-        kernel = kernels.get(type(args[position]), other)
+    def __init__(
+        self, position: int, kernels: Mapping[type, Kernel], other: Kernel | None = None
+    ) -> None:
+        self.position = position
+        self._kernels = kernels
+        self._other = other
+        self._type: Any = None
+
+    def choose(self, kind: type) -> Kernel:
+        """Return the kernel for a type of the argument."""
+        kernel = self._kernels.get(kind, self._other)
         assert kernel is not None
-        return kernel(*args)
+        return kernel
 
-    def chosen(args: tuple[types.Type, ...]) -> types.Dispatcher:
-        kind = getattr(args[position], "instance_class", object)
-        return types.Dispatcher(kernels.get(kind, other))
+    def __call__(self, *args: Any) -> Any:
+        return self.choose(type(args[self.position]))(*args)
 
-    class Call(AbstractTemplate):
-        key = function
+    @property
+    def _numba_type_(self) -> Any:
+        if self._type is None:
+            from ._compiler import type_of_choice
 
-        def generic(self, args, kws):  # type: ignore[no-untyped-def]
-            return chosen(args).get_call_type(self.context, args, kws)
-
-        def get_impl_key(self, signature):  # type: ignore[no-untyped-def]
-            return chosen(signature.args).get_impl_key(signature)
-
-    infer_global(function, types.Function(Call))
-    return function
+            self._type = type_of_choice(self)
+        return self._type

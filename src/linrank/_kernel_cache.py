@@ -19,33 +19,32 @@ Numba's own cache has three drawbacks:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import re
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 import numba
+from llvmlite.binding import parse_bitcode
 from numba.core.caching import NullCache
-from numba.core.compiler import CompileResult
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import compile_result
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
+from ._jit import Kernel
+from ._sources import PACKAGE, digest, source_of
 from .errors import KernelCacheWarning
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__))
 MAGIC = b"linrank kernel 1\n"
-DIGEST = hashlib.sha256().digest_size
+DIGEST = len(digest())
 LEFTOVER_SECONDS = 3600.0  #: age in seconds at which a temporary file is removed as a leftover
 _TEMPORARY = re.compile(r".*\.nbc\.[0-9a-f]{16}\.tmp")
-_RELATIVE_IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 class KernelCache(NullCache):
@@ -53,18 +52,16 @@ class KernelCache(NullCache):
 
     Parameters
     ----------
-    function : callable
-        A function for which `is_cachable` returns True.
-    options : tuple of bool
-        Options of the compilation, which distinguish kernels of the same function.
+    kernel : Kernel
+        A kernel whose `sources` are known.
     """
 
-    def __init__(self, function: Callable[..., Any], options: tuple[bool, ...]) -> None:
-        file = _source_of(function)
+    def __init__(self, kernel: Kernel) -> None:
+        file = source_of(kernel.py_func)
         place = os.path.relpath(file, PACKAGE).removesuffix(".py").replace(os.sep, ".")
-        self._name = f"{place}.{function.__qualname__}"
-        self._options = options
-        self._stamp = _digest(numba.__version__.encode(), source_digest(file))
+        self._name = f"{place}.{kernel.__qualname__}"
+        self._options = kernel.fast, kernel.allocates
+        self._stamp = digest(numba.__version__.encode(), kernel.sources or b"")
         self._folder: str | None = None
 
     @property
@@ -74,13 +71,12 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the kernel for a signature; return None if no file can be used."""
-        rtsys.initialize(target_context)  # symbols that compiled kernels call
         name = self._file_name(sig, target_context)
         for folder in FOLDERS:
             try:
                 payload = self._read(os.path.join(folder, name))
                 if payload is not None:
-                    kernel = CompileResult._rebuild(target_context, *pickle.loads(payload))
+                    kernel = _rebuild(target_context, *pickle.loads(payload))
                     self._folder = folder
                     return kernel
             except (FileNotFoundError, NotADirectoryError):
@@ -98,14 +94,11 @@ class KernelCache(NullCache):
         if not _storing or data.library.has_dynamic_globals:
             return
         name = self._file_name(sig, data.target_context)
-        *parts, environments = data._reduce()
-        # To load an environment imports the module of its function, such as one of numba's.
-        code = data.library.get_llvm_str()
-        parts.append(tuple(each for each in environments if code.count(each.env_name) > 1))
+        payload = dumps(_reduce(data))
         fault = ""
         for folder in FOLDERS:
             try:
-                self._write(os.path.join(folder, name), dumps(tuple(parts)))
+                self._write(os.path.join(folder, name), payload)
                 self._folder = folder
                 return
             except Exception as error:
@@ -120,14 +113,14 @@ class KernelCache(NullCache):
     def _file_name(self, sig: Any, target_context: Any) -> str:
         known = (sig, self._options, target_context.codegen().magic_tuple())
         version = sys.implementation.cache_tag
-        return f"{self._name}-{_digest(repr(known).encode()).hex()[:24]}.{version}.nbc"
+        return f"{self._name}-{digest(repr(known).encode()).hex()[:24]}.{version}.nbc"
 
     def _read(self, path: str) -> bytes | None:
         """Return the content of a file; None if it was compiled from other sources."""
         with open(path, "rb") as file:
             content = file.read()
         body = len(MAGIC) + DIGEST
-        if content[:body] != MAGIC + _digest(content[body:]):
+        if content[:body] != MAGIC + digest(content[body:]):
             raise ValueError("the file is damaged")
         if content[body : body + DIGEST] != self._stamp:
             return None
@@ -140,12 +133,74 @@ class KernelCache(NullCache):
         temporary = f"{path}.{os.urandom(8).hex()}.tmp"
         try:
             with open(temporary, "wb") as file:
-                file.write(MAGIC + _digest(body) + body)
+                file.write(MAGIC + digest(body) + body)
             os.replace(temporary, path)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+class StoredLibrary(JITCodeLibrary):
+    """Machine code from a file, and the same code as bitcode of LLVM.
+
+    Only the compilation of another kernel that calls this one needs the bitcode. It is parsed then,
+    because this takes longer than everything else that loads a kernel.
+    """
+
+    def __init__(self, codegen: Any, name: str, machine_code: bytes, bitcode: bytes) -> None:
+        super().__init__(codegen, name)
+        self._shared_module: Any = None
+        self._bitcode = bitcode
+        self.enable_object_caching()
+        self._set_compiled_object(machine_code)
+        self._finalize_final_module()
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return the address of a function; numba's method would look for it in the bitcode."""
+        return self._codegen._engine.get_function_address(name)
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = parse_bitcode(self._bitcode)
+        return self._shared_module
+
+
+def _reduce(kernel: Any) -> tuple[Any, ...]:
+    """Return the parts of a compiled kernel that are stored."""
+    name, _, code = kernel.library.serialize_using_object_code()
+    kernel.fndesc.typemap = kernel.fndesc.calltypes = None  # not needed, and not always picklable
+    # To load an environment imports the module of its function, such as one of numba's.
+    text = kernel.library.get_llvm_str()
+    environments = kernel._find_referenced_environments()
+    used = [each for each in environments if text.count(each.env_name) > 1]
+    allocates = "@NRT_" in text  # also if only an inner kernel allocates arrays
+    return allocates, (name, *code), kernel.fndesc, kernel.environment, kernel.signature, used
+
+
+def _rebuild(
+    target_context: Any, allocates: bool, code: tuple[str, bytes, bytes], fndesc: Any,
+    environment: Any, signature: Any, used: list[Any],
+) -> Any:  # fmt: skip
+    """Make a kernel of the parts that `_reduce` returned."""
+    if allocates:
+        rtsys.initialize(target_context)  # compiles numba's functions for arrays, in 30 ms
+    library = StoredLibrary(target_context.codegen(), *code)
+    kernel = compile_result(
+        target_context=target_context,
+        typing_context=target_context.typing_context,
+        library=library,
+        environment=environment,
+        entry_point=target_context.get_executable(library, fndesc, environment),
+        fndesc=fndesc,
+        signature=signature,
+        objectmode=False,
+        lifted=(),
+        referenced_envs=used,
+    )
+    for each in used:
+        library.codegen.set_env(each.env_name, each)
+    return kernel
 
 
 def _remove_leftovers(folder: str) -> None:
@@ -158,58 +213,6 @@ def _remove_leftovers(folder: str) -> None:
                         os.unlink(entry.path)
 
 
-def is_cachable(function: Callable[..., Any]) -> bool:
-    """Whether the name of a function identifies it, and its file belongs to the package."""
-    file = _source_of(function)
-    named = "<" not in function.__qualname__  # neither a lambda nor a local function
-    return named and file.startswith(PACKAGE + os.sep) and os.path.isfile(file)
-
-
-@cache
-def source_digest(path: str) -> bytes:
-    """Return the digest of a source file and of all files of the package that it imports."""
-    known: dict[str, bytes] = {}
-    waiting = [path]
-    while waiting:
-        path = waiting.pop()
-        if path not in known:
-            known[path], imported = _read_source(path)
-            waiting.extend(imported)
-    named = sorted((os.path.relpath(path, PACKAGE), digest) for path, digest in known.items())
-    return _digest(repr(named).encode())
-
-
-@cache
-def _read_source(path: str) -> tuple[bytes, list[str]]:
-    """Return the digest of a source file, and the files that it imports directly.
-
-    A file is read when its kernels are declared, immediately after Python has read it. Later
-    changes of the file do not affect the kernels of this process.
-    """
-    with open(path, "rb") as file:
-        text = file.read()
-    imported = []
-    for dots, module, names in _RELATIVE_IMPORT.findall(text.decode()):
-        base = path
-        for _ in dots:
-            base = os.path.dirname(base)
-        base = os.path.join(base, *module.split("."))
-        if os.path.isfile(base + ".py"):
-            imported.append(base + ".py")
-        else:  # a folder: the names are defined in its __init__.py, or are modules in it
-            files = [os.path.join(base, f"{name}.py") for name in re.findall(r"\w+", names)]
-            imported += filter(os.path.isfile, [os.path.join(base, "__init__.py"), *files])
-    return _digest(text), imported
-
-
-def _source_of(function: Callable[..., Any]) -> str:
-    return os.path.abspath(function.__code__.co_filename)
-
-
-def _digest(*parts: bytes) -> bytes:
-    return hashlib.sha256(b"".join(parts)).digest()
-
-
 def _reason(error: Exception) -> str:
     strerror = getattr(error, "strerror", None)
     return strerror or " ".join(f"{type(error).__name__}: {error}".split())
@@ -217,7 +220,7 @@ def _reason(error: Exception) -> str:
 
 def _folders() -> list[str]:
     """Return the folders for kernels, in the order in which they are tried."""
-    own = f"linrank_{_digest(os.fsencode(PACKAGE)).hex()[:16]}"  # differs between installations
+    own = f"linrank_{digest(os.fsencode(PACKAGE)).hex()[:16]}"  # differs between installations
     if numba.config.CACHE_DIR:
         return [os.path.join(os.path.abspath(numba.config.CACHE_DIR), own)]
     beside = os.path.join(PACKAGE, "__pycache__", "kernels")

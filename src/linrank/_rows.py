@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._jit import by_type, njit
+from ._jit import Kernel, by_type, njit
 from ._maps import check_maps
 from ._prefetch import CACHE_LINE, prefetch_row
 from ._threads import resolve_threads, run, split
@@ -186,9 +186,7 @@ def _copy_columns_csr(X, first, last, chosen, out):  # type: ignore[no-untyped-d
                 out[k, i - first] = X.data[e]
 
 
-def _by_storage(
-    dense: Callable[..., None], csr: Callable[..., None], doc: str
-) -> Callable[..., None]:
+def _by_storage(dense: Kernel, csr: Kernel, doc: str) -> Callable[..., None]:
     """Return one function for both storages, callable from Python and from other kernels."""
     function = by_type(0, {CSR: csr}, dense)
     function.__doc__ = doc

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from ._jit import Kernel
+
 
 def warmup() -> float:
     """Read, fit and evaluate toy data of every storage and precision; return the seconds taken."""
@@ -38,6 +40,7 @@ def cache_folder() -> str | None:
     """Return the folder of the compiled kernels; None if they could not be stored."""
     modules = [module for name, module in sys.modules.items() if name.startswith("linrank.")]
     values = [value for module in modules for value in vars(module).values()]
-    stats = [getattr(value, "stats", None) for value in values]  # only compiled kernels have it
+    kernels = [value.dispatcher for value in values if isinstance(value, Kernel)]
+    stats = [getattr(kernel, "stats", None) for kernel in kernels]  # only compiled ones have it
     folders = [path for found in stats if (path := getattr(found, "cache_path", None))]
     return os.path.commonpath(folders) if folders else None

@@ -73,10 +73,11 @@ def rank_labels(data: RankingData, query_weight: Vector, n_threads: int) -> Leve
         mass=np.empty((data.n_queries, 2)),
     )
     weight = np.empty(0) if data.weight is None else data.weight
-    tasks = [
-        (data.y, data.query_ptr, weight, query_weight, a, b, *levels)
-        for a, b in split(data.query_ptr, n_threads)
-    ]
+    tasks = []
+    for a, b in split(data.query_ptr, n_threads):
+        n = int(np.diff(data.query_ptr[a : b + 1]).max())
+        scratch = np.empty(n, np.uint32), np.empty(2 * n, np.uint32), np.empty(2 * n)
+        tasks.append((data.y, data.query_ptr, weight, query_weight, a, b, *levels, *scratch))
     run(_rank_labels, tasks, n_threads)
     return levels
 
@@ -129,15 +130,11 @@ def plan_pairs(
     return plan, docs
 
 
-@njit(allocates=True)
-def _rank_labels(y, query_ptr, weight, query_weight, q0, q1, level, n_levels, mass):  # type: ignore[no-untyped-def]
+@njit
+def _rank_labels(  # type: ignore[no-untyped-def]
+    y, query_ptr, weight, query_weight, q0, q1, level, n_levels, mass, docs, tmp_docs, tmp_keys
+):
     """Do what `rank_labels` does, for the queries q0, …, q1 − 1."""
-    largest = 0
-    for q in range(q0, q1):
-        largest = max(largest, query_ptr[q + 1] - query_ptr[q])
-    docs = np.empty(largest, np.uint32)
-    tmp_docs = np.empty(2 * largest, np.uint32)
-    tmp_keys = np.empty(2 * largest)
     for q in range(q0, q1):
         first = query_ptr[q]
         labels = y[first : query_ptr[q + 1]]

@@ -48,7 +48,7 @@ class Rows(NamedTuple):
         return Rows(*views)
 
 
-@njit
+@njit(inner=True)
 def _copy(source, first, last, out, at):  # type: ignore[no-untyped-def]
     for k in range(first, last):
         out[at] = source[k]
@@ -56,7 +56,7 @@ def _copy(source, first, last, out, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit
+@njit(inner=True)
 def _format_entries(rows, row, style, out, at):  # type: ignore[no-untyped-def]
     first, last = row * style.n_features, (row + 1) * style.n_features
     if not style.is_dense:

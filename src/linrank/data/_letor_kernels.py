@@ -84,7 +84,7 @@ class Target(NamedTuple):
     undecided: Integers  #: place, first and last byte of numbers that Python must parse
 
 
-@njit
+@njit(inner=True)
 def _skip_space(text, at):  # type: ignore[no-untyped-def]
     while True:
         byte = text[np.uint64(at)]
@@ -93,14 +93,14 @@ def _skip_space(text, at):  # type: ignore[no-untyped-def]
         at += 1
 
 
-@njit
+@njit(inner=True)
 def _skip_token(text, at):  # type: ignore[no-untyped-def]
     while text[np.uint64(at)] > _SPACE and text[np.uint64(at)] != _HASH:
         at += 1
     return at
 
 
-@njit
+@njit(inner=True)
 def _comment(text, at):  # type: ignore[no-untyped-def]
     """Return the first and last byte of the stripped comment, and the start of the next line.
 
@@ -117,7 +117,7 @@ def _comment(text, at):  # type: ignore[no-untyped-def]
     return first, last, end + 1
 
 
-@njit
+@njit(inner=True)
 def _scan_entry(text, at):  # type: ignore[no-untyped-def]
     """Return the index of an entry (−1 if malformed), if its value may be non-zero, its end."""
     index, end = read_integer(text, at)
@@ -174,7 +174,7 @@ def scan(text, first, last, counts, facts):  # type: ignore[no-untyped-def]
     facts[SMALLEST] = smallest
 
 
-@njit
+@njit(inner=True)
 def _postpone(undecided, place, first, last):  # type: ignore[no-untyped-def]
     """Leave ``text[first:last]`` to Python's ``float``; return false if the list is full."""
     size = undecided[0, 0] + 1  # Row 0 holds the length of the list.
@@ -187,7 +187,7 @@ def _postpone(undecided, place, first, last):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit
+@njit(inner=True)
 def _parse_label(text, at, row, y, undecided):  # type: ignore[no-untyped-def]
     value, outcome, end = read_number(text, at)
     if outcome == MALFORMED or _skip_token(text, end) > end:
@@ -198,7 +198,7 @@ def _parse_label(text, at, row, y, undecided):  # type: ignore[no-untyped-def]
     return DONE, _skip_space(text, end)
 
 
-@njit
+@njit(inner=True)
 def _parse_qid(text, at, cursor, start, queries):  # type: ignore[no-untyped-def]
     """Record the start of a run if the qid differs from that of the previous row of the chunk."""
     query, size, same = cursor[QUERY], _skip_token(text, at) - at, 0
@@ -216,7 +216,7 @@ def _parse_qid(text, at, cursor, start, queries):  # type: ignore[no-untyped-def
     return DONE, _skip_space(text, at + size)
 
 
-@njit
+@njit(inner=True)
 def _parse_cost(text, at, row, target):  # type: ignore[no-untyped-def]
     """Read the weight of a row, which is 1 without a cost."""
     target.weight[row] = 1.0
@@ -232,7 +232,7 @@ def _parse_cost(text, at, row, target):  # type: ignore[no-untyped-def]
     return DONE, _skip_space(text, end)
 
 
-@njit
+@njit(inner=True)
 def _is_missing(text, at):  # type: ignore[no-untyped-def]
     """Return whether a token is ``nan``, in letters of any case."""
     return (word_at(text, at) & _THREE_BYTES) | _LOWER_CASE == _NAN and (
@@ -240,7 +240,7 @@ def _is_missing(text, at):  # type: ignore[no-untyped-def]
     )
 
 
-@njit
+@njit(inner=True)
 def _parse_entries(text, at, cursor, limit, layout, target):  # type: ignore[no-untyped-def]
     """Fill one row of X."""
     previous, entry, row_start = np.int64(-1), cursor[ENTRY], cursor[ROW] * layout.n_features
@@ -277,7 +277,7 @@ def _parse_entries(text, at, cursor, limit, layout, target):  # type: ignore[no-
     return DONE, at
 
 
-@njit
+@njit(inner=True)
 def _parse_comment(text, at, cursor, limit, comments):  # type: ignore[no-untyped-def]
     first, last, following = _comment(text, at)
     place = cursor[COMMENT]

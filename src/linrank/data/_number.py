@@ -46,7 +46,7 @@ _INTEGER_POWERS = 10 ** np.arange(19)
 _ROOM = MAX_MANTISSA // _INTEGER_POWERS  # A mantissa below _ROOM[k] can take k more digits.
 
 
-@njit
+@njit(inner=True)
 def scale_by_ten(high, low, exponent):  # type: ignore[no-untyped-def]
     """Return ``(high + low) · 10^exponent`` as a double-double."""
     power, power_low = _POWERS[exponent - MIN_POWER, 0], _POWERS[exponent - MIN_POWER, 1]
@@ -61,7 +61,7 @@ def scale_by_ten(high, low, exponent):  # type: ignore[no-untyped-def]
     return total, error - (total - product)
 
 
-@njit
+@njit(inner=True)
 def to_double(mantissa, exponent):  # type: ignore[no-untyped-def]
     """Return the double nearest to ``mantissa · 10^exponent``, and whether that is proved."""
     if mantissa <= _EXACT_INTEGER and -_EXACT_POWER <= exponent <= _EXACT_POWER:
@@ -87,7 +87,7 @@ _BEYOND_SIX_DECIMALS = np.uint64(0x7676767676767F76)
 _FOURTHS = np.uint64(0x000000FF000000FF)
 
 
-@njit
+@njit(inner=True)
 def word_at(text, at):  # type: ignore[no-untyped-def]
     """Return ``text[at:at + 8]`` as a little-endian integer; compiled to a single load."""
     first = np.uint64(at)
@@ -97,7 +97,7 @@ def word_at(text, at):  # type: ignore[no-untyped-def]
     return word
 
 
-@njit
+@njit(inner=True)
 def _eight_digits(values):  # type: ignore[no-untyped-def]
     """Return the number whose decimal digits are the eight bytes of `values`, lowest first."""
     pairs = values * np.uint64(10) + (values >> np.uint64(8))
@@ -106,7 +106,7 @@ def _eight_digits(values):  # type: ignore[no-untyped-def]
     return np.int64((upper + lower) >> np.uint64(32))
 
 
-@njit
+@njit(inner=True)
 def six_decimals(text, at):  # type: ignore[no-untyped-def]
     """Return whether the text at `at` is ``d.dddddd``, as is usual in LETOR, and its digits."""
     digits = word_at(text, at) ^ _SIX_DECIMALS
@@ -114,7 +114,7 @@ def six_decimals(text, at):  # type: ignore[no-untyped-def]
     return others == np.uint64(0) and text[np.uint64(at + 8)] <= _SPACE, digits
 
 
-@njit
+@njit(inner=True)
 def _from_six_decimals(digits):  # type: ignore[no-untyped-def]
     # The point is read as a digit 0 after the first digit, which then counts ten times too much.
     return (_eight_digits(digits) - 9000000 * np.int64(digits & np.uint64(255))) / 1e6
@@ -127,7 +127,7 @@ _PLUS, _MINUS, _POINT, _SPACE, _LOWER_CASE, _E = 43, 45, 46, 32, 32, 101
 MALFORMED, ZERO, NONZERO, UNDECIDED = range(4)
 
 
-@njit
+@njit(inner=True)
 def append_digits(text, at, mantissa):  # type: ignore[no-untyped-def]
     """Append the digits at `at` to a mantissa; it becomes MAX_MANTISSA if they do not fit."""
     while True:
@@ -147,7 +147,7 @@ def append_digits(text, at, mantissa):  # type: ignore[no-untyped-def]
             return mantissa, at
 
 
-@njit
+@njit(inner=True)
 def read_integer(text, at):  # type: ignore[no-untyped-def]
     """Return a whole number, at most MAX_INTEGER, and the byte after it."""
     number = np.int64(0)
@@ -157,7 +157,7 @@ def read_integer(text, at):  # type: ignore[no-untyped-def]
     return number, at
 
 
-@njit
+@njit(inner=True)
 def read_number(text, at):  # type: ignore[no-untyped-def]
     """Return the value of a decimal number, one of the four outcomes above, and the byte after it.
 
@@ -202,7 +202,7 @@ _LONGEST_INTEGER = 17  # digits of an integer that is written without an exponen
 _LEADING_ZEROS = 5  # zeros after the point of a number that is written without an exponent
 
 
-@njit
+@njit(inner=True)
 def short_decimal(value, is_single):  # type: ignore[no-untyped-def]
     """Return a short decimal ``mantissa · 10^exponent`` from which `value` > 0 is read.
 
@@ -229,7 +229,7 @@ def short_decimal(value, is_single):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(0)
 
 
-@njit
+@njit(inner=True)
 def count_digits(mantissa):  # type: ignore[no-untyped-def]
     """Return the number of decimal digits of an integer; 0 has one."""
     n_digits = 1
@@ -238,7 +238,7 @@ def count_digits(mantissa):  # type: ignore[no-untyped-def]
     return n_digits
 
 
-@njit
+@njit(inner=True)
 def write_digits(out, at, mantissa, n_digits, n_decimals):  # type: ignore[no-untyped-def]
     """Write an integer with `n_digits` digits, and a point before the last `n_decimals`."""
     end = at + n_digits + (n_decimals > 0)
@@ -253,7 +253,7 @@ def write_digits(out, at, mantissa, n_digits, n_decimals):  # type: ignore[no-un
     return end
 
 
-@njit
+@njit(inner=True)
 def write_number(out, at, value, is_single):  # type: ignore[no-untyped-def]
     """Write a number exactly, and return the byte after it; −1 if Python must write it."""
     if np.signbit(value):
@@ -277,7 +277,7 @@ def write_number(out, at, value, is_single):  # type: ignore[no-untyped-def]
     return write_digits(out, at + 2, abs(exponent), count_digits(abs(exponent)), 0)
 
 
-@njit
+@njit(inner=True)
 def write_rounded(out, at, value, decimals):  # type: ignore[no-untyped-def]
     """Write a number with `decimals` decimals; return −1 if it is too large to round exactly."""
     scaled = np.rint(abs(value) * _INTEGER_POWERS[decimals])

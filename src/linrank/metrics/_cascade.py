@@ -23,7 +23,7 @@ from .names import FlavourName, TieName
 _NEGLIGIBLE = 41.5  # −ln of the largest omitted probability: exp(−41.5) < 1e-18 is below rounding
 
 
-@njit
+@njit(inner=True)
 def _stop(label, graded, threshold):  # type: ignore[no-untyped-def]
     # Returns R, the probability that the reader stops at a document with this label.
     if graded:
@@ -31,7 +31,7 @@ def _stop(label, graded, threshold):  # type: ignore[no-untyped-def]
     return 1.0 if label >= threshold else 0.0
 
 
-@njit
+@njit(inner=True)
 def _depth(mean, limit):  # type: ignore[no-untyped-def]
     # Returns how many of the probabilities p[m] of `_go_on` are needed. By Maclaurin's
     # inequality p[m] ≤ (1 − mean)^m, so that most of them are negligible in a large group.
@@ -41,7 +41,7 @@ def _depth(mean, limit):  # type: ignore[no-untyped-def]
     return limit if needed >= limit else 1 + int(needed)
 
 
-@njit
+@njit(inner=True)
 def _go_on(labels, start, end, graded, threshold, depth, p):  # type: ignore[no-untyped-def]
     # Computes p[m], the expected product of 1 − R over m random members of the group. Adding the
     # j-th member averages p[m] with a multiple ≤ 1 of p[m − 1], which is numerically stable.
@@ -59,7 +59,7 @@ def _go_on(labels, start, end, graded, threshold, depth, p):  # type: ignore[no-
                 p[m] = (m * (1.0 - r) * p[m - 1] + (j - m) * p[m]) / j
 
 
-@njit
+@njit(inner=True)
 def _cascade(labels, tied, k, graded, threshold, p):  # type: ignore[no-untyped-def]
     total, reached = 0.0, 1.0
     for start in range(min(k, len(labels))):

@@ -15,7 +15,7 @@ from ._ranking import Ranking, tie_end
 from .names import DOMINATION_AVERAGES, DominationAverageName
 
 
-@njit
+@njit(inner=True)
 def _domination(labels, tied):  # type: ignore[no-untyped-def]
     # Returns the expected number of documents that are ranked below a document with a lower
     # label, and the number of documents for which a lower label exists in the query.

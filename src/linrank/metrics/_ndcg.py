@@ -18,7 +18,7 @@ from ._rules import Gain, ListOptions, NoRelevant, Rules, check_cutoff, discount
 from .names import DiscountName, FlavourName, TieName
 
 
-@njit
+@njit(inner=True)
 def exp2_gain(label, top):  # type: ignore[no-untyped-def]
     """Return (2^label − 1) / 2^top, and 0 for negative labels.
 
@@ -29,13 +29,13 @@ def exp2_gain(label, top):  # type: ignore[no-untyped-def]
     return -math.expm1(-label * math.log(2.0)) * 2.0 ** (label - top)
 
 
-@njit
+@njit(inner=True)
 def _gain(label, top, exponential):  # type: ignore[no-untyped-def]
     # NDCG is a ratio, so gains may be divided by a constant: 2^top, or the largest label.
     return exp2_gain(label, top) if exponential else max(label, 0.0) / top
 
 
-@njit
+@njit(inner=True)
 def _ndcg(labels, tied, ideal, weights, exponential, mean):  # type: ignore[no-untyped-def]
     top = ideal[0]
     if top <= 0.0:

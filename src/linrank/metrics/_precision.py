@@ -17,7 +17,7 @@ from ._rules import NoRelevant, RelevanceOptions, Rules, check_cutoff
 from .names import FlavourName, TieName
 
 
-@njit
+@njit(inner=True)
 def _count(labels, start, stop, rel):  # type: ignore[no-untyped-def]
     relevant = 0
     for i in range(start, stop):
@@ -25,7 +25,7 @@ def _count(labels, start, stop, rel):  # type: ignore[no-untyped-def]
     return relevant
 
 
-@njit
+@njit(inner=True)
 def _walk(labels, tied, rel, k, average):  # type: ignore[no-untyped-def]
     # Returns the expected number of relevant documents among the first k or, if `average`, the
     # expected sum of the precisions at the ranks of relevant documents. In a group of t equal

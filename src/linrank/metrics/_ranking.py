@@ -17,12 +17,12 @@ _RUN = 16  # documents per run that is sorted by insertion; longer runs are merg
 _SMALL = 20_000  # rows up to which one thread is faster than several
 
 
-@njit
+@njit(inner=True)
 def _below(key, value, other_key, other_value, direction):  # type: ignore[no-untyped-def]
     return key < other_key or (key == other_key and direction * value < direction * other_value)
 
 
-@njit
+@njit(inner=True)
 def _merge_sort(keys, values, start, stop, direction, spare_keys, spare_values):  # type: ignore[no-untyped-def]
     # Sorts keys[start:stop] in place from large to small, stably, and moves the values along.
     # The spare arrays hold at least stop − start numbers. Returns the number of pairs that were
@@ -45,7 +45,7 @@ def _merge_sort(keys, values, start, stop, direction, spare_keys, spare_values):
     return wrong
 
 
-@njit
+@njit(inner=True)
 def _merge(keys, values, low, middle, high, direction, spare_keys, spare_values):  # type: ignore[no-untyped-def]
     if not _below(keys[middle - 1], values[middle - 1], keys[middle], values[middle], direction):
         return 0
@@ -67,7 +67,7 @@ def _merge(keys, values, low, middle, high, direction, spare_keys, spare_values)
     return wrong
 
 
-@njit
+@njit(inner=True)
 def tie_end(tied, start):  # type: ignore[no-untyped-def]
     """Return the end of the group of equal scores that begins at `start`."""
     end = start + 1
@@ -76,12 +76,12 @@ def tie_end(tied, start):  # type: ignore[no-untyped-def]
     return end
 
 
-@njit(allocates=True)
-def _sort_range(query_ptr, first, last, longest, keys, values, direction, wrong):  # type: ignore[no-untyped-def]
-    spare_keys, spare_values = np.empty(longest), np.empty(longest)
+@njit
+def _sort_range(query_ptr, first, last, keys, values, direction, spare_keys, spare_values, wrong):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         start, stop = query_ptr[q], query_ptr[q + 1]
-        wrong[q] = _merge_sort(keys, values, start, stop, direction, spare_keys, spare_values)
+        spare = spare_keys[start:stop], spare_values[start:stop]
+        wrong[q] = _merge_sort(keys, values, start, stop, direction, *spare)
 
 
 class Lists(NamedTuple):
@@ -171,7 +171,8 @@ class Ranking:
         # signature is therefore compiled for all callers.
         keys, values = np.array(keys), np.array(values)
         wrong = np.empty(self.n_queries, np.int64)
-        arguments = (self.depth(None), keys, values, direction, wrong)
+        spare = np.empty_like(keys), np.empty_like(values)
+        arguments = (keys, values, direction, *spare, wrong)
         self.each_query(_sort_range, self.query_ptr, *arguments)
         return keys, values, wrong
 

@@ -18,7 +18,7 @@ from .device import INDEX, DeviceArray, check_rows, empty, launch_over, to_devic
 from .sizes import THREADS
 
 #: With NUMBA_DISABLE_JIT=1, `pair_loss` is the Python function itself.
-pair_derivatives = cuda.jit(device=True)(getattr(pair_loss, "py_func", pair_loss))
+pair_derivatives = cuda.jit(device=True)(pair_loss.py_func)
 
 
 class ListedPlan(NamedTuple):
