@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import Vector
 from .._version import __version__
 from ..errors import DataError
-from .formula import Formula
+from .formula import Formula, contribution
 
 Precision = Literal["float64", "float32"]
 OPSET = 13  #: version of the operators; runtimes of 2021 and later have it
@@ -109,8 +109,6 @@ def score_as_onnx(formula: Formula, X: Any, *, dtype: Precision = "float64", **_
     """Score rows with values, products and sums of the precision of the graph."""
     if dtype == "float64":
         return formula.scores(X)
-    from .formula import contribution
-
     total = np.full(X.shape[0], formula.constant, dtype=np.float32)
     for term, values in zip(formula.terms, formula.values(X), strict=True):
         total += contribution(term, values.astype(np.float32)).astype(np.float32)
