@@ -36,7 +36,8 @@ def test_version():
 
 
 @pytest.mark.parametrize(
-    "command", ["train", "predict", "evaluate", "path", "convert", "inspect", "demo", "warmup"]
+    "command",
+    ["train", "predict", "evaluate", "path", "convert", "inspect", "export", "demo", "warmup"],
 )
 def test_every_command_has_help_with_examples(command):
     text = run(command, "--help").stdout

@@ -38,6 +38,7 @@ _HOME = {
     "KernelCacheWarning": "errors",
     "NotConvergedWarning": "errors",
     "NothingSelectedWarning": "errors",
+    "OrderChangedWarning": "errors",
     "QueriesMovedWarning": "errors",
     "WorkersLost": "errors",
     "Status": "solvers.result",
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
         LinrankError,
         NotConvergedWarning,
         NothingSelectedWarning,
+        OrderChangedWarning,
         QueriesMovedWarning,
         WorkersLost,
     )

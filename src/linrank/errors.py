@@ -56,6 +56,10 @@ class FeatureRangeWarning(UserWarning):
     """Features are far outside the range of the training data; the message names one of them."""
 
 
+class OrderChangedWarning(UserWarning):
+    """An exported model orders documents in another way, because the target rounds scores."""
+
+
 class QueriesMovedWarning(UserWarning):
     """Rows were moved between workers, because parts shared queries; the message counts them."""
 
@@ -67,6 +71,6 @@ class KernelCacheWarning(UserWarning):
 def warn(message: str, category: type[Warning]) -> None:
     """Issue a warning for the line of the first caller outside of the package."""
     level, frame = 0, inspect.currentframe()
-    while frame is not None and frame.f_globals["__name__"].startswith("linrank."):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("linrank."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level + 1)

@@ -1,0 +1,69 @@
+"""SQL expressions for SQLite, DuckDB and PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from ..errors import DataError
+from .expression import Syntax, write_sum
+from .formula import Formula
+
+Dialect = Literal["sqlite", "duckdb", "postgresql"]
+
+
+class _Words(NamedTuple):
+    """What differs between dialects."""
+
+    double: str  # name of the type
+    least: str
+    greatest: str
+    is_missing: str
+
+
+_DOUBLE = _Words("DOUBLE PRECISION", "LEAST", "GREATEST", "{x} IS NULL OR {x} = 'NaN'")
+_WORDS: dict[Dialect, _Words] = {
+    "sqlite": _Words("REAL", "MIN", "MAX", "{x} IS NULL"),  # SQLite stores NaN as NULL
+    "duckdb": _DOUBLE,
+    "postgresql": _DOUBLE,
+}
+
+
+def write_sql(formula: Formula, *, dialect: Dialect = "postgresql") -> str:
+    """Write the score as an SQL expression, for a column list or ``ORDER BY … DESC``.
+
+    Features are columns with quoted names. A name from ``features=`` is an SQL expression, such as
+    ``d.popularity``. NULL and NaN are missing values. If the training data had none, the score of
+    a row with one is NULL or NaN.
+
+    Parameters
+    ----------
+    formula : Formula
+    dialect : {"postgresql", "duckdb", "sqlite"}
+        SQLite needs its mathematical functions if the model has logarithms.
+    """
+    words = _WORDS[dialect]
+    syntax = Syntax(
+        log="CASE WHEN {x} < 0 THEN -LN(1 - {x}) ELSE LN(1 + {x}) END",
+        low=f"{words.greatest}({{x}}, {{limit}})",
+        high=f"{words.least}({{x}}, {{limit}})",
+        missing=f"CASE WHEN {words.is_missing} THEN {{missing}} ELSE {{present}} END",
+        number=_double,
+    )
+    columns = [t.name if t.name in formula.given else _quote(t.name) for t in formula.terms]
+    references = [f"CAST({column} AS {words.double})" for column in columns]
+    return write_sum(formula, references, syntax) + "\n"
+
+
+def _double(number: float) -> str:
+    """Return a number with an exponent, because DuckDB reads others as decimals."""
+    text = repr(number)
+    return text if "e" in text else text + "e0"
+
+
+def _quote(name: str) -> str:
+    if "\0" in name:
+        raise DataError(
+            f"feature {name!r} contains a NUL, which SQL cannot quote; give another name in "
+            "features="
+        )
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,55 @@
+"""Model files of SVMrank and SVMlight, with a linear kernel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._typing import Vector
+from ..errors import DataError
+from .formula import Formula, require_linear
+
+
+def write_svmrank(formula: Formula, *, version: str = "V6.20") -> str:
+    """Write a model file for ``svm_rank_classify``.
+
+    The weights are one support vector with the coefficient 1, as SVMrank writes them. SVMrank
+    holds them in single precision. Features are numbered from 1 in the order of the model.
+
+    Parameters
+    ----------
+    formula : Formula
+    version : str
+        SVMlight's version in the first line; programs refuse files of another version.
+        SVMrank 1.00 has V6.20, and SVMlight 6.02 has V6.02.
+    """
+    require_linear(formula, "an SVMrank model file")
+    if not re.fullmatch(r"V[0-9.]+", version):
+        raise DataError(f"version is {version!r}; expected a version of SVMlight, such as 'V6.20'")
+    pairs = sorted(zip(formula.columns, formula.terms, strict=True), key=lambda pair: pair[0])
+    vector = " ".join(f"{column + 1}:{term.weight:.9g}" for column, term in pairs)
+    return (
+        f"SVM-light Version {version}\n"
+        "0 # kernel type\n"
+        "3 # kernel parameter -d \n"
+        "1 # kernel parameter -g \n"
+        "1 # kernel parameter -s \n"
+        "1 # kernel parameter -r \n"
+        "empty# kernel parameter -u \n"
+        f"{len(formula.names)} # highest feature index \n"
+        "1 # number of training documents \n"
+        "2 # number of support vectors plus 1 \n"
+        f"{-formula.constant or 0.0:.17g} # threshold b, each following line is a SV (starting "
+        "with alpha*y)\n"
+        f"1 {vector} #\n"
+    )
+
+
+def weights_in_float32(formula: Formula, X: Any, **_: object) -> Vector:
+    """Score rows with weights and values in single precision, as SVMlight holds them."""
+    rounded = [term._replace(weight=float(np.float32(term.weight))) for term in formula.terms]
+    with np.errstate(over="ignore"):
+        return replace(formula, terms=tuple(rounded)).scores(X.astype(np.float32))

@@ -1,0 +1,124 @@
+"""Rows and models that other programs score.
+
+``make test-exports`` installs the programs. A test is skipped if its program is not there, and
+fails instead if the environment variable CI is set.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from exported import Made, shaped
+from linrank import LinearModel, RankSVM, load, make_ranking
+from linrank.data.ranking import RankingData
+
+N_ROWS = 2000
+
+
+def absent(what: str) -> None:
+    """Skip a test whose program is not installed; fail where everything must be installed."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{what} is not installed")
+
+
+@pytest.fixture(scope="session")
+def needs():
+    """Import a module or find a program, if it is there."""
+
+    def needs(*modules: str, program: str | None = None):
+        if program is not None and shutil.which(program) is None:
+            absent(program)
+        found = []
+        for name in modules:
+            try:
+                found.append(importlib.import_module(name))
+            except ImportError:
+                absent(name)
+        return found[0] if len(found) == 1 else found
+
+    return needs
+
+
+@pytest.fixture(scope="session")
+def data() -> RankingData:
+    """Held-out documents of MQ2007 where they are, and generated ones elsewhere."""
+    folder = os.environ.get("LINRANK_DATA")
+    if not folder:
+        return make_ranking(N_ROWS // 20, 20, 20, noise=1.0, random_state=1)
+    whole = load(f"{folder}/MQ2007/Fold1/test.txt")
+    end = int(whole.query_ptr[np.searchsorted(whole.query_ptr, N_ROWS)])
+    return RankingData(whole.X[:end], whole.y[:end], whole.qid[:end])
+
+
+class Case(NamedTuple):
+    """A model, and the rows that it scores; NaN is a missing value."""
+
+    model: LinearModel | Made
+    X: np.ndarray
+    qid: np.ndarray
+
+    @property
+    def scores(self) -> np.ndarray:
+        return self.model.predict(self.X)
+
+    def check(self, scores, constant: float = 0.0, rtol: float = 1e-9) -> None:
+        """Check the scores of another program, and that it orders all pairs in the same way."""
+        expected = self.scores + constant
+        size = np.abs(expected).max()
+        np.testing.assert_allclose(scores, expected, rtol=rtol, atol=rtol * size)
+        for query in np.unique(self.qid):
+            mine, others = expected[self.qid == query], np.asarray(scores)[self.qid == query]
+            apart = np.subtract.outer(mine, mine) > 2 * rtol * size
+            assert (np.subtract.outer(others, others)[apart] > 0).all()
+
+
+@pytest.fixture(scope="session")
+def linear(data) -> Case:
+    """A model as it is trained, with names that need quoting."""
+    names = [f'feature "{k}" of <docs>' for k in range(data.n_features)]
+    named = RankingData(data.X, data.y, data.qid, feature_names=names)
+    return Case(trained(named, scale="standard"), data.X, data.qid)
+
+
+def trained(data: RankingData, **steps) -> LinearModel:
+    """Fit a ranker with preprocessing."""
+    model = RankSVM(C=0.1, **steps).fit(data.X, data.y, data.qid).model_
+    model.feature_names = data.feature_names
+    return model
+
+
+def with_holes(X, columns) -> np.ndarray:
+    """Rows on another scale, in which a fifth of the values of some features is missing."""
+    X = np.array(X, dtype=np.float64) * 4 - 1
+    rng = np.random.default_rng(0)
+    for column in columns:
+        X[rng.random(len(X)) < 0.2, column] = np.nan
+    return X
+
+
+@pytest.fixture(scope="session")
+def prepared(data) -> Case:
+    """A trained model with logarithms, limits, scaling and missing values."""
+    X = with_holes(data.X, range(0, data.n_features, 3))
+    rows = RankingData(X, data.y, data.qid, allow_missing=True)
+    steps = {"scale": "log1p+clip:0.05+standard", "missing": "indicator"}
+    return Case(trained(rows, **steps), X, data.qid)
+
+
+@pytest.fixture(scope="session")
+def bent(data) -> Case:
+    """A model with every form of a term."""
+    names = [f"f{k}" for k in range(data.n_features)]
+    model = shaped(names)
+    columns = [names.index(term.name) for term in model.terms() if term.missing is not None]
+    return Case(model, with_holes(data.X, columns), data.qid)
+
+
+@pytest.fixture(scope="session", params=["linear", "prepared", "bent"])
+def case(request) -> Case:
+    return request.getfixturevalue(request.param)

@@ -1,0 +1,71 @@
+"""ONNX Runtime scores exported graphs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from linrank import DataError, RankingData
+from linrank.export import export_model, order_changes
+from linrank.export.formula import Formula
+from linrank.export.registry import check_order
+
+
+@pytest.fixture(scope="module")
+def run(needs):
+    onnxruntime, _ = needs("onnxruntime", "onnx")
+
+    def run(content, X):
+        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        (features,) = session.get_inputs()
+        assert features.name == "features"
+        return session.run(["score"], {"features": X})[0]
+
+    return run
+
+
+def test_double_precision(case, run):
+    content = export_model(case.model, "onnx", shift=1.5)
+    scores = run(content, np.asarray(case.X, dtype=np.float64))
+    assert scores.dtype == np.float64
+    case.check(scores, 1.5)
+
+
+def test_single_precision(case, run):
+    content = export_model(case.model, "onnx", dtype="float32")
+    scores = run(content, np.asarray(case.X, dtype=np.float32))
+    assert scores.dtype == np.float32
+    case.check(scores, rtol=1e-5)
+
+
+def test_the_number_of_changed_pairs_is_about_that_of_the_runtime(linear, run, data):
+    """Rounding depends on the order of a sum, so the numbers are not the same."""
+    rows = RankingData(linear.X + 1000.0, data.y, data.qid)
+    formula = Formula.of(linear.model)
+    content = linear.model.export("onnx", dtype="float32")
+    said = check_order("onnx", formula, rows, dtype="float32")
+    seen = order_changes(
+        formula, rows, lambda _, X: run(content, X.astype(np.float32)).astype(float)
+    )
+    assert said.reversed + said.tied > 100
+    assert 1 / 3 < (said.reversed + said.tied) / (seen.reversed + seen.tied) < 3
+
+
+def test_names_are_in_the_metadata(linear, needs, tmp_path):
+    onnx = needs("onnx")
+    path = tmp_path / "model.onnx"
+    content = linear.model.export("onnx", path, name="mine")
+    assert path.read_bytes() == content
+    model = onnx.load_from_string(content)
+    onnx.checker.check_model(model, full_check=True)
+    assert model.graph.name == "mine"
+    (names,) = [p.value for p in model.metadata_props if p.key == "feature_names"]
+    assert json.loads(names) == linear.model.feature_names
+
+
+def test_without_the_package_the_error_names_it(linear, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    with pytest.raises(DataError, match=r"pip install linrank\[onnx\]"):
+        linear.model.export("onnx")
