@@ -43,7 +43,7 @@ def demo(
     """Generate a small data set, train a ranker and evaluate it."""
     with progress("getting ready"):
         from ..data.generate import make_letor_folder
-        from ..report.plots import has_matplotlib
+        from .._draw import has_matplotlib
         from ..training import Trainer
 
         train, vali, test = make_letor_folder(folder, **RECIPE)

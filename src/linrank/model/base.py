@@ -5,27 +5,45 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checks import choice
+from .._draw import draw_bars, drawn, height_of_bars
 from .._files import atomic_write
+from .._tables import html_table, same_decimals
+from .._text import printable
 from .._typing import Integers, Vector
 from .._version import __version__
 from ..data.checks import Matrix, check_finite, group_by_query, take_rows
 from ..errors import DataError, FileFormatError
+from .explain import Explanation, explain_row, explain_two
 from .files import Content, plain, read_content, shared_parts, wrong_format
 from .rows import as_rows
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 VERSION = 2  #: of the layout of model files; a file of a newer version is refused
+NAMED = 3  #: features that the short form of a model names
+TOP = 20  #: features that a table or plot of a model shows by default
+
+
+class Column(NamedTuple):
+    """One number per feature of a model, such as its weight."""
+
+    name: str
+    values: Vector
+    meaning: str  #: a label for an axis
 
 
 class Model:
     """Base of all models: feature names, and a record of the training.
 
-    Subclasses define `format`, `scores`, `_parameters` and `_from_parameters`, and are listed in
-    `linrank.model.FORMATS`.
+    Subclasses define `format`, `scores`, `parts`, `columns`, `_parameters` and `_from_parameters`,
+    and are listed in `linrank.model.FORMATS`.
 
     Attributes
     ----------
@@ -113,6 +131,96 @@ class Model:
             check_finite(X, None, self.feature_names)
         return scores
 
+    def explain(self, row: Any, documents: Any = None) -> Explanation:
+        """Return the contribution of each feature to the score of one document.
+
+        If the model holds the means of the training data, contributions are counted from there:
+        that of a feature is its part in the score, minus its part at the mean.
+
+        Parameters
+        ----------
+        row : array, sparse row, frame of one row, or mapping of names to values
+            The features of the document.
+        documents : array, sparse matrix or frame, optional
+            The documents of its query. Only a model that scales features within queries needs them.
+
+        Returns
+        -------
+        Explanation
+        """
+        return explain_row(self, row, documents)
+
+    def explain_pair(self, a: Any, b: Any, documents: Any = None) -> Explanation:
+        """Return the contribution of each feature to the score of a minus the score of b.
+
+        Parameters
+        ----------
+        a, b : arrays, sparse rows, frames of one row, or mappings of names to values
+            The features of two documents of one query.
+        documents
+            See `explain`.
+
+        Returns
+        -------
+        Explanation
+        """
+        return explain_two(self, a, b, documents)
+
+    @property
+    def mean_parts(self) -> Vector | None:
+        """The part of each feature in the score at the training means; None if not known."""
+        return None
+
+    def ordered(self) -> Integers:
+        """Return the features by importance: by the absolute values in the last of `columns`."""
+        return np.argsort(-np.abs(self.columns()[-1].values), kind="stable")
+
+    def plot(self, ax: Axes | None = None, top: int = TOP, column: str | None = None) -> Axes:
+        """Draw the features with the largest weights as bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None: those of a new figure.
+        top : int
+            Number of features to draw.
+        column : str, optional
+            The name of one of `columns`, such as "weight". None: the last one, which says how
+            important a feature is.
+        """
+        columns = {found.name: found for found in self.columns()}
+        name = list(columns)[-1] if column is None else column
+        choice("column", name, columns)
+        values, names = columns[name].values, self.names()
+        order = np.argsort(-np.abs(values), kind="stable")[: min(top, np.count_nonzero(values))]
+        title = f"{len(order)} of {self.n_features:,} features, by {name.replace('_', ' ')}"
+
+        def draw(axes: Axes) -> None:
+            draw_bars(
+                axes, [names[f] for f in order], values[order].tolist(), title=title,
+                label=columns[name].meaning,
+            )  # fmt: skip
+
+        return drawn(draw, ax, height_of_bars(len(order)))
+
+    def __repr__(self) -> str:
+        names, important = self.names(), self.columns()[-1]
+        order = [f for f in self.ordered()[:NAMED] if important.values[f]]
+        largest = ", ".join(f"{names[f]} {important.values[f]:.3g}" for f in order)
+        listed = f"; largest by {important.name.replace('_', ' ')}: {largest}" if largest else ""
+        return printable(f"{type(self).__name__}({self.n_features:,} features{listed})")
+
+    def _repr_html_(self) -> str:
+        names, columns, order = self.names(), self.columns(), self.ordered()[:TOP]
+        cells = [same_decimals(found.values[order].tolist()) for found in columns]
+        rows = zip((names[f] for f in order), *cells, strict=True)
+        return html_table(
+            ["feature", *(found.name.replace("_", " ") for found in columns)],
+            [list(row) for row in rows],
+            title=f"{type(self).__name__}: {len(order)} of {self.n_features:,} features",
+            bars=columns[-1].values[order].tolist(),
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON; an existing file is replaced when the new one is complete."""
         content = {
@@ -160,6 +268,25 @@ class Model:
 
         `query_ptr` holds the rows of each query, for models with `needs_qid`.
         """
+        raise NotImplementedError
+
+    def parts(self, X: Matrix, documents: Matrix | None = None) -> Vector:
+        """Return the part of each feature in the scores of some rows; parts sum to the score.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_docs, n_features)
+        documents : array or CSR matrix, optional
+            The other documents of the query, for models with `needs_qid`.
+
+        Returns
+        -------
+        parts : float64 array of shape (n_docs, n_features)
+        """
+        raise NotImplementedError
+
+    def columns(self) -> list[Column]:
+        """Return numbers of the features, for tables; the last ones say how important they are."""
         raise NotImplementedError
 
     def _parameters(self) -> Content:

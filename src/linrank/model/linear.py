@@ -17,8 +17,9 @@ from ..data.checks import Matrix
 from ..errors import DataError, FeatureRangeWarning, warn
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
 from ..features.summary import FAR, FeatureSummary, outside
-from .base import Model
+from .base import Column, Model
 from .files import Content, numbers
+from .rows import stack_rows
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -269,6 +270,34 @@ class LinearModel(Model):
             return None
         return self.coef * self.summary.deviation
 
+    @property
+    def mean_parts(self) -> Vector | None:
+        """The part of each feature in the score at the training means; None if not known."""
+        return None if self.summary is None else self.coef * self.summary.mean
+
+    def parts(self, X: Matrix, documents: Matrix | None = None) -> Vector:
+        """Return the part of each feature in the scores of some rows. See `Model.parts`."""
+        steps = self.preprocessing
+        if steps is None:
+            return _dense(X) * self.coef
+        if self.needs_qid or sparse.issparse(X):
+            rows = X if documents is None else stack_rows([documents, X])
+            scaled = _dense(steps.apply(rows)[-X.shape[0] :]) * self.scaled_coef
+            parts, of_indicators = scaled[:, : self.n_features], scaled[:, self.n_features :]
+            parts[:, steps.indicators] += of_indicators
+            return parts
+        parts = steps.transformed(X) * self.coef
+        return parts if self.missing is None else np.where(np.isnan(X), self.missing, parts)
+
+    def columns(self) -> list[Column]:
+        """Return the weights and, if the deviations are known, the standardised weights."""
+        unit = "range of the feature in its query" if self.needs_qid else "unit of the feature"
+        found = [Column("weight", self.coef, f"weight (score per {unit})")]
+        if self.standardized_coef is not None:
+            meaning = "standardised weight (score per standard deviation of the feature)"
+            found.append(Column("standardized_weight", self.standardized_coef, meaning))
+        return found
+
     def terms(self) -> list[Term]:
         """Return the parts of the features that have one in the score, in the order of features.
 
@@ -328,6 +357,11 @@ class LinearModel(Model):
         if not np.allclose(model.coef, numbers(content, "weights"), rtol=1e-6, atol=0.0):
             raise DataError("weights and scaled_weights contradict each other")
         return model
+
+
+def _dense(X: Matrix) -> Vector:
+    """Return rows as a dense array of double precision."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
 def _product(X: Matrix, w: Vector) -> Vector:
