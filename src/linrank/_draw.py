@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COLOURS = (POSITIVE, NEGATIVE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 LINES = ("-", "--", "-.", ":")  #: styles of lines that may lie on each other
 REST = "#999999"  #: colour of a bar that stands for several features
+C_AXIS = "C, the weight of the loss against the penalty (log scale)"
 WIDTH = 7.0  #: inches of a new figure
 BAR_HEIGHT = 0.27  #: inches of a bar with its margin
 LEAST_SHOWN = 1e-16  #: relative distances below this are rounding, and are not drawn
@@ -91,7 +92,7 @@ def draw_bars(
     ax.bar_label(bars, same_decimals(values), padding=3)
     ax.axvline(0.0, color="#666666", linewidth=0.8)
     ax.set_yticks(places, labels)
-    ax.invert_yaxis()
+    ax.set_ylim(len(values) - 0.4, -0.6)  # the first name is on top
     ax.grid(visible=False, axis="y")
     ax.tick_params(axis="y", length=0)
     ax.margins(x=0.16)  # room for the values
@@ -100,7 +101,9 @@ def draw_bars(
     ax.set_ylabel("feature")
 
 
-def draw_history(ax: Axes, iterations: Sequence[int], curves: Mapping[str, Vector], title: str) -> None:
+def draw_history(
+    ax: Axes, iterations: Sequence[int], curves: Mapping[str, Vector], title: str
+) -> None:
     """Draw quantities that should fall towards 0 against the iterations, on a log scale."""
     marker = "o" if len(iterations) < 50 else ""
     for k, (name, values) in enumerate(curves.items()):
@@ -144,6 +147,7 @@ def draw_metric(ax: Axes, Cs: Vector, values: Vector, best: int, metric: str, wo
     ax.plot(Cs[best], values[best], "D", color=COLOURS[1], markersize=7, zorder=3)
     ax.axvline(Cs[best], color=COLOURS[1], linewidth=0.8, linestyle=":")
     ax.set_title(f"{word}: {values[best]:.4f} at C = {power_of_two(Cs[best])}")
+    ax.set_xlabel(C_AXIS)
     ax.set_ylabel(f"mean {plain(metric)}")
     ax.margins(y=0.1)
 
@@ -173,7 +177,7 @@ def draw_weights(
     elif 0 < n_used < len(here):
         title += f" (the {n_used} largest at the {where})"
     ax.set_title(title)
-    ax.set_xlabel("C, the weight of the loss against the penalty (log scale)")
+    ax.set_xlabel(C_AXIS)
     ax.set_ylabel("weight w (score per unit of the feature)")
     if len(shown):
         ax.legend(title="feature", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._text import printable
 from .errors import DataError
@@ -38,7 +37,7 @@ def same_decimals(values: Iterable[float]) -> list[str]:
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an aligned table, whose first column is aligned to the left and the others to the right.
+    """Return an aligned table: the first column to the left, the others to the right.
 
     Examples
     --------
@@ -108,10 +107,12 @@ def _bar(value: float, longest: float) -> str:
 
 
 def _escaped(text: str) -> str:
+    from html import escape  # loads a table of all names of characters
+
     return escape(printable(text))
 
 
-def data_frame(columns: Mapping[str, Sequence[object]]) -> pd.DataFrame:
+def data_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
     """Return columns as a pandas DataFrame, or raise a `DataError` if pandas is not installed."""
     try:
         import pandas as pd

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._jit import by_type, njit
 from .._rows import choose_columns, copy_columns, kernel_matrix
-from .._typing import Integers, Vector
+from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
 from ..model import Column, Content, Model, numbers
@@ -247,18 +247,22 @@ class StumpModel(Model):
         for t, k in enumerate(column):
             yield values[k], self.stumps.threshold[t], self.stumps.alpha[t]
 
-    def parts(self, X: Matrix, documents: Matrix | None = None) -> Vector:
+    def parts(self, X: Array, documents: Array | None = None) -> Vector:
         """Return the part of each feature in the scores of some rows. See `Model.parts`."""
-        parts = np.zeros((X.shape[0], self.n_features))
-        walk = self._walk(X, 0, X.shape[0])
+        parts = np.zeros(X.shape)
+        walk = self._walk(check_matrix(X), 0, len(X))
         for f, (values, theta, alpha) in zip(self.stumps.feature, walk, strict=True):
             parts[:, f] += alpha * (values > theta)
         return parts
 
+    def facts(self) -> dict[str, object]:
+        """Return the number of stumps."""
+        return {"stumps": len(self.stumps.feature)}
+
     def columns(self) -> list[Column]:
         """Return the number of stumps of each feature, and the sum of their absolute weights."""
         feature, size = self.stumps.feature, np.abs(self.stumps.alpha)
-        counts = np.bincount(feature, minlength=self.n_features).astype(np.float64)
+        counts = np.bincount(feature, minlength=self.n_features)
         weights = np.bincount(feature, size, minlength=self.n_features)
         return [
             Column("stumps", counts, "number of stumps"),

@@ -89,6 +89,7 @@ class Evaluation:
         """Draw the distribution of each metric over the queries.
 
         The height of a curve is the share of queries whose value is at most the one on the axis.
+        Skipped queries are left out.
 
         Parameters
         ----------
@@ -96,7 +97,7 @@ class Evaluation:
             None: those of a new figure.
         """
         curves = {f"{name}: mean {self.mean[name]:.4f}": v for name, v in self.per_query.items()}
-        title = f"Metrics of {self.n_queries:,} queries"
+        title = f"Distribution over {self.n_queries:,} queries"
         return drawn(lambda axes: draw_distribution(axes, curves, title), ax)
 
 

@@ -15,7 +15,7 @@ from .._draw import draw_bars, drawn, height_of_bars
 from .._files import atomic_write
 from .._tables import html_table, same_decimals
 from .._text import printable
-from .._typing import Integers, Vector
+from .._typing import Array, Integers, Vector
 from .._version import __version__
 from ..data.checks import Matrix, check_finite, group_by_query, take_rows
 from ..errors import DataError, FileFormatError
@@ -35,8 +35,20 @@ class Column(NamedTuple):
     """One number per feature of a model, such as its weight."""
 
     name: str
-    values: Vector
+    values: Vector | Integers
     meaning: str  #: a label for an axis
+
+    @property
+    def title(self) -> str:
+        """The name as a text for people."""
+        return self.name.replace("_", " ")
+
+    def texts(self, features: Integers) -> list[str]:
+        """Return the numbers of some features as aligned texts; counts have no decimals."""
+        values = self.values[features].tolist()
+        if self.values.dtype.kind == "i":
+            return [f"{value:,}" for value in values]
+        return same_decimals(values)
 
 
 class Model:
@@ -188,17 +200,17 @@ class Model:
             The name of one of `columns`, such as "weight". None: the last one, which says how
             important a feature is.
         """
-        columns = {found.name: found for found in self.columns()}
-        name = list(columns)[-1] if column is None else column
-        choice("column", name, columns)
-        values, names = columns[name].values, self.names()
+        columns = {known.name: known for known in self.columns()}
+        choice("column", column, [None, *columns])
+        shown = self.columns()[-1] if column is None else columns[column]
+        values, names = shown.values, self.names()
         order = np.argsort(-np.abs(values), kind="stable")[: min(top, np.count_nonzero(values))]
-        title = f"{len(order)} of {self.n_features:,} features, by {name.replace('_', ' ')}"
+        title = f"{len(order)} of {self.n_features:,} features, by {shown.title}"
 
         def draw(axes: Axes) -> None:
             draw_bars(
                 axes, [names[f] for f in order], values[order].tolist(), title=title,
-                label=columns[name].meaning,
+                label=shown.meaning,
             )  # fmt: skip
 
         return drawn(draw, ax, height_of_bars(len(order)))
@@ -207,16 +219,15 @@ class Model:
         names, important = self.names(), self.columns()[-1]
         order = [f for f in self.ordered()[:NAMED] if important.values[f]]
         largest = ", ".join(f"{names[f]} {important.values[f]:.3g}" for f in order)
-        listed = f"; largest by {important.name.replace('_', ' ')}: {largest}" if largest else ""
+        listed = f"; largest by {important.title}: {largest}" if largest else ""
         return printable(f"{type(self).__name__}({self.n_features:,} features{listed})")
 
     def _repr_html_(self) -> str:
         names, columns, order = self.names(), self.columns(), self.ordered()[:TOP]
-        cells = [same_decimals(found.values[order].tolist()) for found in columns]
-        rows = zip((names[f] for f in order), *cells, strict=True)
+        rows = zip((names[f] for f in order), *(c.texts(order) for c in columns), strict=True)
         return html_table(
-            ["feature", *(found.name.replace("_", " ") for found in columns)],
-            [list(row) for row in rows],
+            ["feature", *(column.title for column in columns)],
+            rows,
             title=f"{type(self).__name__}: {len(order)} of {self.n_features:,} features",
             bars=columns[-1].values[order].tolist(),
         )
@@ -270,20 +281,24 @@ class Model:
         """
         raise NotImplementedError
 
-    def parts(self, X: Matrix, documents: Matrix | None = None) -> Vector:
-        """Return the part of each feature in the scores of some rows; parts sum to the score.
+    def parts(self, X: Array, documents: Array | None = None) -> Vector:
+        """Return the part of each feature in the scores of dense rows; parts sum to the score.
 
         Parameters
         ----------
-        X : array or CSR matrix of shape (n_docs, n_features)
-        documents : array or CSR matrix, optional
-            The other documents of the query, for models with `needs_qid`.
+        X : array of shape (n_docs, n_features)
+        documents : array, optional
+            The documents of the query, for models with `needs_qid`.
 
         Returns
         -------
         parts : float64 array of shape (n_docs, n_features)
         """
         raise NotImplementedError
+
+    def facts(self) -> dict[str, object]:
+        """Return facts about the parameters by their names, for people."""
+        return {}
 
     def columns(self) -> list[Column]:
         """Return numbers of the features, for tables; the last ones say how important they are."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from .._draw import draw_bars, drawn, height_of_bars
 from .._tables import data_frame, html_table, same_decimals, text_table
-from .._typing import Integers, Vector
+from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix
 from ..errors import DataError
-from .rows import as_rows, stack_rows
+from .rows import as_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from .base import Model
 
 TOP = 10  #: contributions that a table or plot shows by default; the others are summed up
+
+
+class Cells(NamedTuple):
+    """A table of texts, with a number for each row that can be drawn as a bar."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    bars: list[float]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,42 +102,40 @@ class Explanation:
             return None
         return f"{n_left:,} other{'s' if n_left > 1 else ''}", float(left.sum())
 
-    def rows(self, n: int = TOP) -> list[list[str]]:
-        """Return the cells of a table of the n largest contributions and their rest.
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of a table: names, values and contributions, the largest first."""
+        order = self.order
+        values = {"value": self.values}
+        if self.other is not None:
+            values = {"first": self.values, "second": self.other}
+        given = {name: found[order] for name, found in values.items()}
+        names = [self.names[f] for f in order]
+        return {"feature": names, **given, "contribution": self.contributions[order]}
 
-        The columns are the feature, its value, the value of the second document of a pair, and the
-        contribution.
-        """
-        left = self.rest(n)
-        sizes = [size for _, size in self.largest(n)] + ([] if left is None else [left[1]])
-        given = [self.values] if self.other is None else [self.values, self.other]
-        names = [[self.names[f], *(_value(v[f]) for v in given)] for f in self.order[:n]]
+    def table(self, n: int = TOP) -> Cells:
+        """Return a table of the n largest contributions, with a last row for the others."""
+        columns, left = self.columns(), self.rest(n)
+        names, *given, sizes = (values[:n] for values in columns.values())
+        rows = [[name, *map(_value, x)] for name, *x in zip(names, *given, strict=True)]
+        sizes = sizes.tolist()
         if left is not None:
-            names.append([left[0], *([""] * len(given))])
-        return [[*row, size] for row, size in zip(names, same_decimals(sizes), strict=True)]
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns of `rows`."""
-        values = ["value"] if self.other is None else ["first", "second"]
-        return ["feature", *values, "contribution"]
+            rows.append([left[0], *([""] * len(given))])
+            sizes.append(left[1])
+        for row, size in zip(rows, same_decimals(sizes), strict=True):
+            row.append(size)
+        return Cells(list(columns), rows, sizes)
 
     def to_frame(self) -> pd.DataFrame:
         """Return all contributions as a pandas DataFrame, the largest first."""
-        order = self.order
-        given = [self.values] if self.other is None else [self.values, self.other]
-        content = [
-            [self.names[f] for f in order], *(v[order] for v in given), self.contributions[order]
-        ]  # fmt: skip
-        return data_frame(dict(zip(self.columns, content, strict=True)))
+        return data_frame(self.columns())
 
     def __repr__(self) -> str:
-        return f"{self.title}\n{text_table(self.columns, self.rows())}"
+        names, rows, _ = self.table()
+        return f"{self.title}\n{text_table(names, rows)}"
 
     def _repr_html_(self) -> str:
-        left = self.rest()
-        bars = [size for _, size in self.largest()] + ([] if left is None else [left[1]])
-        return html_table(self.columns, self.rows(), title=self.title, bars=bars)
+        names, rows, sizes = self.table()
+        return html_table(names, rows, title=self.title, bars=sizes)
 
     def plot(self, ax: Axes | None = None, top: int = TOP) -> Axes:
         """Draw the largest contributions as bars; the others are one bar.
@@ -177,8 +183,12 @@ def explain_two(model: Model, a: Any, b: Any, documents: Any) -> Explanation:
 
 
 def _parts(model: Model, rows: Sequence[Any], documents: Any) -> tuple[Vector, Vector, Vector]:
-    """Return the values, the scores and the parts of the features of some documents."""
-    X = stack_rows([_one_row(model, row) for row in rows])
+    """Return the values, the scores and the parts of the features of some documents.
+
+    Documents of a query with the rows among them give the same scores, because copies of a document
+    change no range.
+    """
+    X = np.vstack([_one_row(model, row) for row in rows])
     others = None
     if model.needs_qid:
         if documents is None:
@@ -186,17 +196,23 @@ def _parts(model: Model, rows: Sequence[Any], documents: Any) -> tuple[Vector, V
                 "this model scales features within each query, so explain needs the documents of "
                 "the query. Pass documents=X[qid == q], where q is the query of the row."
             )
-        others = as_rows(documents, model)
-    everything = X if others is None else stack_rows([others, X])
-    scores = model.predict(everything, np.zeros(everything.shape[0]))[-X.shape[0] :]
-    values = X.toarray() if sparse.issparse(X) else X
-    return values.astype(np.float64), scores, model.parts(X, others)
+        others = _dense(as_rows(documents, model))
+    everything = X if others is None else np.vstack([others, X])
+    scores = model.predict(everything, np.zeros(len(everything)))[-len(X) :]
+    return X.astype(np.float64), scores, model.parts(X, others)
 
 
-def _one_row(model: Model, row: Any) -> Matrix:
-    X = as_rows(row, model)
+def _one_row(model: Model, row: Any) -> Array:
+    """Return one document as a dense matrix of one row."""
+    if sparse.issparse(row):
+        row = row.reshape(1, -1) if row.ndim == 1 else row
+    X = _dense(as_rows(row, model))
     if X.shape[0] != 1:
         raise DataError(
             f"there are {X.shape[0]} documents where one is expected; pass one row, such as X[:1]"
         )
     return X
+
+
+def _dense(X: Matrix) -> Array:
+    return X.toarray() if sparse.issparse(X) else X

@@ -12,14 +12,13 @@ from scipy import sparse
 
 from .._rows import multiply
 from .._threads import resolve_threads, run
-from .._typing import Integers, Vector
+from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix
 from ..errors import DataError, FeatureRangeWarning, warn
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
 from ..features.summary import FAR, FeatureSummary, outside
 from .base import Column, Model
 from .files import Content, numbers
-from .rows import stack_rows
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -275,19 +274,23 @@ class LinearModel(Model):
         """The part of each feature in the score at the training means; None if not known."""
         return None if self.summary is None else self.coef * self.summary.mean
 
-    def parts(self, X: Matrix, documents: Matrix | None = None) -> Vector:
+    def parts(self, X: Array, documents: Array | None = None) -> Vector:
         """Return the part of each feature in the scores of some rows. See `Model.parts`."""
         steps = self.preprocessing
         if steps is None:
-            return _dense(X) * self.coef
-        if self.needs_qid or sparse.issparse(X):
-            rows = X if documents is None else stack_rows([documents, X])
-            scaled = _dense(steps.apply(rows)[-X.shape[0] :]) * self.scaled_coef
+            return X.astype(np.float64) * self.coef
+        if self.needs_qid:
+            rows = X if documents is None else np.vstack([documents, X])
+            scaled = steps.apply(rows)[-len(X) :].astype(np.float64) * self.scaled_coef
             parts, of_indicators = scaled[:, : self.n_features], scaled[:, self.n_features :]
             parts[:, steps.indicators] += of_indicators
             return parts
         parts = steps.transformed(X) * self.coef
         return parts if self.missing is None else np.where(np.isnan(X), self.missing, parts)
+
+    def facts(self) -> dict[str, object]:
+        """Return what is done to the features before they are weighted, in words."""
+        return {} if self.preprocessing is None else {"preprocessing": self.preprocessing.words()}
 
     def columns(self) -> list[Column]:
         """Return the weights and, if the deviations are known, the standardised weights."""
@@ -357,11 +360,6 @@ class LinearModel(Model):
         if not np.allclose(model.coef, numbers(content, "weights"), rtol=1e-6, atol=0.0):
             raise DataError("weights and scaled_weights contradict each other")
         return model
-
-
-def _dense(X: Matrix) -> Vector:
-    """Return rows as a dense array of double precision."""
-    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
 def _product(X: Matrix, w: Vector) -> Vector:

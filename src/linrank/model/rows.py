@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -28,18 +27,13 @@ def as_rows(X: Any, model: HasFeatures) -> Matrix:
 
     Parameters
     ----------
-    X : array, sparse matrix, frame, one row of these, or a mapping of names to values
+    X : array, sparse matrix, frame, or a mapping of names to values
     model : Model
         Frames and mappings are aligned by its feature names, if it has any.
     """
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(X, pandas.Series):  # one row of a frame
-        X = X.to_numpy() if model.feature_names is None else X.to_dict()
     if isinstance(X, Mapping):
         X = _from_mapping(X, model)
-    elif sparse.issparse(X):
-        X = X.reshape(1, -1) if X.ndim == 1 else X
-    elif not isinstance(X, np.ndarray):
+    elif not isinstance(X, np.ndarray) and not sparse.issparse(X):
         names = frame_columns(X)
         if names is None:
             X = np.asarray(X) if isinstance(X, Sequence) else X
@@ -55,13 +49,6 @@ def as_rows(X: Any, model: HasFeatures) -> Matrix:
             "features that the model was trained on"
         )
     return X
-
-
-def stack_rows(parts: Sequence[Matrix]) -> Matrix:
-    """Return the rows of several matrices as one matrix; it is sparse if one of them is."""
-    if any(sparse.issparse(X) for X in parts):
-        return check_matrix(sparse.vstack(parts, format="csr"))
-    return np.vstack(parts)
 
 
 def check_names(found: Sequence[str], expected: Sequence[str]) -> None:

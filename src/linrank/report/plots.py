@@ -99,8 +99,8 @@ def plot_path(
     with _figure(path, (7.5, 9.0 if sparse else 6.5)) as figure:
         above, below, *last = figure.subplots(len(heights), 1, height_ratios=heights)
         above.sharex(below)
-        above.tick_params(labelbottom=False)
         draw_metric(above, Cs, values, best, metric, word)
+        above.label_outer()
         draw_weights(below, Cs, coefs, names, best, word)
         for axes in last:
             draw_features(axes, n_features, values, best, metric)
