@@ -38,7 +38,7 @@ def explain_json(*arguments):
 def test_a_pair(files):
     """Documents are counted within the query, although another query is between them."""
     lines = [line.split() for line in explain("--pair", "2", "3").splitlines()]
-    assert lines[0] == "document 2 (B) is below document 3 (D) by 4.5:".split()
+    assert " ".join(lines[0]) == "document 2 (B) is below document 3 (D) by 4.5:"
     assert ["bm25", "1", "4", "-3.0000"] in [line[:4] for line in lines]
     assert ["length", "3", "0", "-1.5000"] in [line[:4] for line in lines]
     assert "is above document 2 (B) by 4.5:" in explain("--pair", "3", "2")
