@@ -10,6 +10,8 @@ import pytest
 from commandline import error_of, run, run_json
 from linrank import LinearModel, RankSVM, load_model, read_letor
 from linrank.baselines.stumps import StumpModel, Stumps
+from linrank.estimators.kernel_model import KernelModel
+from linrank.estimators.topics_model import TopicsModel
 from linrank.model import FORMATS
 
 DOCUMENTS = """\
@@ -171,12 +173,52 @@ def test_models_without_statistics(files):
     assert "standardized" not in run("inspect", "m.json").stdout
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_damaged_models(files, kind):
+def save_model(kind):
+    """Save a small model of a format."""
     if kind == "linrank-stumps":
         save_stumps()
-    assert load_model("m.json").format == kind
+    elif kind == "linrank-kernel":
+        KernelModel(np.eye(2), [1.0, -1.0], "rbf", {"gamma": 0.5}).save("m.json")
+    elif kind == "linrank-topics":
+        TopicsModel(np.eye(2), ["sport", "politics"]).save("m.json")
+    elif kind == "linrank-lightgbm":
+        run("train", "d.txt", "--method", "lambdamart:n_estimators=2,min_docs=1", code=None)
+        Path("model.json").replace("m.json")
+    return load_model("m.json")
+
+
+ADDITIVE = {"linrank-model", "linrank-stumps"}
+WORDS = {
+    "linrank-model": "LinearModel",
+    "linrank-stumps": "stumps  3",
+    "linrank-kernel": "kernel  rbf(gamma=0.5)",
+    "linrank-topics": "topics  2",
+    "linrank-lightgbm": "trees  2",
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_kind_of_model_is_inspected(files, kind):
+    model = save_model(kind)
+    assert model.format == kind
+    text = run("inspect", "m.json").stdout
+    assert WORDS[kind].split() in [line.split()[-2:] for line in text.splitlines()] or (
+        WORDS[kind] in text
+    )
+    found = run_json("inspect", "m.json")
+    assert found["format"] == kind
+    assert len(found["largest"]) == (2 if model.columns() else 0)
+    assert repr(model).startswith(type(model).__name__ + "(2 features")
+    assert type(model).__name__ in model._repr_html_()
+    if kind not in ADDITIVE:
+        sentence = error_of("explain", "m.json", "d.txt", "--query", "7")
+        assert "are no sum over features" in sentence
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_damaged_models(files, kind):
+    save_model(kind)
     text = Path("m.json").read_text()
-    Path("m.json").write_text(text.replace('"n_features": 2', '"n_features": "x"'))
-    assert error_of("inspect", "m.json").startswith("m.json: damaged: ")
-    assert error_of("explain", "m.json", "d.txt", "--query", "7").startswith("m.json: damaged: ")
+    Path("m.json").write_text(text.replace('"index_base": 1', '"index_base": "x"'))
+    for command in (["inspect", "m.json"], ["explain", "m.json", "d.txt", "--query", "7"]):
+        assert error_of(*command).startswith("m.json: damaged: ")

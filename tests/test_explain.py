@@ -61,18 +61,19 @@ def test_contributions_are_those_of_the_twin(scale, missing, dtype):
     scores = model.predict(X, np.zeros(4))
     parts = [feature_parts(model, row, X) for row in X]
     mean = model.coef * model.summary.mean
-    close = {"rtol": 1e-5 if dtype == np.float32 else 1e-12, "atol": 1e-6 if dtype == np.float32
-             else 1e-12}  # fmt: skip
+    near = {"rel": 1e-5, "abs": 1e-5} if dtype == np.float32 else {"rel": 1e-12, "abs": 1e-12}
+    close = {"rtol": near["rel"], "atol": near["abs"]}
     for i, row in enumerate(X):
         found = model.explain(row, X)
         check_sum(found)
-        assert found.score == scores[i]
+        assert found.score == pytest.approx(scores[i], **near)
         np.testing.assert_allclose(found.contributions, parts[i] - mean, **close)
         np.testing.assert_array_equal(found.values, row)
         assert found.base == pytest.approx(mean.sum())
     pair = model.explain_pair(X[2], X[0], X)
     check_sum(pair)
-    assert (pair.base, pair.score) == (0.0, scores[2] - scores[0])
+    assert pair.base == 0.0
+    assert pair.score == pytest.approx(scores[2] - scores[0], **near)
     np.testing.assert_allclose(pair.contributions, parts[2] - parts[0], **close)
     np.testing.assert_array_equal(pair.other, X[0])
 
@@ -90,7 +91,7 @@ def test_all_forms_of_a_row_give_the_same(scale):
             found = model.explain(row, documents)
             np.testing.assert_array_equal(found.contributions, expected.contributions)
             np.testing.assert_array_equal(found.values, X[1])
-            assert found.score == expected.score
+            assert found.score == pytest.approx(expected.score, rel=1e-12)
     mixed = model.explain_pair(csr[1], frame[2:3], csr)
     np.testing.assert_allclose(mixed.contributions, model.explain_pair(X[1], X[2], X).contributions)
 
@@ -125,7 +126,7 @@ def test_stumps():
     check_sum(found)
     assert model.explain_pair([1.0, 3.0, 0.0], [2.0, 3.0, 0.0]).largest(1) == [("1", -2.0)]
     assert [column.values.tolist() for column in model.columns()] == [[2, 1, 0], [3.0, 0.25, 0.0]]
-    assert repr(model) == "StumpModel(3 features; largest by total weight: 1 3, 2 0.25)"
+    assert repr(model) == "StumpModel(3 features; stumps: 3; largest by total weight: 1 3, 2 0.25)"
 
 
 @pytest.mark.parametrize("ranker", [RankSVM(scale="standard"), SparseRankSVM(C=0.01)])
@@ -137,7 +138,7 @@ def test_estimators(ranker):
     found = ranker.explain(X[:1])
     check_sum(found)
     assert found.names == list("abcd")
-    assert found.score == ranker.predict(X[:1])[0]
+    assert found.score == pytest.approx(ranker.predict(X[:1])[0])
     pair = ranker.explain_pair(X[:1], X[1:2])
     np.testing.assert_allclose(
         pair.contributions, found.contributions - ranker.explain(X[1:2]).contributions

@@ -198,6 +198,7 @@ class StumpModel(Model):
     """
 
     format = "linrank-stumps"
+    is_additive = True
 
     def __init__(
         self,

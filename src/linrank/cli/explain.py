@@ -96,6 +96,7 @@ def explain(
     from ..model import load_model
 
     learnt = load_model(model)
+    learnt.check_additive()
     documents = read_data(
         data, n_features=learnt.n_features, index_base=learnt.index_base, n_threads=threads
     )

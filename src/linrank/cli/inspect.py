@@ -122,6 +122,8 @@ def _show_model(file: Path, model: Model, top: int) -> None:
         show(Text())
         show(facts((name, _text(name, value)) for name, value in model.training.items()))
     columns, order, names = model.columns(), model.ordered()[:top], model.names()
+    if not columns:
+        return
     rows = zip((names[f] for f in order), *(c.texts(order) for c in columns), strict=True)
     titles = ["feature", *(column.title for column in columns)]
     show(bar_table(titles, rows, columns[-1].values[order].tolist()))

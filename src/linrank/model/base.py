@@ -54,8 +54,8 @@ class Column(NamedTuple):
 class Model:
     """Base of all models: feature names, and a record of the training.
 
-    Subclasses define `format`, `scores`, `parts`, `columns`, `_parameters` and `_from_parameters`,
-    and are listed in `linrank.model.FORMATS`.
+    Subclasses define `format`, `scores`, `_parameters` and `_from_parameters`, and are listed in
+    `linrank.model.FORMATS`. Additive models define `parts`, too.
 
     Attributes
     ----------
@@ -70,6 +70,7 @@ class Model:
     """
 
     format: ClassVar[str]  #: entry "format" of the model's files
+    is_additive: ClassVar[bool] = False  #: whether a score is a sum with one part per feature
 
     def __init__(
         self,
@@ -178,6 +179,14 @@ class Model:
         """
         return explain_two(self, a, b, documents)
 
+    def check_additive(self) -> None:
+        """Raise a `DataError` if scores have no contributions of single features."""
+        if not self.is_additive:
+            raise DataError(
+                f"the scores of a {type(self).__name__} are no sum over features, so they cannot "
+                "be explained by contributions of features. Use a linear model, such as RankSVM."
+            )
+
     @property
     def mean_parts(self) -> Vector | None:
         """The part of each feature in the score at the training means; None if not known."""
@@ -185,6 +194,8 @@ class Model:
 
     def ordered(self) -> Integers:
         """Return the features by importance: by the absolute values in the last of `columns`."""
+        if not self.columns():
+            return np.empty(0, np.int64)
         return np.argsort(-np.abs(self.columns()[-1].values), kind="stable")
 
     def plot(self, ax: Axes | None = None, top: int = TOP, column: str | None = None) -> Axes:
@@ -201,6 +212,8 @@ class Model:
             important a feature is.
         """
         columns = {known.name: known for known in self.columns()}
+        if not columns:
+            raise DataError(f"a {type(self).__name__} has no weights of features to plot")
         choice("column", column, [None, *columns])
         shown = self.columns()[-1] if column is None else columns[column]
         values, names = shown.values, self.names()
@@ -216,21 +229,20 @@ class Model:
         return drawn(draw, ax, height_of_bars(len(order)))
 
     def __repr__(self) -> str:
-        names, important = self.names(), self.columns()[-1]
-        order = [f for f in self.ordered()[:NAMED] if important.values[f]]
-        largest = ", ".join(f"{names[f]} {important.values[f]:.3g}" for f in order)
-        listed = f"; largest by {important.title}: {largest}" if largest else ""
-        return printable(f"{type(self).__name__}({self.n_features:,} features{listed})")
+        facts = [f"{self.n_features:,} features"]
+        facts += [f"{name}: {fact}" for name, fact in self.facts().items()]
+        names, order = self.names(), self.ordered()[:NAMED]
+        for column in self.columns()[-1:]:
+            largest = [f"{names[f]} {x:.3g}" for f in order if (x := column.values[f])]
+            facts += [f"largest by {column.title}: {', '.join(largest)}"] if largest else []
+        return printable(f"{type(self).__name__}({'; '.join(facts)})")
 
     def _repr_html_(self) -> str:
         names, columns, order = self.names(), self.columns(), self.ordered()[:TOP]
         rows = zip((names[f] for f in order), *(c.texts(order) for c in columns), strict=True)
-        return html_table(
-            ["feature", *(column.title for column in columns)],
-            rows,
-            title=f"{type(self).__name__}: {len(order)} of {self.n_features:,} features",
-            bars=columns[-1].values[order].tolist(),
-        )
+        titles = ["feature", *(column.title for column in columns)]
+        bars = columns[-1].values[order].tolist() if columns else []
+        return html_table(titles, rows, title=repr(self), bars=bars)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON; an existing file is replaced when the new one is complete."""
@@ -301,8 +313,11 @@ class Model:
         return {}
 
     def columns(self) -> list[Column]:
-        """Return numbers of the features, for tables; the last ones say how important they are."""
-        raise NotImplementedError
+        """Return numbers of the features, for tables; the last ones say how important they are.
+
+        Models without such numbers have no columns.
+        """
+        return []
 
     def _parameters(self) -> Content:
         """Return the entries of the file that only this class of models has."""

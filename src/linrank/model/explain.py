@@ -188,6 +188,7 @@ def _parts(model: Model, rows: Sequence[Any], documents: Any) -> tuple[Vector, V
     Documents of a query with the rows among them give the same scores, because copies of a document
     change no range.
     """
+    model.check_additive()
     X = np.vstack([_one_row(model, row) for row in rows])
     others = None
     if model.needs_qid:

@@ -91,6 +91,7 @@ class LinearModel(Model):
     """
 
     format = "linrank-model"
+    is_additive = True
 
     def __init__(
         self,
