@@ -182,7 +182,7 @@ def save_model(kind):
     elif kind == "linrank-topics":
         TopicsModel(np.eye(2), ["sport", "politics"]).save("m.json")
     elif kind == "linrank-lightgbm":
-        run("train", "d.txt", "--method", "lambdamart:n_estimators=2,min_docs=1", code=None)
+        run("train", "d.txt", "--method", "lambdamart:n_estimators=2,min_samples_leaf=1", code=None)
         Path("model.json").replace("m.json")
     return load_model("m.json")
 
