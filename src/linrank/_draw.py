@@ -84,7 +84,7 @@ def draw_bars(
     `rest` is a last bar in grey, for all that has no bar of its own.
     """
     values, colours = list(values), [NEGATIVE if v < 0 else POSITIVE for v in values]
-    labels = [short(name, 32) for name in names]
+    labels = [short(name) for name in names]
     if rest is not None:
         values, colours, labels = [*values, rest], [*colours, REST], [*labels, rest_name]
     places = np.arange(len(values))
@@ -95,7 +95,7 @@ def draw_bars(
     ax.set_ylim(len(values) - 0.4, -0.6)  # the first name is on top
     ax.grid(visible=False, axis="y")
     ax.tick_params(axis="y", length=0)
-    ax.margins(x=0.16)  # room for the values
+    ax.margins(x=0.2)  # room for the values
     ax.set_title(title)
     ax.set_xlabel(label)
     ax.set_ylabel("feature")
@@ -116,7 +116,7 @@ def draw_history(
     ax.set_xlabel("iteration")
     ax.set_ylabel("relative size (log scale)")
     ax.locator_params(axis="x", integer=True)
-    _legend_below(ax)
+    _legend_inside(ax)
 
 
 def draw_distribution(ax: Axes, values: Mapping[str, Vector], title: str) -> None:
@@ -132,13 +132,13 @@ def draw_distribution(ax: Axes, values: Mapping[str, Vector], title: str) -> Non
     ax.set_xlabel("value of the metric in a query")
     ax.set_ylabel("share of queries up to this value")
     ax.set_ylim(0.0, 1.02)
-    _legend_below(ax)
+    _legend_inside(ax)
 
 
-def _legend_below(ax: Axes) -> None:
-    """Put the legend below the axes, where it hides no curve."""
+def _legend_inside(ax: Axes) -> None:
+    """Put the legend where it hides least; axes of a larger figure have no room beside them."""
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), borderaxespad=0.0, ncols=2)
+        ax.legend(loc="best", frameon=True, framealpha=0.8, edgecolor="none")
 
 
 def draw_metric(ax: Axes, Cs: Vector, values: Vector, best: int, metric: str, word: str) -> None:

@@ -130,7 +130,7 @@ class Result:
         above = (objective - self.objective) / (abs(self.objective) or 1.0)
         gradient = np.array([step.gradient_norm for step in self.history])
         gap = np.array([np.nan if step.gap is None else step.gap for step in self.history])
-        curves = {"gradient norm, relative to w = 0": gradient, "objective above its end": above}
+        curves = {"relative gradient norm": gradient, "objective above its end": above}
         if not np.isnan(gap).all():
             curves["relative duality gap"] = gap
         iterations = [step.iteration for step in self.history]
