@@ -95,7 +95,7 @@ def draw_bars(
     ax.set_ylim(len(values) - 0.4, -0.6)  # the first name is on top
     ax.grid(visible=False, axis="y")
     ax.tick_params(axis="y", length=0)
-    ax.margins(x=0.2)  # room for the values
+    ax.margins(x=0.28)  # room for the values
     ax.set_title(title)
     ax.set_xlabel(label)
     ax.set_ylabel("feature")
@@ -116,7 +116,7 @@ def draw_history(
     ax.set_xlabel("iteration")
     ax.set_ylabel("relative size (log scale)")
     ax.locator_params(axis="x", integer=True)
-    _legend_inside(ax)
+    _legend_inside(ax, "best")
 
 
 def draw_distribution(ax: Axes, values: Mapping[str, Vector], title: str) -> None:
@@ -131,14 +131,15 @@ def draw_distribution(ax: Axes, values: Mapping[str, Vector], title: str) -> Non
     ax.set_title(title)
     ax.set_xlabel("value of the metric in a query")
     ax.set_ylabel("share of queries up to this value")
-    ax.set_ylim(0.0, 1.02)
-    _legend_inside(ax)
+    ax.set_yticks(np.linspace(0.0, 1.0, 6))
+    ax.set_ylim(0.0, 1.05 + 0.09 * len(values))  # the legend is above the curves
+    _legend_inside(ax, "upper left")
 
 
-def _legend_inside(ax: Axes) -> None:
-    """Put the legend where it hides least; axes of a larger figure have no room beside them."""
+def _legend_inside(ax: Axes, place: str) -> None:
+    """Put the legend inside, because axes of a larger figure have no room beside them."""
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(loc="best", frameon=True, framealpha=0.8, edgecolor="none")
+        ax.legend(loc=place, frameon=True, framealpha=0.8, edgecolor="none")
 
 
 def draw_metric(ax: Axes, Cs: Vector, values: Vector, best: int, metric: str, word: str) -> None:
