@@ -132,7 +132,7 @@ def draw_distribution(ax: Axes, values: Mapping[str, Vector], title: str) -> Non
     ax.set_xlabel("value of the metric in a query")
     ax.set_ylabel("share of queries up to this value")
     ax.set_yticks(np.linspace(0.0, 1.0, 6))
-    ax.set_ylim(0.0, 1.05 + 0.09 * len(values))  # the legend is above the curves
+    ax.set_ylim(0.0, 1.05 + 0.12 * len(values))  # the legend is above the curves
     _legend_inside(ax, "upper left")
 
 
