@@ -234,5 +234,5 @@ def test_models_in_one_line():
     assert repr(model).startswith("LinearModel(5 features; largest by standardized weight: ")
     assert "d 3" not in repr(model)  # it is constant in the training data
     assert r"e\n -" in repr(model)
-    assert repr(LinearModel([0.0])) == "LinearModel(1 features)"
+    assert repr(LinearModel([0.0])) == "LinearModel(1 feature)"
     assert repr(LinearModel([0.5, 2.0])) == "LinearModel(2 features; largest by weight: 2 2, 1 0.5)"

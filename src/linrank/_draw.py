@@ -197,7 +197,7 @@ def draw_features(ax: Axes, n_features: Integers, values: Vector, best: int, met
 
 def features(n: int) -> str:
     """Return a number of features as text."""
-    return f"{n} feature" if n == 1 else f"{n} features"
+    return f"{n} feature" if n == 1 else f"{n:,} features"
 
 
 def power_of_two(C: float) -> str:

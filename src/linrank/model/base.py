@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import choice
-from .._draw import draw_bars, drawn, height_of_bars
+from .._draw import draw_bars, drawn, features, height_of_bars
 from .._files import atomic_write
 from .._tables import html_table, same_decimals
 from .._text import printable
@@ -218,7 +218,7 @@ class Model:
         shown = self.columns()[-1] if column is None else columns[column]
         values, names = shown.values, self.names()
         order = np.argsort(-np.abs(values), kind="stable")[: min(top, np.count_nonzero(values))]
-        title = f"{len(order)} of {self.n_features:,} features, by {shown.title}"
+        title = f"{len(order)} of {features(self.n_features)}, by {shown.title}"
 
         def draw(axes: Axes) -> None:
             draw_bars(
@@ -229,7 +229,7 @@ class Model:
         return drawn(draw, ax, height_of_bars(len(order)))
 
     def __repr__(self) -> str:
-        facts = [f"{self.n_features:,} features"]
+        facts = [features(self.n_features)]
         facts += [f"{name}: {fact}" for name, fact in self.facts().items()]
         names, order = self.names(), self.ordered()[:NAMED]
         for column in self.columns()[-1:]:
