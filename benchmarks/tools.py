@@ -29,9 +29,9 @@ from matplotlib.figure import Figure
 
 import linrank
 from linrank import RankingData
+from linrank._draw import COLOURS
 from linrank._jit import njit
 from linrank._threads import resolve_threads, run
-from linrank.report.plots import COLOURS
 from linrank.solvers import Step
 
 #: Environment variables that set the number of threads of a process.

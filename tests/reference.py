@@ -427,3 +427,36 @@ def domination_loss(scores, y, qid, upper=None, lower=None, query_weight=None, m
         gradient[i] -= weight
         hessian[np.ix_(seen, seen)] += weight * (np.diag(p) - np.outer(p, p))
     return value, gradient, hessian
+
+
+def feature_parts(model, row, documents):
+    """The part of each feature in the score of a document of a linear model, step by step."""
+    steps, parts = model.preprocessing, []
+    for f in range(model.n_features):
+        weight = model.scaled_coef[f]
+        if steps is None:
+            parts.append(weight * row[f])
+            continue
+        value = _prepared(steps, f, row[f])
+        if steps.by_query:
+            values = [_prepared(steps, f, x) for x in documents[:, f]]
+            width = max(values) - min(values)
+            value = (value - min(values)) / width if width > 0 else 0.0
+        elif steps.factor is not None:
+            value = value * steps.factor[f]  # scores leave out what the shifts contribute
+        part = weight * value
+        for k, indicated in enumerate(steps.indicators):
+            if indicated == f and np.isnan(row[f]):
+                part += model.scaled_coef[model.n_features + k]
+        parts.append(part)
+    return np.array(parts)
+
+
+def _prepared(steps, f, x):
+    if np.isnan(x):
+        x = steps.fill[f]
+    if steps.log:
+        x = math.copysign(math.log1p(abs(x)), x)
+    if steps.low is not None:
+        x = min(max(x, steps.low[f]), steps.high[f])
+    return float(x)

@@ -37,7 +37,18 @@ def test_version():
 
 @pytest.mark.parametrize(
     "command",
-    ["train", "predict", "evaluate", "path", "convert", "inspect", "export", "demo", "warmup"],
+    [
+        "train",
+        "predict",
+        "evaluate",
+        "path",
+        "convert",
+        "inspect",
+        "explain",
+        "export",
+        "demo",
+        "warmup",
+    ],
 )
 def test_every_command_has_help_with_examples(command):
     text = run(command, "--help").stdout
@@ -374,7 +385,12 @@ def test_inspect_model(letor, here):
     model = LinearModel.load("model.json")
     found = run_json("inspect", "model.json", "--top", "2")
     assert found["kind"] == "model"
-    assert [(row["feature"], row["weight"]) for row in found["largest"]] == model.largest(2)
+    order = np.argsort(-np.abs(model.standardized_coef))[:2]
+    assert [row["feature"] for row in found["largest"]] == [str(f + 1) for f in order]
+    assert [row["weight"] for row in found["largest"]] == model.coef[order].tolist()
+    assert [row["standardized_weight"] for row in found["largest"]] == (
+        model.standardized_coef[order].tolist()
+    )
     text = run("inspect", "model.json").stdout
     assert "2^-5" in text
     assert "converged" in text

@@ -17,6 +17,7 @@ _HOME = {
     "sparse_path": "path",
     "QueryKFold": "estimators.model_selection",
     "LinearModel": "model",
+    "Explanation": "model",
     "load_model": "model",
     "RankingData": "data.ranking",
     "read_letor": "data.letor",
@@ -105,7 +106,7 @@ if TYPE_CHECKING:
         precision,
         reciprocal_rank,
     )
-    from .model import LinearModel, load_model
+    from .model import Explanation, LinearModel, load_model
     from .path import C_GRID, regularization_path, sparse_path
     from .problem import make_problem
     from .solvers.result import Status

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._checks import positive_number
+from ._draw import draw_metric, draw_weights, drawn
 from ._rows import multiply
+from ._tables import data_frame, html_table
 from ._typing import Integers, Vector
 from .criterion import mean_metric
 from .data.ranking import RankingData
@@ -26,6 +28,10 @@ from .solvers.registry import make_solver
 from .solvers.result import Result, Status, Step
 from .solvers.reweighted import BARRIER_COST
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
 #: The grid of Lee & Lin 2014, §4.4: C = 2^-15, 2^-14, …, 2^10.
 C_GRID = tuple(2.0**power for power in range(-15, 11))
 
@@ -36,7 +42,7 @@ NO_USEFUL_FEATURE = (
 )
 
 
-@dataclass
+@dataclass(repr=False)
 class RegularizationPath:
     """The solutions for a grid of C.
 
@@ -72,6 +78,70 @@ class RegularizationPath:
         return np.array(
             [mean_metric(data, multiply(data.X, coef), metric, **options) for coef in self.coefs]
         )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with one row per C: features, objective, work and status."""
+        return data_frame(self._columns())
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return {
+            "C": self.Cs.tolist(),
+            "features": self.n_features.tolist(),
+            "objective": [result.objective for result in self.results],
+            "gradient_norm": [result.gradient_norm for result in self.results],
+            "iterations": [result.n_iter for result in self.results],
+            "products": [result.n_products for result in self.results],
+            "seconds": [result.seconds for result in self.results],
+            "status": [result.status.name.lower() for result in self.results],
+        }
+
+    def __repr__(self) -> str:
+        n, ends = self.n_features, f"{self.Cs[0]:.6g} to {self.Cs[-1]:.6g}"
+        return (
+            f"RegularizationPath({len(self)} values of C from {ends}, "
+            f"{n.min()} to {n.max()} features with a weight)"
+        )
+
+    def _repr_html_(self) -> str:
+        columns = self._columns()
+        rows = [
+            [f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row]
+            for row in zip(*columns.values(), strict=True)
+        ]
+        return html_table([name.replace("_", " ") for name in columns], rows, title=repr(self))
+
+    def plot(self, ax: Axes | None = None, names: Sequence[str] | None = None) -> Axes:
+        """Draw the largest weights against C.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None: those of a new figure.
+        names : sequence of str, optional
+            Names of the features. None: their numbers, from 1 on.
+        """
+        shown = names or [str(f) for f in range(1, self.coefs.shape[1] + 1)]
+        return drawn(lambda axes: draw_weights(axes, self.Cs, self.coefs, shown), ax)
+
+    def plot_metric(
+        self, values: Vector, metric: str = "metric", ax: Axes | None = None,
+        greater_is_better: bool = True,
+    ) -> Axes:  # fmt: skip
+        """Draw a metric against C, with a mark at the best C.
+
+        Parameters
+        ----------
+        values : float64 array of shape (n_Cs,)
+            The metric for each C, as from `evaluate`.
+        metric : str
+            The name of the metric.
+        ax : matplotlib Axes, optional
+            None: those of a new figure.
+        greater_is_better : bool
+            Whether larger values are better; False for errors.
+        """
+        best = int(np.nanargmax(values) if greater_is_better else np.nanargmin(values))
+        return drawn(lambda axes: draw_metric(axes, self.Cs, values, best, metric, "Best"), ax)
 
 
 def first_C(problem: Problem) -> float:

@@ -11,7 +11,7 @@ from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
 from ..estimators.base import library_matrix
-from ..model import Content, Model
+from ..model import Column, Content, Model
 from .lambdamart import lightgbm
 
 
@@ -53,6 +53,18 @@ class LightGBMModel(Model):
         X = check_matrix(X)
         check_finite(X, None)
         return np.asarray(self.booster.predict(library_matrix(X)), dtype=np.float64)
+
+    def facts(self) -> dict[str, object]:
+        """Return the number of trees."""
+        return {"trees": self.booster.num_trees()}
+
+    def columns(self) -> list[Column]:
+        """Return the splits of each feature, and the sum of their gains in training."""
+        splits, gains = (self.booster.feature_importance(kind) for kind in ("split", "gain"))
+        return [
+            Column("splits", np.asarray(splits, np.int64), "number of splits"),
+            Column("gain", np.asarray(gains, np.float64), "sum of the gains of the splits"),
+        ]
 
     def _parameters(self) -> Content:
         return {"text": self.text}

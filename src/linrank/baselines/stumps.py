@@ -11,10 +11,10 @@ from scipy import sparse
 
 from .._jit import by_type, njit
 from .._rows import choose_columns, copy_columns, kernel_matrix
-from .._typing import Integers, Vector
+from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
-from ..model import Content, Model, numbers
+from ..model import Column, Content, Model, numbers
 from .base import TIE_TOLERANCE
 
 BLOCK = 2**12  #: documents that are scored at a time; more need more memory
@@ -198,6 +198,7 @@ class StumpModel(Model):
     """
 
     format = "linrank-stumps"
+    is_additive = True
 
     def __init__(
         self,
@@ -246,6 +247,28 @@ class StumpModel(Model):
         copy_columns(kernel_matrix(X), first, last, chosen, values)
         for t, k in enumerate(column):
             yield values[k], self.stumps.threshold[t], self.stumps.alpha[t]
+
+    def parts(self, X: Array, documents: Array | None = None) -> Vector:
+        """Return the part of each feature in the scores of some rows. See `Model.parts`."""
+        parts = np.zeros(X.shape)
+        walk = self._walk(check_matrix(X), 0, len(X))
+        for f, (values, theta, alpha) in zip(self.stumps.feature, walk, strict=True):
+            parts[:, f] += alpha * (values > theta)
+        return parts
+
+    def facts(self) -> dict[str, object]:
+        """Return the number of stumps."""
+        return {"stumps": len(self.stumps.feature)}
+
+    def columns(self) -> list[Column]:
+        """Return the number of stumps of each feature, and the sum of their absolute weights."""
+        feature, size = self.stumps.feature, np.abs(self.stumps.alpha)
+        counts = np.bincount(feature, minlength=self.n_features)
+        weights = np.bincount(feature, size, minlength=self.n_features)
+        return [
+            Column("stumps", counts, "number of stumps"),
+            Column("total_weight", weights, "sum of the absolute weights of the stumps"),
+        ]
 
     def _parameters(self) -> Content:
         return {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._console import count, format_C, format_mean, grid
+from ._console import count, format_C, format_mean, grid, plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..solvers import Result
     from ..training import Trainer, Training
 
+BAR_WIDTH = 30  #: columns of the longest bar
 LISTED_WEIGHTS = 5  #: weights of a sparse ranker that a report lists
 
 
@@ -123,6 +125,20 @@ def evaluation_table(found: Evaluation) -> Table:
     for name, mean in found.mean.items():
         skipped = found.n_skipped[name]
         table.add_row(name, format_mean(mean), f"{found.n_queries - skipped:,}", f"{skipped:,}")
+    return table
+
+
+def bar_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], bars: Sequence[float]
+) -> Table:
+    """Return a table with a bar for a number of each row: blue, or red if it is negative."""
+    from rich.bar import Bar
+
+    table = grid([*columns, ""], left=[columns[0], ""])
+    longest = max(map(abs, bars), default=0.0) or 1.0
+    for row, size in zip(rows, bars, strict=True):
+        bar = Bar(longest, 0.0, abs(size), width=BAR_WIDTH, color="red" if size < 0 else "blue")
+        table.add_row(*map(plain, row), bar)
     return table
 
 

@@ -229,9 +229,10 @@ def draw(training: Training, plot: Path, metric: str, where: str) -> None:
     assert training.values is not None
     import numpy as np
 
+    steps, names = training.model.preprocessing, training.model.names()
     plot_path(
         plot, training.path.Cs, training.values, training.path.coefs,
-        metric=f"{metric} on {where}", names=training.model.names(),
+        metric=f"{metric} on {where}", names=names if steps is None else steps.names(names),
         chosen=int(np.flatnonzero(training.path.Cs == training.C)[0]),
         greater_is_better=parse_metric(metric).greater_is_better,
     )  # fmt: skip

@@ -42,8 +42,8 @@ def demo(
 ) -> None:
     """Generate a small data set, train a ranker and evaluate it."""
     with progress("getting ready"):
+        from .._draw import has_matplotlib
         from ..data.generate import make_letor_folder
-        from ..report.plots import has_matplotlib
         from ..training import Trainer
 
         train, vali, test = make_letor_folder(folder, **RECIPE)

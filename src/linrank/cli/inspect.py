@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.bar import Bar
 from rich.table import Table
 from rich.text import Text
 
 from . import _options as options
-from ._console import count, facts, format_C, grid, plain, print_json, show
+from ._console import count, facts, format_C, grid, print_json, show
 from ._input import Input, with_columns
 from ._io import looks_like_model, read_data
 from ._progress import progress
+from ._report import bar_table
 
 if TYPE_CHECKING:
-    from ..model import LinearModel
+    from ..model import Model
     from ..report.summary import DataSummary
 
 EPILOG = """
@@ -59,9 +58,9 @@ def inspect(
 ) -> None:
     """Show a summary of data, or the settings and weights of a model."""
     if looks_like_model(file):
-        from ..model import LinearModel
+        from ..model import load_model
 
-        model = LinearModel.load(file)
+        model = load_model(file)
         if json:
             print_json(_model_json(file, model, top))
         else:
@@ -120,14 +119,21 @@ def _level_table(found: DataSummary) -> Table:
     return table
 
 
-def _show_model(file: Path, model: LinearModel, top: int) -> None:
-    lines = [("model", str(file)), ("features", f"{model.n_features:,}")]
+def _show_model(file: Path, model: Model, top: int) -> None:
+    lines = [("model", str(file)), ("kind", type(model).__name__)]
+    lines += [("features", f"{model.n_features:,}")]
+    lines += [(name, _text(name, value)) for name, value in model.facts().items()]
     lines += [(name, _text(name, value)) for name, value in model.settings.items()]
     show(facts(lines))
     if model.training:
         show(Text())
         show(facts((name, _text(name, value)) for name, value in model.training.items()))
-    show(_weight_table(model, top))
+    columns, order, names = model.columns(), model.ordered()[:top], model.names()
+    if not columns:
+        return
+    rows = zip((names[f] for f in order), *(c.texts(order) for c in columns), strict=True)
+    titles = ["feature", *(column.title for column in columns)]
+    show(bar_table(titles, rows, columns[-1].values[order].tolist()))
 
 
 def _text(name: str, value: object) -> str:
@@ -143,25 +149,19 @@ def _text(name: str, value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _weight_table(model: LinearModel, top: int) -> Table:
-    weights = model.largest(top)
-    table = grid(["feature", "weight", ""], left=["feature", ""])
-    longest = max(abs(weight) for _, weight in weights) or 1.0
-    decimals = 4 - math.floor(math.log10(longest))  # show five digits of the largest weight
-    form = f"+.{decimals}f" if 0 <= decimals <= 9 else "+.4e"
-    for name, weight in weights:
-        bar = Bar(longest, 0.0, abs(weight), width=30, color="blue" if weight >= 0 else "red")
-        table.add_row(plain(name), format(weight, form), bar)
-    return table
-
-
-def _model_json(file: Path, model: LinearModel, top: int) -> dict[str, object]:
+def _model_json(file: Path, model: Model, top: int) -> dict[str, object]:
+    names, columns = model.names(), model.columns()
     return {
         "file": str(file),
         "kind": "model",
+        "format": model.format,
         "features": model.n_features,
         "index_base": model.index_base,
+        **model.facts(),
         "settings": model.settings,
         "training": model.training,
-        "largest": [{"feature": name, "weight": weight} for name, weight in model.largest(top)],
+        "largest": [
+            {"feature": names[f], **{column.name: column.values[f] for column in columns}}
+            for f in model.ordered()[:top]
+        ],
     }

@@ -102,6 +102,11 @@ class KernelModel(Model):
         """Score the rows of a matrix with the right number of features."""
         return kernel_scores(self._function, check_matrix(X), kernel_rows(self.anchors), self.beta)
 
+    def facts(self) -> dict[str, object]:
+        """Return the kernel and the number of documents that it compares with."""
+        params = ", ".join(f"{name}={value}" for name, value in self.params.items())
+        return {"kernel": f"{self.kernel}({params})", "anchors": len(self.beta)}
+
     def _parameters(self) -> Content:
         content: Content = {"kernel": self.kernel, "params": self.params}
         content["beta"] = self.beta.tolist()

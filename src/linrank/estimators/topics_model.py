@@ -11,7 +11,7 @@ from scipy import sparse
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
-from ..model import Content, Model, numbers
+from ..model import Column, Content, Model, numbers
 
 
 class TopicsModel(Model):
@@ -56,6 +56,21 @@ class TopicsModel(Model):
         check_finite(X, None)
         scores = X @ self.coef.T
         return np.asarray(scores.toarray() if sparse.issparse(scores) else scores, np.float64)
+
+    def facts(self) -> dict[str, object]:
+        """Return the numbers of topics and of weights that are not 0."""
+        return {"topics": len(self.topics), "weights": self.coef.nnz}
+
+    def columns(self) -> list[Column]:
+        """Return in how many topics each feature has a weight, and the sum of their sizes."""
+        feature, size = self.coef.indices, np.abs(self.coef.data)
+        return [
+            Column("topics", np.bincount(feature, minlength=self.n_features), "number of topics"),
+            Column(
+                "total_weight", np.bincount(feature, size, minlength=self.n_features),
+                "sum of the absolute weights in all topics",
+            ),
+        ]  # fmt: skip
 
     def _parameters(self) -> Content:
         weights = {

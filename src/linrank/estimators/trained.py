@@ -27,6 +27,7 @@ from ..path import RegularizationPath
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
 from .base import LinearRanker, aligned
+from .explaining import ExplainsScores
 
 if TYPE_CHECKING:
     from sklearn.model_selection import BaseCrossValidator
@@ -36,7 +37,7 @@ Splitter: TypeAlias = "int | BaseCrossValidator | Iterable[Fold] | None"
 HeldOut: TypeAlias = tuple[Matrix, ArrayLike, ArrayLike | None]  #: (X, y, qid)
 
 
-class TrainedRanker(LinearRanker):
+class TrainedRanker(ExplainsScores, LinearRanker):
     """Base class of the rankers whose parameters are options of `linrank.settings.Settings`.
 
     Subclasses declare their parameters in `__init__` and document them.

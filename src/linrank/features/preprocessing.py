@@ -81,6 +81,29 @@ class Preprocessing:
         """Return the names of the features after preprocessing."""
         return given + [f"{given[f]} is missing" for f in self.indicators]
 
+    def words(self) -> str:
+        """Return the steps in words, in their order.
+
+        Examples
+        --------
+        >>> Preprocessing(1, log=True, by_query=True).words()
+        'sign(x)·log(1 + |x|), scaled to 0 … 1 within each query'
+        """
+        steps = []
+        if self.fill is not None:
+            with_indicator = len(self.indicators)
+            more = f" (with an indicator for {with_indicator} features)" if with_indicator else ""
+            steps.append(f"missing values replaced{more}")
+        if self.log:
+            steps.append("sign(x)·log(1 + |x|)")
+        if self.low is not None:
+            steps.append("limited to a range per feature")
+        if self.factor is not None:
+            steps.append("scaled as (x − shift)·factor per feature")
+        if self.by_query:
+            steps.append("scaled to 0 … 1 within each query")
+        return ", ".join(steps)
+
     def apply_to(self, data: RankingData, n_threads: int | None = None) -> RankingData:
         """Return data with preprocessed features."""
         names = None if data.feature_names is None else self.names(data.feature_names)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from .._draw import draw_distribution, drawn
+from .._tables import data_frame, html_table, text_table
 from .._typing import Vector
 from ._measure import group
 from ._ranking import Ranking
@@ -15,8 +17,14 @@ from ._registry import Metric, parse_metrics
 from ._rules import resolve_rules
 from .names import FlavourName
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
-@dataclass(frozen=True)
+COLUMNS = ("metric", "mean", "queries", "skipped")  #: of tables of the means
+
+
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Values of several metrics, as `evaluate` returns them.
 
@@ -35,7 +43,7 @@ class Evaluation:
 
     Examples
     --------
-    >>> print(evaluate([1, 0, 0, 0], [2.0, 1.0, 2.0, 1.0], [7, 7, 8, 8], ["ndcg@1", "map"]))
+    >>> evaluate([1, 0, 0, 0], [2.0, 1.0, 2.0, 1.0], [7, 7, 8, 8], ["ndcg@1", "map"])
     metric    mean  queries  skipped
     ndcg@1  1.0000        1        1
     map     1.0000        1        1
@@ -48,14 +56,49 @@ class Evaluation:
     query_ids: NDArray[Any]
     flavour: FlavourName
 
-    def __str__(self) -> str:
-        width = max(len(name) for name in ("metric", *self.mean))
-        lines = [f"{'metric':{width}}  {'mean':>6}  queries  skipped"]
-        for name, value in self.mean.items():
-            skipped = self.n_skipped[name]
-            used = self.n_queries - skipped
-            lines.append(f"{name:{width}}  {value:6.4f}  {used:7d}  {skipped:7d}")
-        return "\n".join(lines)
+    def _rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table of the means."""
+        counts = [(self.n_queries - skipped, skipped) for skipped in self.n_skipped.values()]
+        return [
+            (name, f"{mean:.4f}", str(used), str(skipped))
+            for (name, mean), (used, skipped) in zip(self.mean.items(), counts, strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        return text_table(COLUMNS, self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(COLUMNS, self._rows(), title=f"{self.n_queries:,} queries")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the value of each query as a pandas DataFrame.
+
+        The column "qid" holds the queries, and each metric has a column with its name. Values of
+        skipped queries are NaN.
+
+        Examples
+        --------
+        >>> evaluate([1, 0, 1, 0], [2.0, 1.0, 1.0, 2.0], [7, 7, 8, 8], "mrr").to_frame()
+           qid  mrr
+        0    7  1.0
+        1    8  0.5
+        """
+        return data_frame({"qid": self.query_ids, **self.per_query})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the distribution of each metric over the queries.
+
+        The height of a curve is the share of queries whose value is at most the one on the axis.
+        Skipped queries are left out.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None: those of a new figure.
+        """
+        curves = {f"{name}: mean {self.mean[name]:.4f}": v for name, v in self.per_query.items()}
+        title = f"Distribution over {self.n_queries:,} queries"
+        return drawn(lambda axes: draw_distribution(axes, curves, title), ax)
 
 
 def evaluate(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from .base import Model
+from .base import Column, Model
+from .explain import Explanation
 from .files import FORMATS, Content, load_model, numbers
 from .linear import LinearModel, Term
 
-__all__ = ["FORMATS", "Content", "LinearModel", "Model", "Term", "load_model", "numbers"]
+__all__ = [
+    "FORMATS", "Column", "Content", "Explanation", "LinearModel", "Model", "Term", "load_model",
+    "numbers",
+]  # fmt: skip

@@ -5,27 +5,57 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checks import choice
+from .._draw import draw_bars, drawn, features, height_of_bars
 from .._files import atomic_write
-from .._typing import Integers, Vector
+from .._tables import html_table, same_decimals
+from .._text import printable
+from .._typing import Array, Integers, Vector
 from .._version import __version__
 from ..data.checks import Matrix, check_finite, group_by_query, take_rows
 from ..errors import DataError, FileFormatError
+from .explain import Explanation, explain_row, explain_two
 from .files import Content, plain, read_content, shared_parts, wrong_format
 from .rows import as_rows
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 VERSION = 2  #: of the layout of model files; a file of a newer version is refused
+NAMED = 3  #: features that the short form of a model names
+TOP = 20  #: features that a table or plot of a model shows by default
+
+
+class Column(NamedTuple):
+    """One number per feature of a model, such as its weight."""
+
+    name: str
+    values: Vector | Integers
+    meaning: str  #: a label for an axis
+
+    @property
+    def title(self) -> str:
+        """The name as a text for people."""
+        return self.name.replace("_", " ")
+
+    def texts(self, features: Integers) -> list[str]:
+        """Return the numbers of some features as aligned texts; counts have no decimals."""
+        values = self.values[features].tolist()
+        if self.values.dtype.kind == "i":
+            return [f"{value:,}" for value in values]
+        return same_decimals(values)
 
 
 class Model:
     """Base of all models: feature names, and a record of the training.
 
     Subclasses define `format`, `scores`, `_parameters` and `_from_parameters`, and are listed in
-    `linrank.model.FORMATS`.
+    `linrank.model.FORMATS`. Additive models define `parts`, too.
 
     Attributes
     ----------
@@ -40,6 +70,7 @@ class Model:
     """
 
     format: ClassVar[str]  #: entry "format" of the model's files
+    is_additive: ClassVar[bool] = False  #: whether a score is a sum with one part per feature
 
     def __init__(
         self,
@@ -113,6 +144,106 @@ class Model:
             check_finite(X, None, self.feature_names)
         return scores
 
+    def explain(self, row: Any, documents: Any = None) -> Explanation:
+        """Return the contribution of each feature to the score of one document.
+
+        If the model holds the means of the training data, contributions are counted from there:
+        that of a feature is its part in the score, minus its part at the mean.
+
+        Parameters
+        ----------
+        row : array, sparse row, frame of one row, or mapping of names to values
+            The features of the document.
+        documents : array, sparse matrix or frame, optional
+            The documents of its query. Only a model that scales features within queries needs them.
+
+        Returns
+        -------
+        Explanation
+        """
+        return explain_row(self, row, documents)
+
+    def explain_pair(self, a: Any, b: Any, documents: Any = None) -> Explanation:
+        """Return the contribution of each feature to the score of a minus the score of b.
+
+        Parameters
+        ----------
+        a, b : arrays, sparse rows, frames of one row, or mappings of names to values
+            The features of two documents of one query.
+        documents
+            See `explain`.
+
+        Returns
+        -------
+        Explanation
+        """
+        return explain_two(self, a, b, documents)
+
+    def check_additive(self) -> None:
+        """Raise a `DataError` if scores have no contributions of single features."""
+        if not self.is_additive:
+            raise DataError(
+                f"the scores of a {type(self).__name__} are no sum over features, so they cannot "
+                "be explained by contributions of features. Use a linear model, such as RankSVM."
+            )
+
+    @property
+    def mean_parts(self) -> Vector | None:
+        """The part of each feature in the score at the training means; None if not known."""
+        return None
+
+    def ordered(self) -> Integers:
+        """Return the features by importance: by the absolute values in the last of `columns`."""
+        if not self.columns():
+            return np.empty(0, np.int64)
+        return np.argsort(-np.abs(self.columns()[-1].values), kind="stable")
+
+    def plot(self, ax: Axes | None = None, top: int = TOP, column: str | None = None) -> Axes:
+        """Draw the features with the largest weights as bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None: those of a new figure.
+        top : int
+            Number of features to draw.
+        column : str, optional
+            The name of one of `columns`, such as "weight". None: the last one, which says how
+            important a feature is.
+        """
+        columns = {known.name: known for known in self.columns()}
+        if not columns:
+            raise DataError(f"a {type(self).__name__} has no weights of features to plot")
+        choice("column", column, [None, *columns])
+        shown = self.columns()[-1] if column is None else columns[column]
+        values, names = shown.values, self.names()
+        order = np.argsort(-np.abs(values), kind="stable")[: min(top, np.count_nonzero(values))]
+        title = f"{len(order)} of {features(self.n_features)}, by {shown.title}"
+
+        def draw(axes: Axes) -> None:
+            draw_bars(
+                axes, [names[f] for f in order], values[order].tolist(), title=title,
+                label=shown.meaning,
+            )  # fmt: skip
+
+        return drawn(draw, ax, height_of_bars(len(order)))
+
+    def __repr__(self) -> str:
+        facts = [features(self.n_features)]
+        facts += [f"{name}: {fact}" for name, fact in self.facts().items()]
+        names, order = self.names(), self.ordered()[:NAMED]
+        for column in self.columns()[-1:]:
+            largest = [f"{names[f]} {x:.3g}" for f in order if (x := column.values[f])]
+            facts += [f"largest by {column.title}: {', '.join(largest)}"] if largest else []
+        return printable(f"{type(self).__name__}({'; '.join(facts)})")
+
+    def _repr_html_(self) -> str:
+        names, columns, order = self.names(), self.columns(), self.ordered()[:TOP]
+        rows = zip((names[f] for f in order), *(c.texts(order) for c in columns), strict=True)
+        titles = ["feature", *(column.title for column in columns)]
+        bars = columns[-1].values[order].tolist() if columns else []
+        return html_table(titles, rows, title=repr(self), bars=bars)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON; an existing file is replaced when the new one is complete."""
         content = {
@@ -161,6 +292,32 @@ class Model:
         `query_ptr` holds the rows of each query, for models with `needs_qid`.
         """
         raise NotImplementedError
+
+    def parts(self, X: Array, documents: Array | None = None) -> Vector:
+        """Return the part of each feature in the scores of dense rows; parts sum to the score.
+
+        Parameters
+        ----------
+        X : array of shape (n_docs, n_features)
+        documents : array, optional
+            The documents of the query, for models with `needs_qid`.
+
+        Returns
+        -------
+        parts : float64 array of shape (n_docs, n_features)
+        """
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, object]:
+        """Return facts about the parameters by their names, for people."""
+        return {}
+
+    def columns(self) -> list[Column]:
+        """Return numbers of the features, for tables; the last ones say how important they are.
+
+        Models without such numbers have no columns.
+        """
+        return []
 
     def _parameters(self) -> Content:
         """Return the entries of the file that only this class of models has."""

@@ -14,12 +14,12 @@ from scipy import sparse
 
 from .._rows import multiply
 from .._threads import resolve_threads, run
-from .._typing import Integers, Vector
+from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix
 from ..errors import DataError, FeatureRangeWarning, warn
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
 from ..features.summary import FAR, FeatureSummary, outside
-from .base import Model
+from .base import Column, Model
 from .files import Content, numbers
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class LinearModel(Model):
     """
 
     format = "linrank-model"
+    is_additive = True
 
     def __init__(
         self,
@@ -272,6 +273,38 @@ class LinearModel(Model):
         if self.summary is None:
             return None
         return self.coef * self.summary.deviation
+
+    @property
+    def mean_parts(self) -> Vector | None:
+        """The part of each feature in the score at the training means; None if not known."""
+        return None if self.summary is None else self.coef * self.summary.mean
+
+    def parts(self, X: Array, documents: Array | None = None) -> Vector:
+        """Return the part of each feature in the scores of some rows. See `Model.parts`."""
+        steps = self.preprocessing
+        if steps is None:
+            return X.astype(np.float64) * self.coef
+        if self.needs_qid:
+            rows = X if documents is None else np.vstack([documents, X])
+            scaled = steps.apply(rows)[-len(X) :].astype(np.float64) * self.scaled_coef
+            parts, of_indicators = scaled[:, : self.n_features], scaled[:, self.n_features :]
+            parts[:, steps.indicators] += of_indicators
+            return parts
+        parts = steps.transformed(X) * self.coef
+        return parts if self.missing is None else np.where(np.isnan(X), self.missing, parts)
+
+    def facts(self) -> dict[str, object]:
+        """Return what is done to the features before they are weighted, in words."""
+        return {} if self.preprocessing is None else {"preprocessing": self.preprocessing.words()}
+
+    def columns(self) -> list[Column]:
+        """Return the weights and, if the deviations are known, the standardised weights."""
+        unit = "range of the feature in its query" if self.needs_qid else "unit of the feature"
+        found = [Column("weight", self.coef, f"weight (score per {unit})")]
+        if self.standardized_coef is not None:
+            meaning = "standardised weight (score per standard deviation of the feature)"
+            found.append(Column("standardized_weight", self.standardized_coef, meaning))
+        return found
 
     def terms(self) -> list[Term]:
         """Return the parts of the features that have one in the score, in the order of features.

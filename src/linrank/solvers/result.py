@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._draw import draw_history, drawn
+from .._tables import html_table
 from .._typing import Vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Status(enum.Enum):
@@ -94,3 +99,40 @@ class Result:
             f"objective {self.objective:.6g}, {gap}"
             f"gradient at {self.gradient_norm:.1e} of its start, {self.seconds:.2f} s."
         )
+
+    def __repr__(self) -> str:
+        return f"Result({self.n_selected} of {len(self.coef)} features. {self.message})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "features with a weight": f"{self.n_selected:,} of {len(self.coef):,}",
+            "objective": f"{self.objective:.6g}",
+            "gradient norm, relative to w = 0": f"{self.gradient_norm:.1e}",
+            "relative duality gap": "" if self.gap is None else f"{self.gap:.1e}",
+            "iterations": f"{self.n_iter:,}",
+            "Hessian products": f"{self.n_products:,}",
+            "seconds": f"{self.seconds:.2f}",
+        }
+        rows = [(name, text) for name, text in facts.items() if text]
+        return html_table(["result", self.status.name.lower()], rows, title=self.status.value)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how the solver converged: gradient, objective and duality gap by iteration.
+
+        The curve of the objective is its distance from the last value, divided by that value.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None: those of a new figure.
+        """
+        objective = np.array([step.objective for step in self.history])
+        above = (objective - self.objective) / (abs(self.objective) or 1.0)
+        gradient = np.array([step.gradient_norm for step in self.history])
+        gap = np.array([np.nan if step.gap is None else step.gap for step in self.history])
+        curves = {"relative gradient norm": gradient, "objective above its end": above}
+        if not np.isnan(gap).all():
+            curves["relative duality gap"] = gap
+        iterations = [step.iteration for step in self.history]
+        title = f"{self.status.name.capitalize()}: {self.n_iter} iterations, {self.seconds:.2f} s"
+        return drawn(lambda axes: draw_history(axes, iterations, curves, title), ax)
