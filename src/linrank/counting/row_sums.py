@@ -1,8 +1,8 @@
 """Sums over preference pairs for many values of each document at once.
 
 A Hessian as a matrix needs the sums of `linrank.counting.tables` for every feature. The features of
-a document lie side by side, so SIMD vectors hold several features of one level. The ends of partners
-never decrease from one document to the next. Running sums by level take the place of a table.
+a document lie side by side, so SIMD vectors hold several features. The ends of partners never
+decrease from one document to the next. Running sums by level therefore take the place of a table.
 """
 
 from __future__ import annotations

@@ -50,7 +50,6 @@ curve_query = by_type(
 )
 
 
-
 @njit(inner=True)
 def _curve_columns(plan, state, hinges, q, rows, out, scratch, buffer):  # type: ignore[no-untyped-def]
     """Do what `curve_rows` does, one column after another."""

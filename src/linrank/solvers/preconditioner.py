@@ -120,8 +120,8 @@ class AgeingPreconditioner:
     The estimate of the Hessian excludes the penalty, so it is reused across iterations and across
     values of C. With age, conjugate gradients need more products than with the new estimate. The
     additional products are the *regret*. When the regret exceeds the cost of a new estimate, the
-    estimate is discarded. A diagonal is discarded when the cost of all products so far exceeds
-    that of a matrix.
+    estimate is discarded. A diagonal is discarded when the products so far have cost
+    `HessianSettings.first_share` of a matrix.
 
     Attributes
     ----------
@@ -208,10 +208,10 @@ def _same(one: Mask | None, other: Mask | None) -> bool:
 def estimate_hessian(problem: Problem | Face, spent: float = 0) -> Estimate:
     """Estimate the Hessian of the loss: exactly, from a sample, or by its diagonal.
 
-    A matrix is made when the products so far have cost as much as the matrix. For small data this
-    is at once. The size of the sample minimises the expected time of the rest of the fit. Before
-    that the estimate is a diagonal, which is enough for easy fits. A matrix is more effective if
-    it is made closer to the optimum.
+    A matrix is made when the products so far have cost half as much as the matrix
+    (`HessianSettings.first_share`). For small data this is at once. The size of the sample
+    minimises the expected time of the rest of the fit. Before that the estimate is a diagonal,
+    which is enough for easy fits. A matrix is more effective if it is made closer to the optimum.
     """
     engine = problem.engine
     plan = _plan_matrix(engine)
@@ -261,11 +261,12 @@ def rows_per_feature(cost: float, savings: float) -> float:
 
     `cost` is the cost of one row per feature in Hessian products. On the measured data, a fit
     needed about 10 + 45/√r products, and rarely more than one sample. The total is smallest at
-    about r = (30/cost)^⅔.
+    about r = (savings/cost)^⅔ with savings = 22. The first steps use a diagonal, so `savings` is
+    less.
 
     Examples
     --------
-    >>> rows_per_feature(30.0, HESSIAN.query_savings)
+    >>> rows_per_feature(15.0, HESSIAN.query_savings)
     1.0
     """
     return float((savings / cost) ** (2 / 3))
