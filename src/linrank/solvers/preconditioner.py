@@ -38,7 +38,8 @@ class HessianSettings:
         Larger values lead to larger samples.
     first_share : float
         Cost of the products before the first matrix, relative to the cost of the matrix. Larger
-        values make fewer matrices for easy fits, and later ones for hard fits.
+        values make fewer matrices for easy fits, and later ones for hard fits. A matrix of fewer
+        than `reliable_rows` rows per feature is less effective, and has a share of 1.
     diagonal_cost : float
         Cost of a diagonal estimate, and the least cost of any estimate.
     factor_cost : float
@@ -215,7 +216,8 @@ def estimate_hessian(problem: Problem | Face, spent: float = 0) -> Estimate:
     """
     engine = problem.engine
     plan = _plan_matrix(engine)
-    enough = HESSIAN.first_share * plan.cost
+    few = plan.n_rows < HESSIAN.reliable_rows * engine.n_features
+    enough = plan.cost if few else HESSIAN.first_share * plan.cost
     if spent <= enough:
         return Estimate(engine.hessian_diagonal(), engine, HESSIAN.diagonal_cost, enough)
     cost = max(HESSIAN.diagonal_cost, plan.cost)
