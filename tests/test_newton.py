@@ -164,8 +164,8 @@ def test_a_bad_sample_does_not_raise_the_objective(monkeypatch):
 
 
 def test_no_matrix_is_made_for_the_proof(monkeypatch):
-    """One matrix serves the whole fit, and the last step proves convergence."""
-    settings = HessianSettings(free_work=0)
+    """A matrix that is not made too early serves the whole fit, and its last step is the proof."""
+    settings = HessianSettings(free_work=0, first_share=2.0)
     monkeypatch.setattr("linrank.solvers.preconditioner.HESSIAN", settings)
     made = []
     monkeypatch.setattr(

@@ -186,6 +186,25 @@ def _copy_columns_csr(X, first, last, chosen, out):  # type: ignore[no-untyped-d
                 out[k, i - first] = X.data[e]
 
 
+@njit
+def _copy_rows_dense(X, first, last, chosen, out):  # type: ignore[no-untyped-def]
+    features, _ = chosen
+    for i in range(first, last):
+        for k in range(len(features)):
+            out[i - first, k] = X[i, np.uint64(features[k])]
+
+
+@njit
+def _copy_rows_csr(X, first, last, chosen, out):  # type: ignore[no-untyped-def]
+    _, place = chosen
+    out[: last - first] = 0.0
+    for i in range(first, last):
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            k = place[X.indices[e]]
+            if k >= 0:
+                out[i - first, k] = X.data[e]
+
+
 def _by_storage(dense: Kernel, csr: Kernel, doc: str) -> Callable[..., None]:
     """Return one function for both storages, callable from Python and from other kernels."""
     function = by_type(0, {CSR: csr}, dense)
@@ -213,6 +232,11 @@ copy_columns = _by_storage(
     _copy_columns_csr,
     "Compute ``out[k, i] = x_{first + i, features[k]}`` for the features of `choose_columns`; "
     "``out`` must be zero before.",
+)
+copy_rows = _by_storage(
+    _copy_rows_dense,
+    _copy_rows_csr,
+    "Compute ``out[i, k] = x_{first + i, features[k]}`` for the features of `choose_columns`.",
 )
 advance = _by_storage(
     _advance_dense,

@@ -16,10 +16,10 @@ from ..losses.base import Loss
 # Measured costs. The unit is the time that a Hessian product takes per entry of a dense matrix.
 SPARSE_ENTRY = 4  #: cost of an entry of a sparse matrix in a Hessian product
 DOCUMENT = 20  #: cost of the pair sums of a document in a Hessian product
-HESSIAN_ENTRY = 12  #: cost of an entry of a row in `hessian`, without the matrix product
+HESSIAN_ENTRY = 6  #: cost of an entry of a row in `hessian`, without the matrix product
 #: Cost of an entry of a row in `hessian_of_documents`, without the matrix product.
 CENTRED_ENTRY = 2
-DENSE_MULTIPLICATION = 1 / 8  #: cost of a multiplication in the matrix product of dense rows
+DENSE_MULTIPLICATION = 1 / 12  #: cost of a multiplication in the matrix product of dense rows
 SPARSE_MULTIPLICATION = 10  #: cost of a multiplication in the matrix product of sparse rows
 
 

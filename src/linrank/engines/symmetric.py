@@ -6,7 +6,7 @@ import numpy as np
 
 from .._typing import Vector
 
-SYMMETRIC_BLOCK = 128  #: rows computed at a time; more save less work
+SYMMETRIC_BLOCK = 32  #: rows computed at a time; more save less work, fewer are slower in BLAS
 
 
 def add_upper(total: Vector, A: Vector, B: Vector) -> None:

@@ -36,11 +36,12 @@ from ..counting.base import Layout, Scratch, State
 from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
 from ..losses.base import Loss
+from ..losses.kernels import rows_buffer
 from .base import Engine, Work
 from .by_level import hessian_by_level
 from .documents import hessian_of_documents
 from .symmetric import add_upper, mirror_upper
-from .walk import curve_columns, walk_blocks, walk_gaps, walk_scores
+from .walk import curve_sample, walk_blocks, walk_gaps, walk_scores
 
 BLOCK_BYTES = 2**18  #: bytes of X in a block of rows; larger blocks leave the second-level cache
 SMALL_BYTES = 2**22  #: bytes of X up to which one thread is used; starting others would cost more
@@ -351,20 +352,20 @@ class ThreadEngine(Engine):
 
     def _hessian_of(self, queries: Integers, chosen: Columns, scratch: Scratch) -> Vector:
         """Compute the part X'(MX) of some queries in the Hessian, in blocks of rows."""
-        sizes = np.diff(self.data.query_ptr)[queries]
-        room = max(1, min(SAMPLE_ROWS, SAMPLE_NUMBERS // len(chosen[0])))
+        sizes, n_columns = np.diff(self.data.query_ptr)[queries], len(chosen[0])
+        room = max(1, min(SAMPLE_ROWS, SAMPLE_NUMBERS // n_columns))
         n_rows = min(int(sizes.sum()), room + int(sizes.max()))
-        XT, MXT = np.empty((2, len(chosen[0]), n_rows))
-        total = np.zeros((len(chosen[0]), len(chosen[0])))
+        rows, products = np.empty((2, n_rows, n_columns))
+        buffer = np.empty(rows_buffer(int(sizes.max()), n_columns))
+        total = np.zeros((n_columns, n_columns))
         first = 0
         while first < len(queries):
             starts = np.concatenate([[0], np.cumsum(sizes[first:])])
             n = max(1, int(np.searchsorted(starts, n_rows, side="right")) - 1)
-            part = queries[first : first + n]
-            curve_columns(
-                self.matrix, self.layout.plan, self.state, self.hinges, part, starts, chosen, XT,
-                MXT, scratch,
+            curve_sample(
+                self.matrix, self.layout.plan, self.state, self.hinges, queries[first : first + n],
+                starts, chosen, rows, products, scratch, buffer,
             )  # fmt: skip
-            add_upper(total, XT[:, : starts[n]], MXT[:, : starts[n]])
+            add_upper(total, rows[: starts[n]].T, products[: starts[n]].T)
             first += n
         return total

@@ -7,8 +7,8 @@ loss of the engine provide (`ThreadEngine.layout`), and work on the queries q0, 
 from __future__ import annotations
 
 from .._jit import njit
-from .._rows import advance, copy_columns, matvec
-from ..losses.kernels import curve_query, gaps_query, linearize_query
+from .._rows import advance, copy_rows, matvec
+from ..losses.kernels import curve_query, curve_rows, gaps_query, linearize_query
 
 
 @njit(inner=True)
@@ -96,16 +96,14 @@ def walk_gaps(plan, state, hinges, q0, q1, s, gaps, scratch):  # type: ignore[no
 
 
 @njit
-def curve_columns(X, plan, state, hinges, queries, starts, chosen, XT, MXT, scratch):  # type: ignore[no-untyped-def]
-    """Copy the chosen features of some queries into the rows of XT, and compute MXT = XT·M.
+def curve_sample(X, plan, state, hinges, queries, starts, chosen, rows, out, scratch, buffer):  # type: ignore[no-untyped-def]
+    """Copy the chosen features of some queries into `rows`, and compute ``out = M·rows``.
 
-    M is the Hessian in the scores, which is symmetric.
+    M is the Hessian in the scores. Numbers may be subtracted from the features of a query.
     """
     for r in range(len(queries)):
         q = queries[r]
         first, last = plan.query_ptr[q], plan.query_ptr[q + 1]
         a, b = starts[r], starts[r] + last - first
-        XT[:, a:b] = 0.0
-        copy_columns(X, first, last, chosen, XT[:, a:b])
-        for f in range(XT.shape[0]):
-            curve_query(plan, state, hinges, q, XT[f, a:b], MXT[f, a:b], scratch)
+        copy_rows(X, first, last, chosen, rows[a:b])
+        curve_rows(plan, state, hinges, q, rows[a:b], out[a:b], scratch, buffer)

@@ -5,14 +5,14 @@ The choice is made when the kernels of an engine are compiled, so it costs no ti
 
 from __future__ import annotations
 
-from .._jit import by_type
+from .._jit import by_type, njit
 from ..counting.explicit import (
     ExplicitState,
     curve_explicit,
     gaps_explicit,
     linearize_explicit,
 )
-from ..counting.tables import TableState
+from ..counting.tables import COLUMNS, TableState
 from ..counting.trees import TreeState
 from ..counting.two_level import (
     TwoLevelState,
@@ -48,6 +48,31 @@ curve_query = by_type(
         DominationState: curve_domination,
     },
 )
+
+
+@njit(inner=True)
+def _curve_columns(plan, state, hinges, q, rows, out, scratch, buffer):  # type: ignore[no-untyped-def]
+    """Do what `curve_rows` does, one column after another."""
+    n = len(rows)
+    v, Hv = buffer[:n], buffer[n : 2 * n]
+    for f in range(rows.shape[1]):
+        for i in range(n):
+            v[i] = rows[i, f]
+        curve_query(plan, state, hinges, q, v, Hv, scratch)
+        for i in range(n):
+            out[i, f] = Hv[i]
+
+
+#: ``curve_rows(plan, state, hinges, q, rows, out, scratch, buffer)`` stores ``out = H·rows`` for
+#: query q, one vector per column. Numbers may be subtracted from the columns. ``buffer`` has
+#: `rows_buffer` numbers.
+curve_rows = by_type(1, {TableState: pairwise.curve_rows}, _curve_columns)
+
+
+def rows_buffer(n_docs: int, n_columns: int) -> int:
+    """Return the length of the buffer of `curve_rows`."""
+    return max(2 * n_docs, COLUMNS * n_columns)
+
 
 #: ``gaps_query(plan, state, hinges, q, scores, gaps, scratch)`` adds Σ_p weight·max(0, τ_m − t_p)
 #: to ``gaps[m]``, at the scores of the last `linearize_query`.

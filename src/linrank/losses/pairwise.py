@@ -32,6 +32,7 @@ from ..counting.base import Layout
 from ..counting.layout import lay_out
 from ..counting.plan import Wanted, centre_of
 from ..counting.preferences import Preferences
+from ..counting.row_sums import add_row_sums
 from ..counting.tables import TableState
 from ..counting.trees import TreeState
 from ..data.ranking import RankingData
@@ -197,6 +198,25 @@ def curve(plan, state, hinges, q, v, out, scratch):  # type: ignore[no-untyped-d
         for i in range(n):
             own = state.curvature[first + i] * (v[i] - centre)
             out[i] = plan.weight[first + i] * out[i] + own
+
+
+@njit(fast=True, inner=True)
+def curve_rows(plan, state, hinges, q, rows, out, scratch, buffer):  # type: ignore[no-untyped-def]
+    """Store ``out = H·rows`` for query q, and subtract the centre of each column from the rows."""
+    n, n_columns, first = rows.shape[0], rows.shape[1], plan.query_ptr[q]
+    centre, mass = buffer[:n_columns], 0.0
+    centre[:] = 0.0
+    for i in range(n):
+        mass += state.curvature[first + i]
+        for f in range(n_columns):
+            centre[f] += state.curvature[first + i] * rows[i, f]
+    share = 1.0 / mass if mass > 0.0 else 0.0
+    for i in range(n):
+        for f in range(n_columns):
+            rows[i, f] -= share * centre[f]
+            out[i, f] = state.curvature[first + i] * rows[i, f]
+    factor = -2.0 * plan.query_weight[q]
+    add_row_sums(plan, state, q, rows, hinges.values, factor, buffer, out)
 
 
 @njit(inner=True, allocates=True)

@@ -103,7 +103,7 @@ class Newton(SmoothSolver):
     Each iteration solves H s = −g approximately with a preconditioner P ≈ H, and moves along s.
     A fit from w = 0 starts from the solution for a sample of the queries, if there are many more
     rows than features. P is then the matrix of that sample. Otherwise P is a diagonal at first.
-    When the Hessian products so far have cost as much as a matrix, P
+    When the Hessian products so far have cost half as much as a matrix, P
     becomes the Hessian of a sample of queries, scaled to unit diagonal and factored by Cholesky.
     For more than `HessianSettings.dense_limit` features, P stays a diagonal.
 

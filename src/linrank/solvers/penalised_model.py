@@ -73,10 +73,7 @@ def _solve_with_signs(model: Model, v: Vector) -> bool:
     A.flat[:: len(used) + 1] += l2[used]
     fixed = np.where(in_use, 0.0, v)
     right = (H @ (w - fixed))[used] if fixed.any() else (H @ w)[used]
-    scale = 1.0 / np.sqrt(np.diag(A))
-    A *= scale
-    A *= scale[:, None]
-    goal = scale * invert(A)(scale * (right - gradient[used] - l1[used] * signs))
+    goal = invert(A)(right - gradient[used] - l1[used] * signs)
     low, high = sided_limits(model.low[used], model.high[used], signs)
     limit = np.clip(goal, low, high)
     end = np.full(len(used), np.inf)  # part of the way after which a coordinate stops

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor
+from scipy.linalg.lapack import dpotrs
 
 from .._threads import blas_threads, resolve_threads
 from .._typing import Mask, Vector
@@ -35,6 +36,10 @@ class HessianSettings:
     query_savings, document_savings : float
         Hessian products that a sample of queries, or of documents, saves (`rows_per_feature`).
         Larger values lead to larger samples.
+    first_share : float
+        Cost of the products before the first matrix, relative to the cost of the matrix. Larger
+        values make fewer matrices for easy fits, and later ones for hard fits. A matrix of fewer
+        than `reliable_rows` rows per feature is less effective, and has a share of 1.
     diagonal_cost : float
         Cost of a diagonal estimate, and the least cost of any estimate.
     factor_cost : float
@@ -57,8 +62,9 @@ class HessianSettings:
 
     dense_limit: int = 4096
     threaded_factor: int = 1000
-    query_savings: float = 30.0
+    query_savings: float = 15.0
     document_savings: float = 100.0
+    first_share: float = 0.5
     diagonal_cost: float = 1.5
     factor_cost: float = 1 / 24
     free_work: float = 2e6
@@ -115,8 +121,8 @@ class AgeingPreconditioner:
     The estimate of the Hessian excludes the penalty, so it is reused across iterations and across
     values of C. With age, conjugate gradients need more products than with the new estimate. The
     additional products are the *regret*. When the regret exceeds the cost of a new estimate, the
-    estimate is discarded. A diagonal is discarded when the cost of all products so far exceeds
-    that of a matrix.
+    estimate is discarded. A diagonal is discarded when the products so far have cost
+    `HessianSettings.first_share` of a matrix.
 
     Attributes
     ----------
@@ -149,16 +155,22 @@ class AgeingPreconditioner:
         self.estimate = None
 
     def adopt(self, other: AgeingPreconditioner, share: float, engine: Engine) -> None:
-        """Use the matrix of a fit on a sample, multiplied by `share`, for all data."""
+        """Use the Hessian of a sample, multiplied by `share`, for all data.
+
+        The matrix is made from all rows of the sample, where its fit has ended. The products that
+        it saves are more expensive than those of the sample. If the fit of the sample needed no
+        matrix, none is made.
+        """
         found = other.estimate
         if found is not None and not found.is_diagonal:
+            plan, sample = _plan_matrix(engine), found.engine
             self.estimate = found._replace(
-                of_loss=share * found.of_loss,
+                of_loss=share * sample.hessian(plan.n_rows),
                 engine=engine,
-                cost=max(HESSIAN.diagonal_cost, _plan_matrix(engine).cost),
+                cost=max(HESSIAN.diagonal_cost, plan.cost),
                 exact=False,
-                n_rows=found.engine.data.n_docs if found.exact else found.n_rows,
-                curvature=share * found.curvature,
+                n_rows=min(plan.n_rows, sample.data.n_docs),
+                curvature=share * sample.total_curvature(),
             )
             self.speed, self.regret, self._inverse = 0.0, 0.0, None
 
@@ -197,15 +209,17 @@ def _same(one: Mask | None, other: Mask | None) -> bool:
 def estimate_hessian(problem: Problem | Face, spent: float = 0) -> Estimate:
     """Estimate the Hessian of the loss: exactly, from a sample, or by its diagonal.
 
-    A matrix is made when the products so far have cost as much as the matrix. For small data this
-    is at once. The size of the sample minimises the expected time of the rest of the fit. Before
-    that the estimate is a diagonal, which is enough for easy fits. A matrix is more effective if
-    it is made closer to the optimum.
+    A matrix is made when the products so far have cost half as much as the matrix
+    (`HessianSettings.first_share`). For small data this is at once. The size of the sample
+    minimises the expected time of the rest of the fit. Before that the estimate is a diagonal,
+    which is enough for easy fits. A matrix is more effective if it is made closer to the optimum.
     """
     engine = problem.engine
     plan = _plan_matrix(engine)
-    if spent <= plan.cost:
-        return Estimate(engine.hessian_diagonal(), engine, HESSIAN.diagonal_cost, plan.cost)
+    few = plan.n_rows < HESSIAN.reliable_rows * engine.n_features
+    enough = plan.cost if few else HESSIAN.first_share * plan.cost
+    if spent <= enough:
+        return Estimate(engine.hessian_diagonal(), engine, HESSIAN.diagonal_cost, enough)
     cost = max(HESSIAN.diagonal_cost, plan.cost)
     exact = plan.by_queries and plan.n_rows >= engine.data.n_docs
     n_rows = plan.n_rows if plan.by_queries and not exact else 0
@@ -249,11 +263,12 @@ def rows_per_feature(cost: float, savings: float) -> float:
 
     `cost` is the cost of one row per feature in Hessian products. On the measured data, a fit
     needed about 10 + 45/√r products, and rarely more than one sample. The total is smallest at
-    about r = (30/cost)^⅔.
+    about r = (savings/cost)^⅔ with savings = 22. The first steps use a diagonal, so `savings` is
+    less.
 
     Examples
     --------
-    >>> rows_per_feature(30.0, HESSIAN.query_savings)
+    >>> rows_per_feature(15.0, HESSIAN.query_savings)
     1.0
     """
     return float((savings / cost) ** (2 / 3))
@@ -270,12 +285,14 @@ def invert(P: Vector) -> Preconditioner:
         return lambda v: inverse * v
     diagonal = np.diag(P)
     floor = np.finfo(float).eps * max(1.0, float(diagonal.max()))
-    scale = 1.0 / np.sqrt(np.maximum(diagonal, floor))  # rounding can make an entry negative
+    # Each feature has a scale of its own. Rounding can make an entry zero or negative.
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, floor))
     P = P * scale
     P *= scale[:, None]
     with blas_threads(1 if len(P) < HESSIAN.threaded_factor else resolve_threads()):
-        factor = _cholesky(P)
-    return lambda v: scale * cho_solve(factor, scale * v, check_finite=False)
+        factor, lower = _cholesky(P)
+    # `cho_solve` would check its arguments each time, which takes longer than a small system.
+    return lambda v: scale * dpotrs(factor, scale * v, lower)[0]
 
 
 def _cholesky(P: Vector) -> tuple[Vector, bool]:

@@ -189,9 +189,7 @@ def distance_to_optimum(
     decrement = -0.5 * float(gradient @ step)
     if P.ndim == 2 or not 0 < decrement <= goal:
         return Distance(decrement, step, precondition, remainder_of(estimate))
-    step, distance, _ = certifying_step(
-        problem, gradient, precondition, float(P.max()), goal, spent
-    )
+    step, distance = certifying_step(problem, gradient, precondition, float(P.max()), goal, spent)
     return Distance(distance, step, precondition)
 
 
@@ -209,8 +207,8 @@ def certifying_step(
     largest: float,
     goal: float,
     spent: float,
-) -> tuple[Vector, float, int]:
-    """Return a Newton step s, the estimate −½ g's + ½‖r‖² of f(w) − f*, and the products.
+) -> tuple[Vector, float]:
+    """Return a Newton step s, and the estimate −½ g's + ½‖r‖² of f(w) − f*.
 
     The residual r = −g − Hs hides at most ½‖r‖² (`Problem.gap_bound`) of the decrease. This is at
     most ½·max(P)·r'P⁻¹r for a diagonal P, whose largest entry is `largest`. Conjugate gradients
@@ -220,7 +218,6 @@ def certifying_step(
     -------
     step : float64 array
     distance : float
-    n_products : int
     """
     size = float(gradient @ precondition(gradient))
     most = int(min(max(spent, 1), MAX_PRODUCTS))
@@ -228,4 +225,4 @@ def certifying_step(
         problem.hessp, -gradient, precondition, goal / (largest * size), most
     )
     distance = problem.gap_bound(solved.residual) - 0.5 * float(gradient @ solved.x)
-    return solved.x, distance, solved.n_products
+    return solved.x, distance
