@@ -11,7 +11,8 @@ import typer
 from ..errors import DataError
 from . import _options as options
 from ._console import count, facts, grid, plain, print_json, show
-from ._io import read_data
+from ._input import Input, with_columns
+from ._io import read_for
 from ._report import bar_table
 from ._training import check_plot
 
@@ -36,7 +37,7 @@ MAIN_FEATURES = 3  #: features in a line of the table of documents
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("explain", epilog=EPILOG)(explain)
+    app.command("explain", epilog=EPILOG)(with_columns(explain))
 
 
 def explain(
@@ -85,6 +86,8 @@ def explain(
     ] = None,
     threads: options.Threads = None,
     json: options.Json = False,
+    *,
+    inputs: Input,
 ) -> None:
     """Show what each feature contributes to a score, or to the order of two documents."""
     wanted = pair or (() if document is None else (document,))
@@ -97,9 +100,7 @@ def explain(
 
     learnt = load_model(model)
     learnt.check_additive()
-    documents = read_data(
-        data, n_features=learnt.n_features, index_base=learnt.index_base, n_threads=threads
-    )
+    documents = read_for(learnt, data, inputs, n_threads=threads, needs_label=False)
     found = _Query.find(data, documents, query, learnt)
     explained = found.explain(*wanted) if wanted else None
     if plot is not None and explained is not None:

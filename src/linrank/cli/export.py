@@ -14,10 +14,12 @@ from ..errors import DataError, FileFormatError
 from ..export import TARGETS, TargetName
 from . import _options as options
 from ._console import console
-from ._io import check_output, read_data
+from ._input import Input, with_columns
+from ._io import check_output, read_for
 from ._progress import progress
 
 if TYPE_CHECKING:
+    from ..data.ranking import RankingData
     from ..model import LinearModel
 
 EPILOG = """
@@ -34,7 +36,7 @@ TARGET = "Target"  #: panel of the options that only some targets have
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("export", epilog=EPILOG)(export)
+    app.command("export", epilog=EPILOG)(with_columns(export))
 
 
 def parse_shift(text: str) -> Any:
@@ -144,6 +146,8 @@ def export(
         ),
     ] = None,
     threads: options.Threads = None,
+    *,
+    inputs: Input,
 ) -> None:
     """Write a linear model in the form of a search engine, a database or a language."""
     given = {"name": name, "normalizers": normalizers, "dialect": dialect}
@@ -158,7 +162,8 @@ def export(
     features = None if feature_map is None else read_feature_map(feature_map)
     content = learnt.export(to, out, features=features, shift=shift, **given)
     if check is not None:
-        _check(to, learnt, check, threads, features, shift, given)
+        data = read_for(learnt, check, inputs, n_threads=threads)
+        _check(to, learnt, check, data, features, shift, given)
     if out is None:
         assert isinstance(content, str)
         sys.stdout.write(content)
@@ -181,7 +186,7 @@ def _check(
     to: TargetName,
     model: LinearModel,
     path: Path,
-    threads: int | None,
+    data: RankingData,
     features: dict[str, str] | None,
     shift: Any,
     given: dict[str, Any],
@@ -190,9 +195,6 @@ def _check(
     from ..export.formula import Formula
     from ..export.registry import check_order
 
-    data = read_data(
-        path, n_features=model.n_features, index_base=model.index_base, n_threads=threads
-    )
     with progress("comparing the order"):
         changes = check_order(to, Formula.of(model, features, shift), data, **given)
     console(stderr=True).print(f"{path}: {changes}", soft_wrap=True)
