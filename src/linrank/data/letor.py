@@ -135,8 +135,8 @@ def write_letor(path: StrPath, data: RankingData, *, decimals: int | None = None
     """Write ranked data as a LETOR text file.
 
     Rows are written in the order in which the caller gave them. `read_letor` returns the same
-    data, bit for bit, unless `decimals` is given. Missing values are written as ``nan``. Weights and
-    names of features are not written.
+    data, bit for bit, unless `decimals` is given. Missing values are written as ``nan``. Weights
+    and names of features are not written.
 
     Parameters
     ----------
