@@ -460,3 +460,34 @@ def _prepared(steps, f, x):
     if steps.low is not None:
         x = min(max(x, steps.low[f]), steps.high[f])
     return float(x)
+
+
+def signed_log(x):
+    """Return sign(x)·log(1 + |x|) of a number."""
+    return math.copysign(math.log(1 + abs(x)) if abs(x) > 1e-4 else math.log1p(abs(x)), x)
+
+
+def score_by_terms(terms, row):
+    """Return the score of one document, given as a dict, by the formula of each term."""
+    total = 0.0
+    for term in terms:
+        x = row[term.name]
+        if math.isnan(x):
+            total += term.missing
+            continue
+        x = signed_log(x) if term.log else x
+        x = x if term.low is None else min(max(x, term.low), term.high)
+        total += term.weight * x
+    return total
+
+
+def query_level_norm(X, qid):
+    """Return (x − min)/(max − min) of each feature within each query, as LETOR's QueryLevelNorm."""
+    out = np.zeros(X.shape)
+    for q in set(qid.tolist()):
+        rows = np.flatnonzero(qid == q)
+        for f in range(X.shape[1]):
+            low, high = min(X[rows, f]), max(X[rows, f])
+            for i in rows if high > low else ():
+                out[i, f] = (X[i, f] - low) / (high - low)
+    return out

@@ -94,7 +94,7 @@ def test_features_of_stores_are_checked_by_name(folder, sets):
     renamed = table_of(sets[2]).rename_columns(["title", "query_id", *"abcd", "relevance"])
     parquet.write_table(renamed, "test.parquet")
     run("convert", "test.parquet", "store", *COLUMNS)
-    assert "feature 1 is 'a', but 'f0' is expected" in error_of("predict", "model.json", "store")
+    assert "X lacks" in error_of("predict", "model.json", "store")
 
 
 def test_weights_margins_and_ids_are_columns(folder, sets):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._files import find_descriptor
 from ..errors import DataError
+from ._guard import say_error
 from ._progress import reading
 
 if TYPE_CHECKING:
@@ -34,23 +35,31 @@ def read_data(
         Options of `linrank.load`.
     """
     from ..data.formats import find_format, load
+    from ..data.matching import with_features
 
     if names is not None and find_format(path).open_table is not None:
         inputs = inputs.choosing(names)
     with reading(path) as progress:
         data = load(path, progress=progress, **load_options(inputs), **options)
-    if names is not None and data.feature_names is not None:
-        _check_names(path, data.feature_names, names)
-    return data
+    try:
+        return with_features(data, names)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def read_for(model: Model, path: Path, inputs: Input, **options: Any) -> RankingData:
-    """Read the data that a model scores, with its features."""
-    return read_data(
+    """Read the data that a model scores, with its features; warn if the file has fewer."""
+    data = read_data(
         path, inputs, model.feature_names, n_features=model.n_features,
-        index_base=model.index_base, allow_missing=getattr(model, "missing", None) is not None,
-        **options,
+        index_base=model.index_base, allow_missing=model.fills, **options,
     )  # fmt: skip
+    if data.n_read is not None and data.n_read < model.n_features:
+        say_error(
+            f"{path}: the file has {data.n_read} features, but the model has {model.n_features}; "
+            "the others count as 0. Check that both have the same features.",
+            "warning: ",
+        )
+    return data
 
 
 def load_options(inputs: Input) -> dict[str, Any]:
@@ -59,12 +68,6 @@ def load_options(inputs: Input) -> dict[str, Any]:
     if inputs.feature_names is not None:
         options["feature_names"] = inputs.feature_names
     return options
-
-
-def _check_names(path: Path, found: Sequence[str], expected: Sequence[str]) -> None:
-    for k, (name, other) in enumerate(zip(found, expected, strict=True), 1):
-        if name != other:
-            raise DataError(f"{path}: feature {k} is {name!r}, but {other!r} is expected")
 
 
 def check_output(path: Path | None, *, is_folder: bool = False) -> None:

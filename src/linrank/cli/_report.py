@@ -146,7 +146,8 @@ def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
     """Return a line on the selected features of a sparse ranker; other rankers have none."""
     if not trainer.penalty.selects:
         return []
-    n, model = training.result.n_selected, training.model
+    model = training.model
+    n = len(model.used)
     text = f"{n} of {model.n_features} selected"
     if n:
         text += "; the largest: " if n > LISTED_WEIGHTS else ": "

@@ -63,6 +63,7 @@ class Layout(NamedTuple):
     has_comments: bool
     is_dense: bool
     n_features: int
+    n_read: int  #: features that occur in the file; X may have more
     index_base: int
     largest_value: float  #: larger values would become infinite in the dtype of X
     allow_missing: bool  #: whether a feature may be ``nan``

@@ -45,6 +45,11 @@ def is_frame(X: Any) -> bool:
     return shares and (hasattr(kind, "columns") or hasattr(kind, "__dataframe__"))
 
 
+def is_series(X: Any) -> bool:
+    """Return whether an object is a pandas Series, such as a row of a frame."""
+    return _is_a(X, "pandas", "Series")
+
+
 def frame_columns(X: Any) -> list[str] | None:
     """Return the names of the columns of a data frame.
 
@@ -110,6 +115,13 @@ def frame_matrix(X: Any, names: Sequence[str] | None = None) -> Array:
         if names is not None:
             X = X.select(_existing(X.column_names, names))
     return _arrow_numbers(arrow_table(X)) if values is None else values
+
+
+def choose_columns(X: Any, names: Sequence[str]) -> Any:
+    """Return a data frame with some of its columns, in the given order."""
+    if _is_a(X, "pandas", "DataFrame"):
+        return X[list(names)]
+    return (X if _is_a(X, "polars", "DataFrame") else arrow_table(X)).select(list(names))
 
 
 class FrameParts(NamedTuple):

@@ -98,6 +98,8 @@ class RankingData:
         of the rows and the type of `qid`. Missing values count as 0.
     has_missing : bool
         Whether X holds NaN.
+    n_read : int or None
+        The number of features that occur in the text file that the data come from.
 
     Examples
     --------
@@ -153,6 +155,7 @@ class RankingData:
         self.propensity: Vector | None = propensity
         self.margin: Vector | None = margin
         self.pairs: GivenPairs | None = None
+        self.n_read: int | None = None
         self.query_weight: Vector | None = None
         if row_weight is not None:
             self.query_weight = one_per_query(row_weight, query_ptr, query_ids)
@@ -169,7 +172,7 @@ class RankingData:
         self = cls.__new__(cls)
         optional = ("order", "comments", "feature_names", "weight", "query_weight",
                     "propensity", "margin", "pairs")  # fmt: skip
-        usual = dict.fromkeys(optional) | {"index_base": 1, "has_missing": False}
+        usual = dict.fromkeys((*optional, "n_read")) | {"index_base": 1, "has_missing": False}
         self.__dict__.update(usual | parts)
         return self
 
@@ -242,6 +245,7 @@ class RankingData:
         *,
         feature_names: Sequence[str] | None = None,
         n_threads: int | None = None,
+        allow_missing: bool = False,
     ) -> RankingData:
         """Make data from explicit preferences between documents, without labels.
 
@@ -255,6 +259,8 @@ class RankingData:
         pair_weight : array of shape (n_pairs,), optional
         margin : array of shape (n_pairs,), optional
             The required difference of the two scores; by default 1.
+        allow_missing : bool
+            Whether X may hold NaN.
 
         Examples
         --------
@@ -268,7 +274,10 @@ class RankingData:
         rows = check_pairs(pairs, X.shape[0])
         links = sparse.coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), (X.shape[0],) * 2)
         qid = csgraph.connected_components(links, directed=False)[1]
-        data = cls(X, np.zeros(X.shape[0]), qid, feature_names=names, n_threads=n_threads)
+        data = cls(
+            X, np.zeros(X.shape[0]), qid, feature_names=names, n_threads=n_threads,
+            allow_missing=allow_missing,
+        )  # fmt: skip
         here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
         weight = check_weight(pair_weight, len(rows), "pair_weight", "pairs has")
         data.pairs = GivenPairs(

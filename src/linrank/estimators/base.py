@@ -15,11 +15,11 @@ from .._rows import multiply
 from .._threads import resolve_threads
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
-from ..data.frames import frame_columns
+from ..data.frames import choose_columns, frame_columns
+from ..data.matching import check_names, check_unique
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import ndcg
-from ..model.rows import check_names
 
 DTYPES = [np.float64, np.float32]  #: precisions in which X is used without a copy
 
@@ -29,6 +29,7 @@ class Ranker(BaseEstimator):
 
     # With metadata routing, scikit-learn passes these arguments on without `set_fit_request`.
     __metadata_request__fit: ClassVar = {"qid": True, "sample_weight": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
     __metadata_request__score: ClassVar = {"qid": True, "sample_weight": True}
 
     def __sklearn_tags__(self) -> Tags:
@@ -125,6 +126,7 @@ class Ranker(BaseEstimator):
         query_weight: ArrayLike | None, reset: bool = True, **more: Any,
     ) -> RankingData:  # fmt: skip
         """Check the arguments of `fit`; `more` are other arguments of `RankingData`."""
+        check_unique(frame_columns(X) or ())
         X, y = validate_data(
             self, X, y, reset=reset, dtype=DTYPES, order="C", accept_sparse="csr",
             ensure_all_finite=False, ensure_min_samples=2, y_numeric=True,
@@ -153,7 +155,7 @@ def aligned(X: Any, ranker: Ranker) -> Any:
     if expected is None or names is None or names == list(expected):
         return X
     check_names(names, list(expected))
-    return X[list(expected)]
+    return choose_columns(X, list(expected))
 
 
 class LinearRanker(Ranker):

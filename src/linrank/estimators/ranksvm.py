@@ -207,13 +207,19 @@ class RankSVM(TrainedRanker):
         >>> ranker.rank([[1.0], [3.0], [2.0]]).tolist()
         [3, 1, 2]
         """
+        if self._trainer().features.scale == "query":
+            raise DataError(
+                "scale='query' needs the queries of the documents, but fit_pairs has no qid. Use "
+                "another scale, such as scale='standard'."
+            )
         X = validate_data(
             self, X, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
         )
         names, n_threads = getattr(self, "feature_names_in_", None), resolve_threads(self.n_threads)
         data = RankingData.from_pairs(
-            X, pairs, pair_weight, margin, feature_names=names, n_threads=n_threads
-        )
+            X, pairs, pair_weight, margin, feature_names=names, n_threads=n_threads,
+            allow_missing=self.missing is not None,
+        )  # fmt: skip
         self.fitted_with_qid_ = False
         return self._fit_data(data)
 

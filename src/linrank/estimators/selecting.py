@@ -26,12 +26,14 @@ class SparseRanker(SelectorMixin, TrainedRanker):
 
     def _get_support_mask(self) -> Mask:
         check_is_fitted(self)
-        return self.coef_ != 0
+        support = np.zeros(self.n_features_in_, dtype=np.bool_)
+        support[self.model_.used] = True
+        return support
 
     def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
-        used = np.flatnonzero(training.result.coef)
-        if len(used) and self.debias and trainer.penalty.selects:
+        if training.result.coef.any() and self.debias and trainer.penalty.selects:
             training = trainer.debias(training, data)
+        used = training.model.used
         self.n_selected_ = len(used)
         self.zero_weights_ = 1.0 - len(used) / data.n_features
         self.sparsity_ratio_ = len(used) / max(1, int(has_values(data.X).sum()))

@@ -16,6 +16,7 @@ from .._threads import blas_threads, resolve_threads, run
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
+from ..features.steps import FeatureSteps
 from ..metrics import Evaluation, Metric, evaluate
 from .base import DTYPES, LinearRanker
 from .domination import DominationRank
@@ -81,6 +82,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         valid : tuple (X, Y), optional
             Held-out data, for rankers that choose C.
         """
+        self._template()
         X = check_matrix(
             validate_data(self, X, dtype=DTYPES, order="C", accept_sparse="csr",
                           ensure_all_finite=False)
@@ -145,6 +147,14 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(template, LinearRanker):
             raise DataError(
                 f"ranker is {template!r}; expected a linear ranker such as DominationRank()"
+            )
+        options = (getattr(template, name, None) for name in ("scale", "missing"))
+        steps = FeatureSteps.parse(*options)
+        if not steps.is_linear or steps.missing is not None:
+            raise DataError(
+                f"the ranker has scale={steps.name!r} and missing={steps.missing!r}, but "
+                "MultiTopicRanker scores documents by their weights alone. Use scale='standard', "
+                "'minmax', 'robust' or 'maxabs', and missing=None."
             )
         return template
 

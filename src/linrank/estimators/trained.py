@@ -97,7 +97,7 @@ class TrainedRanker(ExplainsScores, LinearRanker):
     def _fit_data(self, data: RankingData) -> Self:
         self.__dict__.pop("_stream", None)  # a fit ends the stream of `RankSVM.partial_fit`
         trainer = self._trainer()
-        w0 = self.model_.scaled_coef if self.warm_start and hasattr(self, "model_") else None
+        w0 = self.model_.coef if self.warm_start and hasattr(self, "model_") else None
         self._store(trainer.train(data, self.C, w0=w0), data, trainer)
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..data.matching import with_features
 from ..data.ranking import RankingData
 from .preprocessing import Preprocessing
 from .summary import FeatureSummary, summarise
@@ -29,7 +30,8 @@ class Prepared:
     data: RankingData
 
     def apply(self, data: RankingData, n_threads: int | None = None) -> RankingData:
-        """Return other data with features preprocessed in the same way."""
+        """Return other data with the same features, preprocessed in the same way."""
+        data = with_features(data, self.given.feature_names)
         return data if self.steps is None else self.steps.apply_to(data, n_threads)
 
     def summary(self, n_threads: int | None = None) -> FeatureSummary | None:
@@ -43,6 +45,6 @@ class Prepared:
         values = summarise(self.data.X, n_threads)
         mean, deviation = values.mean[:d], values.deviation[:d]
         if self.steps.factor is not None and self.steps.shift is not None:
-            shift = 0.0 if self.data.is_sparse else self.steps.shift
+            shift = self.steps.at_zero() if self.data.is_sparse else self.steps.shift
             mean, deviation = mean / self.steps.factor + shift, deviation / self.steps.factor
         return FeatureSummary(found.minimum, found.maximum, mean, deviation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -10,12 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from .._checks import boolean, whole_number
 from .._rows import row_ranges
 from .._threads import resolve_threads, run, split
 from .._typing import Integers, Mask, Vector
-from ..data.checks import Matrix, check_matrix
+from ..data.checks import MAX_FEATURES, Matrix, check_matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
+from .summary import finite_numbers
 
 BLOCK_ENTRIES = 2**15  #: entries of X that are transformed at a time; they stay in the cache
 
@@ -24,7 +25,7 @@ class Folded(NamedTuple):
     """A linear score in terms of the given features.
 
     It is ``Σ_f (missing_f if x_f is missing else coef_f·g(x_f))``, where g is the logarithm and the
-    clipping of the preprocessing, if any.
+    clipping of the preprocessing, if any. If missing_f is NaN, a missing value is refused.
     """
 
     coef: Vector
@@ -35,9 +36,9 @@ class Folded(NamedTuple):
 class Preprocessing:
     """Fitted steps: ``x → (clip(log(fill(x))) − shift)·factor``, then columns of indicators.
 
-    Every step is optional, and all work on each feature by itself. If X is sparse, `shift` is not
-    subtracted, so that zeros stay zeros. All scores then differ by the same number, which changes
-    no order.
+    Every step is optional, and all work on each feature by itself. If X is sparse, the outcome for
+    x = 0 is subtracted from each value, so that zeros stay zeros. The scores of a query then differ
+    from those of dense rows by the same number, which changes no order.
 
     Attributes
     ----------
@@ -142,6 +143,7 @@ class Preprocessing:
         run(lambda ptr: self._fill_blocks(X, out, ptr), ranges, n_threads)
         return out
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is an error later
     def _fill_blocks(self, X: Matrix, out: Matrix, ptr: Integers) -> None:
         """Compute the rows of `out`, one block of rows after another."""
         d = self.n_features
@@ -157,6 +159,15 @@ class Preprocessing:
                 rows = (rows - self.shift) * self.factor
             out[first:last, :d] = rows
             out[first:last, d:] = np.isnan(given[:, self.indicators])
+
+    def filled(self, X: Matrix) -> Matrix:
+        """Return a copy of X in which missing values are filled; others are those of X."""
+        X = X.copy()
+        if self.fill is not None:
+            values = X.data if sparse.issparse(X) else X
+            fill = self.fill[X.indices] if sparse.issparse(X) else self.fill
+            np.copyto(values, fill, where=np.isnan(values), casting="same_kind")
+        return X
 
     def transformed(self, X: Matrix) -> Vector:
         """Return ``g(x) = clip(log(fill(x)))`` of dense rows, in double precision."""
@@ -174,7 +185,9 @@ class Preprocessing:
         missing = np.isnan(X.data)
         out = sparse.csr_array((self._entries(X), X.indices, X.indptr), shape=X.shape)
         if self.by_query:
-            out.data *= _inverse_widths(out, query_ptr)
+            found = _query_ranges(out, query_ptr)
+            width = found.high - found.low
+            out.data *= np.divide(1.0, width, out=0.0 * width, where=width > 0)[found.of_entry]
         elif self.factor is not None:
             out.data *= self.factor[X.indices]
         if len(self.indicators):
@@ -182,16 +195,21 @@ class Preprocessing:
         return check_matrix(out.astype(X.dtype, copy=False))
 
     def _entries(self, X: sparse.csr_array) -> Vector:
-        """Return g(x) of the stored entries. Limits are widened to contain 0."""
+        """Return g(x) − g(0) of the stored entries."""
         values, feature = np.array(X.data, dtype=np.float64), X.indices
         if self.fill is not None:
             np.copyto(values, self.fill[feature], where=np.isnan(values))
         if self.log:
             values = np.copysign(np.log1p(np.abs(values)), values)
         if self.low is not None and self.high is not None:
-            low, high = np.minimum(self.low, 0.0), np.maximum(self.high, 0.0)
-            np.clip(values, low[feature], high[feature], out=values)
+            np.clip(values, self.low[feature], self.high[feature], out=values)
+            values -= self.at_zero()[feature]
         return values
+
+    def at_zero(self) -> Vector:
+        """Return g(0) of each feature, which is not 0 if 0 is beyond the limits."""
+        zero = np.zeros(self.n_features)
+        return zero if self.low is None else np.clip(zero, self.low, self.high)
 
     def _indicator_columns(self, X: sparse.csr_array, missing: Mask) -> sparse.csr_array:
         place = np.full(self.n_features, -1)
@@ -222,6 +240,14 @@ class Preprocessing:
         missing[self.indicators] += weights[d:]
         return Folded(coef, missing)
 
+    def unfold(self, coef: Vector) -> Vector:
+        """Return weights of the preprocessed features, for folded weights of the given ones.
+
+        Weights of indicators are 0.
+        """
+        scaled = coef if self.factor is None else coef / self.factor
+        return np.append(scaled, np.zeros(len(self.indicators)))
+
     def describe(self) -> dict[str, Any]:
         """Return the steps as plain data, for model files, without those that are not taken."""
         found: dict[str, Any] = {"n_features": self.n_features}
@@ -237,32 +263,54 @@ class Preprocessing:
         return found
 
     @classmethod
-    def from_description(cls, content: Mapping[str, Any]) -> Self:
+    def from_description(cls, content: object) -> Self:
         """Make the steps from the entry of a model file; raise a `DataError` if it is damaged."""
+        if not isinstance(content, dict):
+            raise DataError("preprocessing is not an object")
         unknown = content.keys() - {entry.name for entry in fields(cls)}
         if unknown:
             raise DataError(
                 f"preprocessing has the unknown step {min(unknown)!r}. Upgrade linrank."
             )
-        d = content["n_features"]
-        if type(d) is not int or d < 1:
-            raise DataError(f"n_features of preprocessing is {d!r}; expected a number from 1 on")
+        d = whole_number("n_features of preprocessing", content["n_features"], most=MAX_FEATURES)
         found: dict[str, Any] = {"n_features": d}
         for name in ("log", "by_query"):
-            found[name] = content.get(name, False) is True
+            found[name] = boolean(f"{name} of preprocessing", content.get(name, False))
         for name in ("fill", "low", "high", "shift", "factor"):
             if name in content:
-                found[name] = _numbers(content[name], name, d, optional=name == "fill")
-        for one, other in (("low", "high"), ("shift", "factor")):
-            if (one in found) != (other in found):
-                raise DataError(f"preprocessing must have both {one} and {other}, or neither")
+                found[name] = finite_numbers(
+                    content[name], f"{name} of preprocessing", d, optional=name == "fill"
+                )
         if "indicators" in content:
             found["indicators"] = _features(content["indicators"], d)
-        return cls(**found)
+        steps = cls(**found)
+        steps._check_steps()
+        return steps
+
+    def _check_steps(self) -> None:
+        """Raise a `DataError` for steps that contradict each other."""
+        for one, other in (("low", "high"), ("shift", "factor")):
+            if (getattr(self, one) is None) != (getattr(self, other) is None):
+                raise DataError(f"preprocessing must have both {one} and {other}, or neither")
+        if self.low is not None and self.high is not None and (self.low > self.high).any():
+            raise DataError("preprocessing has a limit low above high")
+        if self.by_query and self.factor is not None:
+            raise DataError("preprocessing scales both by query and by factor")
+        if len(self.indicators) and self.fill is None:
+            raise DataError("preprocessing has indicators, but fills no missing values")
 
 
-def _inverse_widths(X: sparse.csr_array, query_ptr: Integers) -> Vector:
-    """Return, for each entry, 1/(max − min) of its feature in its query; 0 if that is constant."""
+class QueryRanges(NamedTuple):
+    """Ranges of features within queries, for features with stored entries in the query."""
+
+    query: Integers
+    feature: Integers
+    low: Vector
+    high: Vector
+    of_entry: Integers  #: the range to which each stored entry belongs
+
+
+def _query_ranges(X: sparse.csr_array, query_ptr: Integers) -> QueryRanges:
     sizes = np.diff(query_ptr)
     row_query = np.repeat(np.arange(len(sizes)), sizes)
     query = np.repeat(row_query, np.diff(X.indptr))
@@ -271,30 +319,31 @@ def _inverse_widths(X: sparse.csr_array, query_ptr: Integers) -> Vector:
     is_first = np.ones(len(order), bool)
     is_first[1:] = (np.diff(query) != 0) | (np.diff(feature) != 0)
     starts = np.flatnonzero(is_first)
+    of_entry = np.empty(len(order), np.int64)
+    of_entry[order] = np.cumsum(is_first) - 1
     if not len(starts):
-        return np.empty(0)
+        return QueryRanges(query, feature, values, values, of_entry)
     counts = np.diff(np.append(starts, len(order)))
     low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     has_zeros = counts < sizes[query[starts]]
-    low[has_zeros], high[has_zeros] = np.minimum(low, 0)[has_zeros], np.maximum(high, 0)[has_zeros]
-    width = high - low
-    inverse = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
-    found = np.empty(len(order))
-    found[order] = np.repeat(inverse, counts)
-    return found
+    low, high = (np.where(has_zeros, limit(side, 0.0), side)
+                 for limit, side in ((np.minimum, low), (np.maximum, high)))  # fmt: skip
+    return QueryRanges(query[starts], feature[starts], low, high, of_entry)
 
 
-def _numbers(values: object, name: str, n: int, optional: bool) -> Vector:
-    """Return a list of n numbers in a model file as an array; null is NaN where it is allowed."""
-    kinds = (int, float, type(None)) if optional else (int, float)
-    if not isinstance(values, list) or any(type(v) not in kinds for v in values):
-        raise DataError(f"{name} of preprocessing is not a list of numbers")
-    if len(values) != n:
-        raise DataError(f"{name} of preprocessing has {len(values)} entries for {n} features")
-    return np.array(values, dtype=np.float64)
+def lowest_scores(X: sparse.csr_array, w: Vector, query_ptr: Integers) -> Vector:
+    """Return, for each row, the score Σ_f w_f·min_f of the lowest values in its query.
+
+    Features beyond the length of w are left out.
+    """
+    found = _query_ranges(X, query_ptr)
+    part = np.append(w, np.zeros(X.shape[1] - len(w)))[found.feature] * found.low
+    sizes = np.diff(query_ptr)
+    return np.repeat(np.bincount(found.query, part, minlength=len(sizes)), sizes)
 
 
 def _features(values: object, n: int) -> Integers:
-    if not isinstance(values, list) or not all(type(v) is int and 0 <= v < n for v in values):
-        raise DataError(f"indicators of preprocessing are not features from 0 to {n - 1}")
+    is_list = isinstance(values, list) and all(type(v) is int and 0 <= v < n for v in values)
+    if not is_list or len(set(values)) < len(values):  # type: ignore[call-overload, arg-type]
+        raise DataError(f"indicators of preprocessing are not different features from 0 to {n - 1}")
     return np.array(values, dtype=np.int64)

@@ -11,7 +11,7 @@ from scipy import sparse
 from .._jit import by_type, njit
 from .._rows import CSR, kernel_matrix, n_tasks, row_ranges
 from .._threads import resolve_threads, run
-from .._typing import Mask, Vector
+from .._typing import Integers, Mask, Vector
 from ..data.checks import Matrix
 from ..errors import DataError
 
@@ -45,28 +45,49 @@ class FeatureSummary:
         names = [entry.name for entry in fields(cls)]
         if not isinstance(content, dict) or content.keys() != set(names):
             raise DataError(f"summary must have the entries {', '.join(names)}")
-        found = [np.array(content[name], dtype=np.float64) for name in names]
-        if any(values.shape != (n_features,) or np.isnan(values).any() for values in found):
-            raise DataError(f"summary must have {n_features} numbers in each entry")
-        return cls(*found)
+        found = cls(*(finite_numbers(content[n], f"{n} of summary", n_features) for n in names))
+        if (found.minimum > found.maximum).any() or (found.deviation < 0).any():
+            raise DataError("summary has a minimum above the maximum, or a negative deviation")
+        return found
+
+
+def finite_numbers(values: object, name: str, n: int, optional: bool = False) -> Vector:
+    """Return a list of n finite numbers in a model file as an array.
+
+    If `optional` is true, numbers may be null, which becomes NaN.
+    """
+    kinds = (int, float, type(None)) if optional else (int, float)
+    if not isinstance(values, list) or any(type(v) not in kinds for v in values):
+        raise DataError(f"{name} is not a list of numbers")
+    if len(values) != n:
+        raise DataError(f"{name} has {len(values)} entries for {n} features")
+    if not all(v is None or np.isfinite(float(v)) for v in values):
+        raise DataError(f"{name} has numbers that are not finite")
+    return np.array(values, dtype=np.float64)
 
 
 class _Sums(NamedTuple):
-    """Running statistics of each feature; `total` and `squares` are those of x − origin."""
+    """Running statistics of each feature in some rows.
+
+    `total` and `squares` are those of x − origin, where `origin` is the first value. Without it,
+    the deviation of a feature with an offset of 1e8 would lose all digits.
+    """
 
     low: Vector
     high: Vector
     n_values: Vector
+    origin: Vector
     total: Vector
     squares: Vector
 
 
 @njit
-def _add_dense(X, first, last, origin, low, high, count, total, squares):  # type: ignore[no-untyped-def]
+def _add_dense(X, first, last, low, high, count, origin, total, squares):  # type: ignore[no-untyped-def]
     for i in range(first, last):
         for f in range(X.shape[1]):
             x = np.float64(X[i, f])
             known = x == x
+            origin[f] = x if known and count[f] == 0.0 else origin[f]
             d = x - origin[f] if known else 0.0
             low[f] = x if x < low[f] else low[f]
             high[f] = x if x > high[f] else high[f]
@@ -76,15 +97,18 @@ def _add_dense(X, first, last, origin, low, high, count, total, squares):  # typ
 
 
 @njit
-def _add_csr(X, first, last, origin, low, high, count, total, squares):  # type: ignore[no-untyped-def]
+def _add_csr(X, first, last, low, high, count, origin, total, squares):  # type: ignore[no-untyped-def]
     for e in range(X.indptr[first], X.indptr[last]):
         x, f = np.float64(X.data[e]), X.indices[e]
         if x == x:
+            if count[f] == 0.0:
+                origin[f] = x
+            d = x - origin[f]
             low[f] = x if x < low[f] else low[f]
             high[f] = x if x > high[f] else high[f]
             count[f] += 1.0
-            total[f] += x
-            squares[f] += x * x
+            total[f] += d
+            squares[f] += d * d
 
 
 _add = by_type(0, {CSR: _add_csr}, _add_dense)
@@ -93,8 +117,7 @@ _add = by_type(0, {CSR: _add_csr}, _add_dense)
 def summarise(X: Matrix, n_threads: int | None = None) -> FeatureSummary:
     """Compute range, mean and standard deviation of each feature in one pass over X.
 
-    Sums are those of x − x₀, where x₀ is the first row. Without it, the deviation of a feature with
-    an offset of 1e8 would lose all digits. A feature without any value has the range 0 to 0.
+    A feature without any value has the range 0 to 0.
 
     Examples
     --------
@@ -103,42 +126,49 @@ def summarise(X: Matrix, n_threads: int | None = None) -> FeatureSummary:
     ([1.0, 5.0], [3.0, 5.0], [1.0, 0.0])
     """
     n_threads, d = resolve_threads(n_threads), X.shape[1]
-    origin = np.zeros(d)
-    if not sparse.issparse(X):
-        np.copyto(origin, X[0], where=np.isfinite(X[0]))
     ranges = row_ranges(X, n_tasks(X, n_threads))
     parts = [
-        _Sums(np.full(d, np.inf), np.full(d, -np.inf), *(np.zeros(d) for _ in range(3)))
+        _Sums(np.full(d, np.inf), np.full(d, -np.inf), *(np.zeros(d) for _ in range(4)))
         for _ in ranges
     ]
     matrix = kernel_matrix(X)
-    run(
-        _add,
-        [(matrix, a, b, origin, *p) for (a, b), p in zip(ranges, parts, strict=True)],
-        n_threads,
-    )
+    run(_add, [(matrix, a, b, *p) for (a, b), p in zip(ranges, parts, strict=True)], n_threads)
+    if sparse.issparse(X):
+        parts.append(_zeros(X))
+    return _joined(parts)
+
+
+def _zeros(X: sparse.csr_array) -> _Sums:
+    """Return the statistics of the entries that are not stored, which are 0."""
+    n_zeros = X.shape[0] - np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
+    end = np.where(n_zeros > 0, 0.0, np.inf)
+    nothing = np.zeros(X.shape[1])
+    return _Sums(end, -end, n_zeros, nothing, nothing, nothing)
+
+
+def _joined(parts: list[_Sums]) -> FeatureSummary:
+    """Return the statistics of all rows (Chan, Golub & LeVeque 1983, eq. 2.1).
+
+    Deviations of values above 1e154 overflow. They are replaced by their upper limit, which is half
+    of the range.
+    """
     low = np.minimum.reduce([part.low for part in parts])
     high = np.maximum.reduce([part.high for part in parts])
-    count, total, squares = (
-        np.sum([part[k] for part in parts], axis=0) for k in range(2, len(_Sums._fields))
-    )
-    if sparse.issparse(X):
-        stored = _stored(X)
-        low, high = (np.where(stored < X.shape[0], limit(side, 0.0), side)
-                     for limit, side in ((np.minimum, low), (np.maximum, high)))  # fmt: skip
-        count = count + (X.shape[0] - stored)  # entries that are not stored are 0
-    empty = count == 0
-    count = np.maximum(count, 1.0)
-    mean = total / count
-    deviation = np.sqrt(np.maximum(squares / count - mean * mean, 0.0))
-    mean += origin
+    counts = np.array([part.n_values for part in parts])
+    n = counts.sum(axis=0)
+    low, high = np.where(n > 0, low, 0.0), np.where(n > 0, high, 0.0)
+    totals, squares = (np.array([part[k] for part in parts]) for k in (4, 5))
+    share = counts / np.maximum(n, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        shifts = totals / np.maximum(counts, 1.0)
+        means = np.array([part.origin for part in parts]) + shifts
+        mean = np.clip((share * means).sum(axis=0), low, high)
+        within = (squares - totals * shifts).sum(axis=0) / np.maximum(n, 1.0)
+        deviation = np.sqrt(np.maximum(within + (share * (means - mean) ** 2).sum(axis=0), 0.0))
+    deviation = np.where(np.isfinite(deviation), deviation, 0.5 * high - 0.5 * low)
+    mean = np.where(np.isfinite(mean), mean, 0.5 * high + 0.5 * low)
     deviation[deviation <= CONSTANT * np.abs(mean)] = 0.0
-    return FeatureSummary(np.where(empty, 0.0, low), np.where(empty, 0.0, high), mean, deviation)
-
-
-def _stored(X: sparse.csr_array) -> Vector:
-    """Return the number of stored entries of each feature, missing values included."""
-    return np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
+    return FeatureSummary(low, high, mean, deviation)
 
 
 def quantiles(X: Matrix, q: tuple[float, ...]) -> Vector:
@@ -153,16 +183,26 @@ def quantiles(X: Matrix, q: tuple[float, ...]) -> Vector:
     """
     found = np.zeros((len(q), X.shape[1]))
     if sparse.issparse(X):
-        columns = sparse.csc_array(X)
-        for f in range(X.shape[1]):
-            entries = columns.data[columns.indptr[f] : columns.indptr[f + 1]]
+        by_column = sparse.csc_array(X)
+        for f in np.flatnonzero(~_quantiles_are_zero(X, q)):
+            entries = by_column.data[by_column.indptr[f] : by_column.indptr[f + 1]]
             found[:, f] = _quantiles_with_zeros(entries, X.shape[0] - len(entries), q)
         return found
-    for f in range(0, X.shape[1], BLOCK_COLUMNS):
-        for column in np.asarray(X[:, f : f + BLOCK_COLUMNS], dtype=np.float64).T:
-            found[:, f] = _quantiles_with_zeros(column, 0, q)
-            f += 1
+    for first in range(0, X.shape[1], BLOCK_COLUMNS):
+        columns = np.asarray(X[:, first : first + BLOCK_COLUMNS], dtype=np.float64).T
+        for k, column in enumerate(columns):
+            found[:, first + k] = _quantiles_with_zeros(column, 0, q)
     return found
+
+
+def _quantiles_are_zero(X: sparse.csr_array, q: tuple[float, ...]) -> Mask:
+    """Return the features whose quantiles all lie among zeros, which most do in sparse data."""
+    n_negative, n_positive = (
+        np.bincount(X.indices[chosen], minlength=X.shape[1]) for chosen in (X.data < 0, X.data > 0)
+    )
+    n = X.shape[0] - np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1])
+    first, last = (n - 1) * min(q), (n - 1) * max(q)
+    return (n_negative <= first) & (last <= n - 1 - n_positive)
 
 
 def _quantiles_with_zeros(values: Vector, n_zeros: int, q: tuple[float, ...]) -> Vector:
@@ -200,15 +240,27 @@ def outside(X: Matrix, summary: FeatureSummary) -> Mask:
     >>> outside(np.array([[5.0, 9.0]]), trained).tolist()
     [True, False]
     """
-    width = summary.maximum - summary.minimum
-    width[width == 0] = np.inf
-    if sparse.issparse(X):
-        feature, values = X.indices, X.data
-        beyond = np.maximum(summary.minimum[feature] - values, values - summary.maximum[feature])
-        beyond = np.nan_to_num(beyond, nan=0.0) / width[feature]
-        n_far = np.bincount(feature[beyond > FAR], minlength=X.shape[1])
-        n_near = np.bincount(feature[beyond > 1.0], minlength=X.shape[1])
-    else:
-        beyond = np.maximum(summary.minimum - X, X - summary.maximum) / width
-        n_far, n_near = (beyond > FAR).sum(axis=0), (beyond > 1.0).sum(axis=0)
+    low, high = summary.minimum, summary.maximum
+    with np.errstate(over="ignore"):
+        width = np.where(high > low, high - low, np.inf)
+        if sparse.issparse(X):
+            n_far, n_near = _count_sparse(X, low, high, width)
+        else:
+            beyond = np.maximum(low - X, X - high) / width
+            n_far, n_near = ((beyond > limit).sum(axis=0) for limit in (FAR, 1.0))
     return (n_far > 0) | (n_near > OFTEN * X.shape[0])
+
+
+def _count_sparse(
+    X: sparse.csr_array, low: Vector, high: Vector, width: Vector
+) -> tuple[Integers, Integers]:
+    """Count the values of each feature that are more than `FAR` and 1 widths out of the range."""
+    feature, d = X.indices, X.shape[1]
+    beyond = np.maximum(low[feature] - X.data, X.data - high[feature]) / width[feature]
+    of_zero = np.maximum(low, -high) / width
+    n_zeros = X.shape[0] - np.bincount(feature, minlength=d)
+    n_far, n_near = (
+        np.bincount(feature[beyond > limit], minlength=d) + n_zeros * (of_zero > limit)
+        for limit in (FAR, 1.0)
+    )
+    return n_far, n_near

@@ -97,6 +97,11 @@ class Model:
         return False
 
     @property
+    def fills(self) -> bool:
+        """Whether the model replaces missing values of some features."""
+        return False
+
+    @property
     def version(self) -> int:
         """The oldest layout of model files that can hold this model."""
         return 1
@@ -141,7 +146,7 @@ class Model:
         """Return the scores; raise a `DataError` that names the value that made one infinite."""
         scores = self.scores(X, query_ptr)
         if not np.isfinite(scores).all():
-            check_finite(X, None, self.feature_names)
+            check_finite(self._filled(X), None, self.feature_names)
         return scores
 
     def explain(self, row: Any, documents: Any = None) -> Explanation:
@@ -243,6 +248,10 @@ class Model:
         titles = ["feature", *(column.title for column in columns)]
         bars = columns[-1].values[order].tolist() if columns else []
         return html_table(titles, rows, title=repr(self), bars=bars)
+
+    def _filled(self, X: Matrix) -> Matrix:
+        """Return X without the missing values that the model replaces."""
+        return X
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON; an existing file is replaced when the new one is complete."""

@@ -17,7 +17,7 @@ from .._threads import resolve_threads, run
 from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix
 from ..errors import DataError, FeatureRangeWarning, warn
-from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
+from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing, lowest_scores
 from ..features.summary import FAR, FeatureSummary, outside
 from .base import Column, Model
 from .files import Content, numbers
@@ -79,7 +79,7 @@ class LinearModel(Model):
         multiply the value after these steps. With scaling by query, they are the weights of the
         scaled features.
     missing : float64 array of shape (n_features,) or None
-        The part of each feature in the score if its value is missing.
+        The part of each feature in the score if its value is missing; NaN if that is refused.
     scaled_coef : float64 array
         Weights of the features after `preprocessing`, as the solver found them.
 
@@ -161,6 +161,11 @@ class LinearModel(Model):
         return self.preprocessing is None or self.preprocessing.is_linear
 
     @property
+    def fills(self) -> bool:
+        """Whether missing values of some features are replaced."""
+        return self.missing is not None
+
+    @property
     def version(self) -> int:
         """The oldest layout of model files that can hold this model."""
         return 1 if self.preprocessing is None else 2
@@ -184,7 +189,7 @@ class LinearModel(Model):
         """
         # One document takes as long as a product in numpy, because servers score single rows. The
         # limits hold for every row near the training range, and NaN is never within them.
-        if type(X) is np.ndarray and X.size == self.n_features and self.is_linear:
+        if type(X) is np.ndarray and X.shape in self._one_row and X.dtype.char in "df":
             scores = np.dot(X.reshape(1, -1), self.coef)
             low, high = self._score_limits
             if low <= scores[0] <= high:
@@ -195,9 +200,15 @@ class LinearModel(Model):
         """Score the rows of a matrix with the right number of features."""
         if self.preprocessing is None or (self.is_linear and self.missing is None):
             return _product(X, self.coef)
-        if self.needs_qid or sparse.issparse(X):
-            return _product(self.preprocessing.apply(X, query_ptr), self.scaled_coef)
-        return self._scores_of_values(X)
+        if not (self.needs_qid or sparse.issparse(X)):
+            return self._scores_of_values(X)
+        rows = self.preprocessing.apply(X, query_ptr)
+        scores = _product(rows, self.scaled_coef)
+        if not sparse.issparse(X):
+            return scores
+        if query_ptr is not None and self.needs_qid:
+            return scores - lowest_scores(rows, self.scaled_coef[: self.n_features], query_ptr)
+        return scores + float(self.coef @ self.preprocessing.at_zero())
 
     def _scores_of_values(self, X: Matrix) -> Vector:
         """Return the scores of dense rows with a logarithm, limits or missing values."""
@@ -220,12 +231,15 @@ class LinearModel(Model):
         self._check_range(X)
         return scores
 
+    def _filled(self, X: Matrix) -> Matrix:
+        return X if self.preprocessing is None else self.preprocessing.filled(X)
+
     def _check_range(self, X: Matrix) -> None:
         """Warn of features with a weight that are far outside the range of the training data."""
         if self.summary is None:
             return
         rows = X[:: -(-X.shape[0] // CHECKED_ROWS)]
-        used = self._used
+        used = self.used
         far = used[outside(rows, self.summary)[used]]
         if len(far):
             names, f = self.names(), int(far[0])
@@ -238,12 +252,16 @@ class LinearModel(Model):
             )
 
     @cached_property
-    def _used(self) -> Integers:
-        """The features that have a part in the score."""
-        d = self.n_features
-        used = self.scaled_coef[:d] != 0
+    def _one_row(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of an array that `predict` may multiply by `coef` as one document."""
+        return ((self.n_features,), (1, self.n_features)) if self.is_linear else ()
+
+    @cached_property
+    def used(self) -> Integers:
+        """The features that have a part in the score, as numbers from 0 on."""
+        used = self.scaled_coef[: self.n_features] != 0
         if self.missing is not None:
-            used |= self.missing != 0
+            used |= np.nan_to_num(self.missing) != 0
         return np.flatnonzero(used)
 
     @cached_property
@@ -328,11 +346,15 @@ class LinearModel(Model):
             columns |= {name: getattr(steps, name) for name in ("low", "high", "shift", "factor")}
         if self.summary is not None:
             columns |= vars(self.summary)
-        known = {name: values.tolist() for name, values in columns.items() if values is not None}
+        known = {
+            name: [None if np.isnan(v) else v for v in values.tolist()]
+            for name, values in columns.items()
+            if values is not None
+        }
         log = steps is not None and steps.log
         return [
             Term(names[f], log=log, **{name: values[f] for name, values in known.items()})
-            for f in self._used.tolist()
+            for f in self.used.tolist()
         ]
 
     def export(
@@ -411,7 +433,11 @@ class LinearModel(Model):
                 f"{model.n_features} weights where n_features is {content['n_features']}. Use one "
                 "weight per feature."
             )
-        if not np.allclose(model.coef, numbers(content, "weights"), rtol=1e-6, atol=0.0):
+        weights = np.array(numbers(content, "weights"), dtype=np.float64)
+        same = weights.shape == model.coef.shape and np.allclose(
+            model.coef, weights, rtol=1e-6, atol=0.0
+        )
+        if not same:
             raise DataError("weights and scaled_weights contradict each other")
         return model
 

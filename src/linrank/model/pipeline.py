@@ -19,6 +19,7 @@ import numpy as np
 from .._typing import Integers, Mask, Vector
 from ..errors import DataError
 from ..features.preprocessing import Preprocessing
+from ..features.summary import FeatureSummary
 from .linear import LinearModel
 
 if TYPE_CHECKING:
@@ -63,10 +64,12 @@ class Columns:
 
     def clipped(self, low: float, high: float) -> Columns:
         """Return values limited to [low, high]."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ends = [(limit - self.offset) / self.scale for limit in (low, high)]
+        is_value = self.scale != 0
+        scale = np.where(is_value, self.scale, 1.0)
+        ends = np.sort([(limit - self.offset) / scale for limit in (low, high)], axis=0)
         return replace(
-            self, low=np.fmax(self.low, np.fmin(*ends)), high=np.fmin(self.high, np.fmax(*ends)),
+            self, low=np.clip(self.low, *ends), high=np.clip(self.high, *ends),
+            offset=np.where(is_value, self.offset, np.clip(self.offset, low, high)),
             missing=np.clip(self.missing, low, high),
         )  # fmt: skip
 
@@ -85,7 +88,7 @@ Fold = Callable[[Any, Columns], Columns]
 
 def _standard(step: Any, columns: Columns) -> Columns:
     scale = 1.0 if step.scale_ is None else step.scale_
-    return columns.affine(1.0 / scale, 0.0 if step.mean_ is None else step.mean_)
+    return columns.affine(1.0 / scale, step.mean_ if step.with_mean else 0.0)
 
 
 def _min_max(step: Any, columns: Columns) -> Columns:
@@ -126,33 +129,33 @@ def _selector(step: Any, columns: Columns) -> Columns:
 
 
 def _column_transformer(step: Any, columns: Columns) -> Columns:
-    parts = [None] * len(columns.source)
-    found: Columns | None = None
+    found = columns.take(np.empty(0, np.int64))
     for name, part, chosen in step.transformers_:
-        if isinstance(part, str) and part == "drop":
-            continue
-        places = _places(chosen, step, len(parts))
+        places = _places(chosen, step, len(columns.source))
+        if not len(places) or (isinstance(part, str) and part == "drop"):
+            continue  # scikit-learn does not fit parts without columns
         try:
             folded = _fold(part, columns.take(places))
         except DataError as error:
             raise DataError(f"its part {name!r}: {error}") from None
-        found = folded if found is None else found.joined(folded)
-    if found is None:
-        raise DataError("it drops all columns")
+        weight = (step.transformer_weights or {}).get(name, 1.0)
+        found = found.joined(folded.affine(weight, 0.0))
     return found
 
 
 def _places(chosen: Any, step: Any, n: int) -> Integers:
     """Return the positions of the columns of a part of a ColumnTransformer."""
-    if callable(chosen):
-        raise DataError("its columns are chosen by a function")
-    if isinstance(chosen, slice) and not isinstance(chosen.start, str):
-        return np.arange(n)[chosen]
+    names = list(getattr(step, "feature_names_in_", range(n)))
+    if isinstance(chosen, slice):
+        first, last = chosen.start, chosen.stop
+        if isinstance(first, str) or isinstance(last, str):  # names include the last one
+            first = None if first is None else names.index(first)
+            last = None if last is None else names.index(last) + 1
+        return np.arange(n)[first : last : chosen.step]
     chosen = np.atleast_1d(np.asarray(chosen))
-    if chosen.dtype.kind in "UO" and len(chosen):
-        names = list(step.feature_names_in_)
-        return np.array([names.index(name) for name in chosen])
-    return np.arange(n)[chosen] if chosen.dtype == bool else chosen.astype(np.int64)
+    if chosen.dtype.kind in "UO":
+        return np.array([names.index(name) for name in chosen], np.int64)
+    return np.arange(n)[chosen if len(chosen) else []]
 
 
 #: The steps that can be folded, by the name of their class in scikit-learn.
@@ -201,6 +204,10 @@ def fold_pipeline(pipe: Pipeline) -> LinearModel:
     DataError
         If a step cannot be folded; the message names it.
     """
+    from sklearn.pipeline import Pipeline
+
+    if not isinstance(pipe, Pipeline):
+        raise DataError(f"pipe is a {type(pipe).__name__}; expected a fitted sklearn Pipeline")
     *steps, (last, ranker) = pipe.steps
     model = getattr(ranker, "model_", None)
     if not isinstance(model, LinearModel):
@@ -210,51 +217,90 @@ def fold_pipeline(pipe: Pipeline) -> LinearModel:
         )
     if not steps:
         return model
-    columns = Columns.given(int(pipe.n_features_in_))
-    for name, step in steps:
-        try:
-            columns = _fold(step, columns)
-        except DataError as error:
-            raise DataError(f"step {name!r} of the pipeline cannot be saved: {error}") from None
     if model.preprocessing is not None:
         raise DataError(
             f"the pipeline has the steps {', '.join(repr(name) for name, _ in steps)} before a "
             "ranker with scale or missing. Use one of both."
         )
-    names = getattr(pipe, "feature_names_in_", None)
+    known = next(part for _, part in pipe.steps if hasattr(part, "n_features_in_"))
+    n_features, names = known.n_features_in_, getattr(known, "feature_names_in_", None)
+    columns = Columns.given(n_features)
+    for name, step in steps:
+        try:
+            columns = _fold(step, columns)
+        except DataError as error:
+            raise DataError(f"step {name!r} of the pipeline cannot be saved: {error}") from None
+    if len(columns.source) != model.n_features:
+        raise DataError(
+            f"the steps of the pipeline give {len(columns.source)} features, but the ranker has "
+            f"{model.n_features}. Fit the pipeline as a whole."
+        )
+    given = _Given(columns, model, n_features)
     return LinearModel(
-        **_parameters(columns, model.coef, int(pipe.n_features_in_)),
+        given.coef(), preprocessing=given.preprocessing(), summary=given.summary(),
         feature_names=None if names is None else list(names), index_base=model.index_base,
         settings=model.settings, training=model.training,
     )  # fmt: skip
 
 
-def _parameters(columns: Columns, weights: Vector, n_features: int) -> dict[str, Any]:
-    """Return the weights of a model and its preprocessing, given the weights of columns."""
-    is_value = columns.scale != 0
-    value, indicator = columns.take(is_value), columns.take(~is_value)
-    if len(np.unique(value.source)) < len(value.source):
-        twice = np.flatnonzero(np.bincount(value.source) > 1)[0]
-        raise DataError(f"feature {twice} of the pipeline is used in two columns. Use it once.")
+class _Given:
+    """The given features of a pipeline: what becomes of each, and its part in the score."""
 
-    def spread(values: Vector, otherwise: float) -> Vector:
-        out = np.full(n_features, otherwise)
-        out[value.source] = values
+    def __init__(self, columns: Columns, model: LinearModel, n_features: int) -> None:
+        is_value = columns.scale != 0
+        self.n_features, self.summary_of_columns = n_features, model.summary
+        self.is_value, self.value = is_value, columns.take(is_value)
+        self.weights = self._spread(model.coef[is_value], 0.0)
+        if len(np.unique(self.value.source)) < len(self.value.source):
+            twice = np.flatnonzero(np.bincount(self.value.source) > 1)[0]
+            raise DataError(f"feature {twice} of the pipeline is used in two columns. Use it once.")
+        value, indicator = self.value, columns.take(~is_value)
+        self.fill = (value.missing - value.offset) / value.scale
+        # Preprocessing limits what it fills. An indicator makes up for a fill beyond the limits.
+        excess = self.fill - np.clip(self.fill, value.low, value.high)
+        self.fill = self.fill - excess
+        excess = np.nan_to_num(excess)
+        self.indicators = np.unique(np.append(indicator.source, value.source[excess != 0]))
+        parts = model.coef[~is_value] * (indicator.missing - indicator.offset)
+        self.marks = self._spread(excess * value.scale, 0.0) * self.weights
+        np.add.at(self.marks, indicator.source, parts)
+
+    def _spread(self, values: Vector, otherwise: float) -> Vector:
+        """Return a number for each given feature, for numbers of the columns."""
+        out = np.full(self.n_features, otherwise)
+        out[self.value.source] = values
         return out
 
-    found: dict[str, Any] = {
-        "n_features": n_features,
-        "shift": spread(-value.offset / value.scale, 0.0),
-        "factor": spread(value.scale, 1.0),
-    }
-    if not np.isnan(columns.missing).all():
-        found["fill"] = spread((value.missing - value.offset) / value.scale, 0.0)
-        found["indicators"] = np.unique(indicator.source)
-    if np.isfinite(value.low).any() or np.isfinite(value.high).any():
-        largest = np.finfo(float).max
-        found["low"] = spread(np.maximum(value.low, -largest), -largest)
-        found["high"] = spread(np.minimum(value.high, largest), largest)
-    effect = weights[~is_value] * (indicator.missing - indicator.offset)
-    marks = np.bincount(indicator.source, effect, minlength=n_features)[np.unique(indicator.source)]
-    coef = np.append(spread(weights[is_value], 0.0), marks)
-    return {"coef": coef, "preprocessing": Preprocessing(**found)}
+    def coef(self) -> Vector:
+        """Return the weights of the features after preprocessing."""
+        return np.append(self.weights, self.marks[self.indicators])
+
+    def preprocessing(self) -> Preprocessing:
+        """Return the steps of the pipeline."""
+        value, largest = self.value, np.finfo(float).max
+        found: dict[str, Any] = {
+            "n_features": self.n_features,
+            "shift": self._spread(-value.offset / value.scale, 0.0),
+            "factor": self._spread(value.scale, 1.0),
+        }
+        if not np.isnan(self.fill).all() or len(self.indicators):
+            found |= {"fill": self._spread(self.fill, 0.0), "indicators": self.indicators}
+        if np.isfinite(value.low).any() or np.isfinite(value.high).any():
+            found["low"] = self._spread(np.maximum(value.low, -largest), -largest)
+            found["high"] = self._spread(np.minimum(value.high, largest), largest)
+        return Preprocessing(**found)
+
+    def summary(self) -> FeatureSummary | None:
+        """Return the statistics of the given features, after filling; 0 if they are not used."""
+        if self.summary_of_columns is None:
+            return None
+        value = self.value
+        low, high, mean, deviation = (
+            values[self.is_value] for values in vars(self.summary_of_columns).values()
+        )
+        low, high, mean = ((v - value.offset) / value.scale for v in (low, high, mean))
+        deviation = deviation / np.abs(value.scale)
+        return FeatureSummary(
+            *(self._spread(v, 0.0)
+              for v in (np.minimum(low, high), np.maximum(low, high), mean, deviation))
+        )  # fmt: skip

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from ..data.checks import Matrix, check_matrix
-from ..data.frames import frame_columns, frame_matrix
+from ..data.frames import frame_columns, frame_matrix, is_series
+from ..data.matching import check_names
 from ..errors import DataError
 
 
@@ -27,10 +28,12 @@ def as_rows(X: Any, model: HasFeatures) -> Matrix:
 
     Parameters
     ----------
-    X : array, sparse matrix, frame, or a mapping of names to values
+    X : array, sparse matrix, frame, row of a pandas frame, or a mapping of names to values
     model : Model
         Frames and mappings are aligned by its feature names, if it has any.
     """
+    if is_series(X):
+        X = X.to_frame().T.infer_objects()
     if isinstance(X, Mapping):
         X = _from_mapping(X, model)
     elif not isinstance(X, np.ndarray) and not sparse.issparse(X):
@@ -49,17 +52,6 @@ def as_rows(X: Any, model: HasFeatures) -> Matrix:
             "features that the model was trained on"
         )
     return X
-
-
-def check_names(found: Sequence[str], expected: Sequence[str]) -> None:
-    """Raise a `DataError` that lists the expected features that are not among those found."""
-    absent = sorted(set(expected) - set(found))
-    if absent:
-        shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
-        raise DataError(
-            f"X lacks {len(absent)} of the {len(expected)} features that the model was trained on: "
-            f"{shown}. Pass a frame with these columns, or an array in the order of training."
-        )
 
 
 def _dense(X: np.ndarray[Any, Any]) -> Matrix:

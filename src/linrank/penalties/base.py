@@ -114,6 +114,17 @@ class Penalty(ABC):
             bounds = Bounds(bounds.low[features], bounds.high[features])
         return replace(self, weights=self.weights[features], bounds=bounds)
 
+    def with_companions(self, features: Integers) -> Self:
+        """Return the penalty with one more feature for each of the given ones, at the end.
+
+        A companion has the cost of its feature, and no bounds.
+        """
+        bounds, free = self.limits, np.full(len(features), np.inf)
+        if bounds is not None:
+            bounds = Bounds(np.append(bounds.low, -free), np.append(bounds.high, free))
+        weights = np.append(self.weights, self.weights[features])
+        return replace(self, weights=weights, bounds=bounds)
+
     def describe(self) -> dict[str, Any]:
         """Return the name and the parameters as plain data, for model files."""
         shape = None if self.parameter is None else getattr(self, self.parameter)

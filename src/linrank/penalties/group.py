@@ -61,6 +61,11 @@ class GroupL1(Penalty):
             )
         return filled
 
+    def with_companions(self, features: Integers) -> Self:
+        """Return the penalty with one more feature for each of the given ones, in its group."""
+        groups = np.append(self.groups, self.groups[features])
+        return replace(super().with_companions(features), groups=groups)
+
     def value(self, w: Vector) -> float:
         """Return Ω(w)."""
         return float(self._costs() @ self._norms(w))

@@ -25,6 +25,7 @@ from ..path import (
     path_of,
     regularization_path,
 )
+from ..penalties.base import Penalty
 from ..penalties.l2 import L2
 from ..problem import Problem
 from ..settings import Settings
@@ -82,17 +83,18 @@ engine, features
         w0: Vector | None = None,
         valid: RankingData | None = None,
     ) -> Training:
-        """Train with one C, starting from 0 or from the weights `w0` of preprocessed features."""
-        prepared = self.prepare(data)
-        n_features = prepared.data.n_features
-        if w0 is not None and len(w0) != n_features:
+        """Train with one C, starting from 0 or from the weights `w0` of the given features."""
+        if w0 is not None and len(w0) != data.n_features:
             raise DataError(
                 f"the weights to start from have {len(w0)} features, but the data have "
-                f"{n_features}. Start from a model of data with the same features."
+                f"{data.n_features}. Start from a model of data with the same features."
             )
+        prepared = self.prepare(data)
+        if w0 is not None and prepared.steps is not None:
+            w0 = prepared.steps.unfold(w0)
         callback = self.callback
         report = None if callback is None else (lambda step: callback(C, step, 0))
-        problem = self.problem(prepared.data, C)
+        problem = self._problem(prepared, C)
         result = _with_weights([self.new_solver(report).solve(problem, w0)])[0]
         value = None
         if valid is not None:
@@ -115,7 +117,7 @@ engine, features
         self.criterion.check(valid)
         prepared = self.prepare(data)
         valid = prepared.apply(valid, self.n_threads)
-        problem = self.problem(prepared.data)
+        problem = self._problem(prepared)
         results: dict[float, Result] = {}
         interrupted = False
 
@@ -165,7 +167,7 @@ engine, features
             for fold, (rows, others) in enumerate(parts, 1):
                 prepared = self.prepare(data.take(rows))
                 held_out = prepared.apply(data.take(others), self.n_threads)
-                problem = self.problem(prepared.data)
+                problem = self._problem(prepared)
                 path, values, interrupted = self._path(problem, held_out, Cs, fold)
                 if first is None and not np.isnan(values).all():
                     first = self._best(problem, path, values, prepared)
@@ -186,10 +188,7 @@ engine, features
                 return np.empty((0, len(parts))), True
 
         try:
-            if Cs is None:
-                grid = default_grid(self.problem(self.prepare(data).data))
-            else:
-                grid = as_grid(Cs)
+            grid = self._default_grid(data) if Cs is None else as_grid(Cs)
             found = search(grid, self.criterion, measure_more)
             training = self._refit(data, found.Cs, found.values)
             interrupted = training.interrupted or cut_short
@@ -199,12 +198,15 @@ engine, features
                 raise
             return replace(first, interrupted=True, folds_done=n_done)
 
+    def _default_grid(self, data: RankingData) -> Grid:
+        return default_grid(self._problem(self.prepare(data)))
+
     def _refit(self, data: RankingData, Cs: Vector, fold_values: Vector) -> Training:
         """Train on all of the data with the chosen C, with warm starts from smaller values."""
         means = mean_of_folds(fold_values)
         best = self.criterion.best(means)
         prepared = self.prepare(data)
-        problem = self.problem(prepared.data)
+        problem = self._problem(prepared)
         path = self._solutions(problem, Cs[: best + 1], 0)
         last = len(path) - 1
         if last == best:
@@ -227,6 +229,20 @@ engine, features
             return Prepared(data, None, data)
         return Prepared(data, steps, steps.apply_to(data, self.n_threads))
 
+    def _problem(self, prepared: Prepared, C: float = 1.0) -> Problem:
+        """Return the problem of ranking prepared data."""
+        penalty = self._penalty(prepared)
+        settings = self if penalty is self.penalty else replace(self, penalty=penalty)
+        return settings.problem(prepared.data, C)
+
+    def _penalty(self, prepared: Prepared) -> Penalty:
+        """Return the penalty of the preprocessed features; costs and bounds are of given ones."""
+        if prepared.steps is None or not len(prepared.steps.indicators):
+            return self.penalty
+        given = prepared.given
+        penalty = self.penalty.for_features(given.n_features, given.feature_names)
+        return penalty.with_companions(prepared.steps.indicators)
+
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
         """Return a warning that names the smallest useful C, if no feature is selected."""
         if training.result.coef.any():
@@ -234,8 +250,7 @@ engine, features
         if self.penalty.smooth:
             sentence = "all weights are 0: no feature lowers the loss within the bounds"
             return None if self.penalty.bounds is None else sentence
-        data = self.prepare(data).data
-        problem = self.problem(data, training.C)
+        problem = self._problem(self.prepare(data), training.C)
         least = first_C(problem)
         about = "" if problem.penalty.convex else "about "
         where = f"the smallest C that selects one is {about}{least:.6g}"
@@ -248,10 +263,11 @@ engine, features
         The penalty keeps the weights finite. The result is that of the second fit, so it has no
         certificate of the first fit.
         """
-        data = self.prepare(data).data
+        prepared = self.prepare(data)
+        data, penalty = prepared.data, self._penalty(prepared)
         used = np.flatnonzero(training.result.coef)
         chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
-        penalty = self.penalty.for_features(data.n_features, data.feature_names).for_some(used)
+        penalty = penalty.for_features(data.n_features, data.feature_names).for_some(used)
         tol = min(self.tol, REFIT_TOL)
         solver = make_solver("auto", self.loss, tol=tol, max_iter=self.max_iter)
         engine = replace(self, penalty=L2(), solver=solver, tol=tol).problem(chosen).engine
