@@ -5,7 +5,8 @@ from __future__ import annotations
 from .base import Column, Model
 from .explain import Explanation
 from .files import FORMATS, Content, load_model, numbers
-from .linear import LinearModel, Term
+from .linear import LinearModel
+from .terms import Term
 
 __all__ = [
     "FORMATS", "Column", "Content", "Explanation", "LinearModel", "Model", "Term", "load_model",

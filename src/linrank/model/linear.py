@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing, lowest_scores
 from ..features.summary import FAR, FeatureSummary, outside
 from .base import Column, Model
 from .files import Content, numbers
+from .terms import Term, terms_of
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -29,28 +30,6 @@ if TYPE_CHECKING:
 
 CHECKED_ROWS = 1000  #: documents of which `predict` compares the features with the training range
 LARGEST = np.finfo(float).max
-
-
-class Term(NamedTuple):
-    """The part of one feature in a linear score.
-
-    The part is `missing` if the value is missing, and otherwise `weight` times the value. If `log`
-    is set, the value x is first replaced by sign(x)·log(1 + |x|). Then it is limited to `low` and
-    `high`.
-    """
-
-    name: str
-    weight: float
-    log: bool = False
-    low: float | None = None
-    high: float | None = None
-    missing: float | None = None  #: None: missing values were refused in training
-    shift: float | None = None  #: in training, the value was scaled as (value − shift)·factor
-    factor: float | None = None
-    minimum: float | None = None  #: range of x in the training data, if it is known
-    maximum: float | None = None
-    mean: float | None = None  #: mean and standard deviation of the value that `weight` multiplies
-    deviation: float | None = None
 
 
 class LinearModel(Model):
@@ -335,27 +314,7 @@ class LinearModel(Model):
         >>> LinearModel([0.0, 2.0], feature_names=["a", "b"]).terms()[0][:3]
         ('b', 2.0, False)
         """
-        if self.needs_qid:
-            raise DataError(
-                "this model scales features within each query, so its score is no formula of one "
-                "document. Train with another scale, such as scale='standard'."
-            )
-        steps, names = self.preprocessing, self.names()
-        columns: dict[str, Vector | None] = {"weight": self.coef, "missing": self.missing}
-        if steps is not None:
-            columns |= {name: getattr(steps, name) for name in ("low", "high", "shift", "factor")}
-        if self.summary is not None:
-            columns |= vars(self.summary)
-        known = {
-            name: [None if np.isnan(v) else v for v in values.tolist()]
-            for name, values in columns.items()
-            if values is not None
-        }
-        log = steps is not None and steps.log
-        return [
-            Term(names[f], log=log, **{name: values[f] for name, values in known.items()})
-            for f in self.used.tolist()
-        ]
+        return terms_of(self)
 
     def export(
         self,
