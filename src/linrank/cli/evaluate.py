@@ -52,8 +52,10 @@ def evaluate(
             "--metrics",
             metavar="NAMES",
             help="Metrics, separated by commas, such as ndcg@10, mean-ndcg, map, p@5, mrr, err@10, "
-            "pairwise-accuracy, auc, all-pairs-error and domination-error. For errors, lower is "
-            "better. (rel=2) sets the smallest relevant label: p(rel=2)@5.",
+            "recall@100, r-precision, hit-rate@10, rbp, spearman, kendall (τ-b), "
+            "pairwise-accuracy, strict-pairwise-accuracy (ties are wrong), auc, all-pairs-error "
+            "and domination-error. For errors, lower is better. (rel=2) sets the smallest "
+            "relevant label: p(rel=2)@5. (p=0.8) sets the persistence of rbp: rbp(p=0.8)@20.",
         ),
     ] = "ndcg@10,map,pairwise-accuracy",
     flavour: Annotated[
@@ -74,9 +76,9 @@ def evaluate(
 ) -> None:
     """Compute ranking metrics of scores or of a model."""
     check_output(per_query)
-    from ..metrics import parse_metric
+    from ..metrics import parse_metrics
 
-    wanted = [parse_metric(name) for name in metrics.split(",")]
+    wanted = parse_metrics(metrics)
     ids, found = _evaluation(data, scores, wanted, flavour, threads)
     if per_query is not None:
         _write_per_query(per_query, ids, found)
