@@ -25,6 +25,13 @@ _HOME = {
     "open_store": "data.store",
     "convert": "data.store",
     "load": "data.formats",
+    "Qrels": "data.trec",
+    "Run": "data.trec",
+    "join_qrels": "data.trec",
+    "read_qrels": "data.trec",
+    "read_run": "data.trec",
+    "write_qrels": "data.trec",
+    "write_run": "data.trec",
     "make_ranking": "data.generate",
     "C_GRID": "path",
     "make_problem": "problem",
@@ -47,6 +54,7 @@ _HOME = {
     "domination_error": "metrics",
     "err": "metrics",
     "evaluate": "metrics",
+    "evaluate_run": "metrics",
     "hit_rate": "metrics",
     "kendall": "metrics",
     "mean_ndcg": "metrics",
@@ -78,6 +86,15 @@ if TYPE_CHECKING:
     from .data.letor import read_letor, write_letor
     from .data.ranking import RankingData
     from .data.store import convert, open_store, save_store
+    from .data.trec import (
+        Qrels,
+        Run,
+        join_qrels,
+        read_qrels,
+        read_run,
+        write_qrels,
+        write_run,
+    )
     from .errors import (
         DataError,
         FeatureRangeWarning,
@@ -103,6 +120,7 @@ if TYPE_CHECKING:
         domination_error,
         err,
         evaluate,
+        evaluate_run,
         hit_rate,
         kendall,
         mean_ndcg,

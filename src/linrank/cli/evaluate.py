@@ -15,6 +15,7 @@ from ._io import check_output, looks_like_model, read_data
 from ._progress import progress
 from ._report import evaluation_table, measure
 from ._topics import has_topics, measure_topics
+from ._trec import Judgements, QrelsOption, evaluate_files, is_run
 
 if TYPE_CHECKING:
     from .._typing import Vector
@@ -28,6 +29,8 @@ Examples:
 linrank evaluate test.txt scores.txt --metrics ndcg@10,map,p(rel=2)@5
 
 linrank evaluate test.txt model.json --flavour letor4 --metrics mean-ndcg --per-query queries.csv
+
+linrank evaluate qrels.txt run.txt --metrics ndcg@10,map,recall@1000
 """
 
 
@@ -37,12 +40,22 @@ def register(app: typer.Typer) -> None:
 
 
 def evaluate(
-    data: options.Data,
+    context: typer.Context,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Data: LETOR text (plain or compressed), a Parquet file or a store; or judgements "
+            "in the format of TREC (qrels).",
+            show_default=False,
+        ),
+    ],
     scores: Annotated[
         Path,
         typer.Argument(
             metavar="SCORES",
-            help="Scores, one per line in the order of the documents, or a model file.",
+            help="Scores, one per line in the order of the documents, or a model file; for qrels, "
+            "a run in the format of TREC.",
             show_default=False,
         ),
     ],
@@ -59,7 +72,11 @@ def evaluate(
         ),
     ] = "ndcg@10,map,pairwise-accuracy",
     flavour: Annotated[
-        FlavourName, typer.Option("--flavour", help=options.FLAVOUR_HELP)
+        FlavourName,
+        typer.Option(
+            "--flavour",
+            help=options.FLAVOUR_HELP + " The default for qrels and a run is trec.",
+        ),
     ] = "standard",
     per_query: Annotated[
         Path | None,
@@ -71,26 +88,42 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    qrels: QrelsOption = None,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Compute ranking metrics of scores or of a model."""
+    """Compute ranking metrics of scores, of a model or of a run."""
     check_output(per_query)
     from ..metrics import parse_metrics
 
-    wanted = parse_metrics(metrics)
-    ids, found = _evaluation(data, scores, wanted, flavour, threads)
+    wanted, judgements = parse_metrics(metrics), Judgements(qrels)
+    if is_run(data, scores):
+        if qrels is not None:
+            raise typer.BadParameter(f"{data} holds judgements already. Leave out --qrels.")
+        given = context.get_parameter_source("flavour")
+        is_default = given is not None and given.name == "DEFAULT"
+        flavour = "trec" if is_default else flavour
+        found, lines = evaluate_files(data, scores, wanted, flavour, threads)
+        ids = found.query_ids.tolist()
+    else:
+        ids, found = _evaluation(data, scores, judgements, wanted, flavour, threads)
+        lines = [("data", str(data)), *judgements.lines(), ("scores", str(scores))]
     if per_query is not None:
         _write_per_query(per_query, ids, found)
     if json:
-        print_json(_as_json(data, scores, found))
+        print_json(_as_json(data, scores, found) | judgements.json())
     else:
-        show(facts([("data", str(data)), ("scores", str(scores)), ("flavour", found.flavour)]))
+        show(facts([*lines, ("flavour", found.flavour)]))
         show(evaluation_table(found))
 
 
 def _evaluation(
-    data: Path, scores: Path, metrics: list[Metric], flavour: FlavourName, threads: int | None
+    data: Path,
+    scores: Path,
+    judgements: Judgements,
+    metrics: list[Metric],
+    flavour: FlavourName,
+    threads: int | None,
 ) -> tuple[list[object], Evaluation]:
     """Return the ids of the queries, or the names of topics, and the values of the metrics."""
     model = None
@@ -102,6 +135,7 @@ def _evaluation(
             found = measure_topics(model, data, metrics)  # type: ignore[arg-type]
             return model.topics, found  # type: ignore[attr-defined]
     documents, values = _read(data, scores, model, threads)
+    documents = judgements.apply(documents, data)
     with progress("evaluating"):
         found = measure(documents, values, metrics, flavour, threads)
     return documents.query_ids.tolist(), found

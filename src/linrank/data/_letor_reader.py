@@ -19,7 +19,7 @@ from ._csr import assemble_csr
 from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
 from ._moving import move_pointers, move_rows
-from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Source
+from ._source import CHUNK_BYTES, Chunk, Source
 from .checks import group_by_query, most_features
 from .keys import query_keys
 from .ranking import RankingData
@@ -81,7 +81,7 @@ def read_source(
     target = _allocate(allocate, layout, totals, options.dtype)
     query_ptr, query_ids, order = _group(_parse(read, counts, layout, target), len(target.y))
     if layout.n_features == 0:
-        raise FileFormatError(f"{source.path}: no document has a feature; {EXAMPLE}")
+        raise FileFormatError(f"{source.path}: no document has a feature; {source.expected.lines}")
     if order is not None:
         target = _make_adjacent(target, layout, order, allocate)
     return _assemble(layout, target, query_ptr, query_ids, order, options.n_threads)
@@ -156,7 +156,7 @@ def _scan_chunk(chunk: Chunk) -> tuple[Integers, Integers]:
 def _plan(source: Source, totals: Integers, facts: Integers, options: ReadOptions) -> Layout:
     """Choose the layout of the arrays from the results of pass 1."""
     if totals[ROW] == 0:
-        raise FileFormatError(f"{source.path}: the file has no documents; {EXAMPLE}")
+        raise FileFormatError(f"{source.path}: the file has no documents; {source.expected.lines}")
     largest, most = int(facts[:, kernels.LARGEST].max()), min(MAX_INDEX, most_features() - 1)
     index_base = options.index_base
     if index_base is None:

@@ -50,6 +50,7 @@ _HOME = {
     "domination_error": "_domination",
     "err": "_cascade",
     "evaluate": "_evaluate",
+    "evaluate_run": "_runs",
     "hit_rate": "_recall",
     "kendall": "_correlation",
     "mean_ndcg": "_ndcg",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from ._recall import hit_rate, r_precision, recall
     from ._registry import Metric, metric_names, parse_metric, parse_metrics
     from ._rules import resolve_rules
+    from ._runs import evaluate_run
 
 if not TYPE_CHECKING:  # type checkers report unknown names
     __getattr__ = lazy_names(__name__, _HOME)

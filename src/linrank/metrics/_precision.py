@@ -58,7 +58,7 @@ def _precision_range(lists, first, last, rel, k, average, out):  # type: ignore[
         if relevant == 0:
             out[q] = np.nan
         else:
-            total = walk_relevant(labels, tied, rel, k, average)
+            total = walk_relevant(labels, tied, rel, min(k, lists.n_listed[q]), average)
             out[q] = total / relevant if average else total
 
 
@@ -68,9 +68,9 @@ def _run(ranking: Ranking, rules: Rules, k: int | None, average: bool) -> Vector
 
 def precision_values(ranking: Ranking, rules: Rules, k: int | None = None) -> PerQuery:
     """Compute P@k of each query; without k, the share of relevant documents in its list."""
-    values = _run(ranking, rules, k, False) / (ranking.sizes if k is None else k)
+    values = _run(ranking, rules, k, False) / (np.maximum(ranking.n_listed, 1) if k is None else k)
     if k is not None and "p" in rules.zero_if_short:
-        values[(ranking.sizes < k) & ~np.isnan(values)] = 0.0
+        values[(ranking.n_listed < k) & ~np.isnan(values)] = 0.0
     return PerQuery.fill(values, rules.no_relevant)
 
 

@@ -44,7 +44,8 @@ def _rbp_range(lists, first, last, rel, k, p, out):  # type: ignore[no-untyped-d
         a, b = lists.query_ptr[q], lists.query_ptr[q + 1]
         labels, tied = lists.labels[a:b], lists.tied[a:b]
         relevant = count_relevant(labels, 0, b - a, rel)
-        out[q] = _rbp(labels, tied, rel, k, p) if relevant > 0 else np.nan
+        depth = min(k, lists.n_listed[q])
+        out[q] = _rbp(labels, tied, rel, depth, p) if relevant > 0 else np.nan
 
 
 class RBPOptions(RelevanceOptions, total=False):

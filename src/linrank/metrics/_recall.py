@@ -25,7 +25,7 @@ def _recall_range(lists, first, last, rel, k, out):  # type: ignore[no-untyped-d
         a, b = lists.query_ptr[q], lists.query_ptr[q + 1]
         labels, tied = lists.labels[a:b], lists.tied[a:b]
         relevant = count_relevant(labels, 0, b - a, rel)
-        cutoff = relevant if k == 0 else k
+        cutoff = min(relevant if k == 0 else k, lists.n_listed[q])
         found = walk_relevant(labels, tied, rel, cutoff, False) if relevant else np.nan
         out[q] = found / max(relevant, 1)
 
@@ -54,7 +54,8 @@ def _hit_range(lists, first, last, rel, k, out):  # type: ignore[no-untyped-def]
         a, b = lists.query_ptr[q], lists.query_ptr[q + 1]
         labels, tied = lists.labels[a:b], lists.tied[a:b]
         relevant = count_relevant(labels, 0, b - a, rel)
-        out[q] = _chance_of_hit(labels, tied, rel, k) if relevant > 0 else np.nan
+        depth = min(k, lists.n_listed[q])
+        out[q] = _chance_of_hit(labels, tied, rel, depth) if relevant > 0 else np.nan
 
 
 def recall_values(ranking: Ranking, rules: Rules, k: int | None = None) -> PerQuery:
