@@ -25,6 +25,8 @@ _HOME = {
     "open_store": "data.store",
     "convert": "data.store",
     "load": "data.formats",
+    "Pairs": "data.pairs",
+    "read_pairs": "data.pairs",
     "Qrels": "data.trec",
     "Run": "data.trec",
     "join_qrels": "data.trec",
@@ -62,6 +64,7 @@ _HOME = {
     "pairwise_accuracy": "metrics",
     "parse_metric": "metrics",
     "precision": "metrics",
+    "preference_accuracy": "metrics",
     "r_precision": "metrics",
     "rbp": "metrics",
     "recall": "metrics",
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
     from .data.formats import load
     from .data.generate import make_ranking
     from .data.letor import read_letor, write_letor
+    from .data.pairs import Pairs, read_pairs
     from .data.ranking import RankingData
     from .data.store import convert, open_store, save_store
     from .data.trec import (
@@ -128,6 +132,7 @@ if TYPE_CHECKING:
         pairwise_accuracy,
         parse_metric,
         precision,
+        preference_accuracy,
         r_precision,
         rbp,
         recall,

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import DataError
 from ..metrics.names import FlavourName
 from . import _options as options
 from ._console import facts, print_json, show
 from ._io import check_output, looks_like_model, read_data
+from ._preferences import PreferencesOption, evaluate_pairs, preference_lines
 from ._progress import progress
 from ._report import evaluation_table, measure
 from ._topics import has_topics, measure_topics
@@ -31,6 +33,8 @@ linrank evaluate test.txt scores.txt --metrics ndcg@10,map,p(rel=2)@5
 linrank evaluate test.txt model.json --flavour letor4 --metrics mean-ndcg --per-query queries.csv
 
 linrank evaluate qrels.txt run.txt --metrics ndcg@10,map,recall@1000
+
+linrank evaluate items.txt model.json --preferences pairs.csv
 """
 
 
@@ -89,11 +93,15 @@ def evaluate(
         ),
     ] = None,
     qrels: QrelsOption = None,
+    preferences: PreferencesOption = None,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
     """Compute ranking metrics of scores, of a model or of a run."""
     check_output(per_query)
+    if preferences is not None:
+        _evaluate_preferences(data, scores, preferences, qrels, per_query, threads, json)
+        return
     from ..metrics import parse_metrics
 
     wanted, judgements = parse_metrics(metrics), Judgements(qrels)
@@ -117,6 +125,39 @@ def evaluate(
         show(evaluation_table(found))
 
 
+def _evaluate_preferences(
+    data: Path,
+    scores: Path,
+    preferences: Path,
+    qrels: Path | None,
+    per_query: Path | None,
+    threads: int | None,
+    json: bool,
+) -> None:
+    """Print the accuracy on pairs of items, which have no labels and no queries."""
+    for name, file in (("--qrels", qrels), ("--per-query", per_query)):
+        if file is not None:
+            raise typer.BadParameter(f"--preferences compares items. Leave out {name}.")
+    model = _model(scores)
+    if model is not None and has_topics(model):
+        raise DataError("--preferences needs a model without topics, whose data have document ids")
+    documents, values = _read(data, scores, model, threads)
+    found = evaluate_pairs(documents, values, data, preferences)
+    if json:
+        print_json({"data": str(data), "scores": str(scores), "preferences": found})
+    else:
+        show(facts([("data", str(data)), ("scores", str(scores)), *preference_lines(found)]))
+
+
+def _model(scores: Path) -> Model | None:
+    """Return the model in a file; None for a file of scores."""
+    if not looks_like_model(scores):
+        return None
+    from ..model import load_model
+
+    return load_model(scores)
+
+
 def _evaluation(
     data: Path,
     scores: Path,
@@ -126,14 +167,12 @@ def _evaluation(
     threads: int | None,
 ) -> tuple[list[object], Evaluation]:
     """Return the ids of the queries, or the names of topics, and the values of the metrics."""
-    model = None
-    if looks_like_model(scores):
-        from ..model import load_model
-
-        model = load_model(scores)
-        if has_topics(model):
-            found = measure_topics(model, data, metrics)  # type: ignore[arg-type]
-            return model.topics, found  # type: ignore[attr-defined]
+    model = _model(scores)
+    if model is not None and has_topics(model):
+        if judgements.path is not None:
+            raise DataError("--qrels needs a model without topics, whose data have document ids")
+        found = measure_topics(model, data, metrics)  # type: ignore[arg-type]
+        return model.topics, found  # type: ignore[attr-defined]
     documents, values = _read(data, scores, model, threads)
     documents = judgements.apply(documents, data)
     with progress("evaluating"):

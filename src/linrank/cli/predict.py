@@ -91,9 +91,7 @@ def predict(
         file.writelines(text)
 
 
-def _as_run(
-    data: Path, documents: RankingData | None, scores: Vector, tag: str
-) -> Iterator[str]:
+def _as_run(data: Path, documents: RankingData | None, scores: Vector, tag: str) -> Iterator[str]:
     """Return blocks of lines of a run; `scores` are in the order of the file."""
     from ..data.trec import blocks_of, run_lines, run_of
 

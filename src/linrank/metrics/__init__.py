@@ -60,11 +60,13 @@ _HOME = {
     "parse_metric": "_registry",
     "parse_metrics": "_registry",
     "precision": "_precision",
+    "preference_accuracy": "_preferences",
     "r_precision": "_recall",
     "rbp": "_rbp",
     "recall": "_recall",
     "reciprocal_rank": "_cascade",
     "resolve_rules": "_rules",
+    "right_pairs": "_preferences",
     "spearman": "_correlation",
     "strict_pairwise_accuracy": "_pairwise",
 }
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from ._ndcg import mean_ndcg, ndcg
     from ._pairwise import all_pairs_error, auc, pairwise_accuracy, strict_pairwise_accuracy
     from ._precision import average_precision, precision
+    from ._preferences import preference_accuracy, right_pairs
     from ._ranking import Ranking
     from ._rbp import rbp
     from ._recall import hit_rate, r_precision, recall
