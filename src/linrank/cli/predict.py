@@ -80,10 +80,7 @@ def predict(
         with progress("scoring"):
             scores = documents.restore(learnt.predict(documents.X, documents.qid))
     _check_finite(data, scores)
-    if format == "trec":
-        text = _as_run(data, documents, scores, tag)
-    else:
-        text = score_blocks(scores)
+    text = _as_run(data, documents, scores, tag) if format == "trec" else score_blocks(scores)
     if out is None:
         sys.stdout.writelines(text)
         return

@@ -78,8 +78,8 @@ def read_pairs(path: StrPath) -> Pairs:
     path : path-like
         A text file, plain or compressed, or a Parquet file. The first line may be a header with
         the names preferred and other (or winner and loser, better and worse, chosen and rejected),
-        weight (or count) and margin, in any order. Other columns are then ignored. Without a
-        header, a third column is the weight and a fourth the margin.
+        weight (or count) and margin, in any order. Other columns are then ignored. Without these
+        names, a third column is the weight and a fourth the margin.
 
     Raises
     ------
@@ -223,28 +223,41 @@ def _read_parquet(path: StrPath) -> Words:
         raise FileFormatError(f"{os.fspath(path)}: cannot be read: {error}") from None
     if table.num_columns < 2:
         raise FileFormatError(f"{os.fspath(path)}: there is one column; {PAIRS.lines}")
+    names = table.column_names
+    if not _has_names(names) and len(names) <= len(NAMES):
+        names = list(NAMES)[: len(names)]
     columns = [
         [name.encode(), *(str(value).encode() for value in table.column(place).to_pylist())]
-        for place, name in enumerate(table.column_names)
+        for place, name in enumerate(names)
     ]
     return Words(os.fspath(path), columns, np.arange(table.num_rows + 1))
 
 
 def _find_columns(words: Words) -> tuple[dict[str, int], Words]:
     """Return the places of the columns by name, and the words without a header."""
-    header = [column[0].decode(errors="replace").lower() for column in words.columns]
-    named = {
-        name: place for name, known in NAMES.items() for place, text in enumerate(header)
-        if text in known
-    }  # fmt: skip
-    if {"preferred", "other"} <= named.keys():
+    header = [column[0].decode(errors="replace") for column in words.columns]
+    if _has_names(header):
         columns, lines = [column[1:] for column in words.columns], words.lines[1:]
         if not len(lines):
             raise FileFormatError(f"{words.path}: there are no pairs after the header")
-        return named, Words(words.path, columns, lines)
+        return _named(header), Words(words.path, columns, lines)
     if len(words.columns) > len(NAMES):
         raise FileFormatError(
             f"{words.path}:{words.lines[0]}: there are {len(words.columns)} columns; expected a "
             "header with the names preferred and other"
         )
     return dict(zip(NAMES, range(len(words.columns)), strict=False)), words
+
+
+def _named(header: Sequence[str]) -> dict[str, int]:
+    """Return the places of the columns whose names are in `NAMES`."""
+    return {
+        name: place
+        for name, known in NAMES.items()
+        for place, text in enumerate(header)
+        if text.lower() in known
+    }
+
+
+def _has_names(header: Sequence[str]) -> bool:
+    return {"preferred", "other"} <= _named(header).keys()

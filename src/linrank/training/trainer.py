@@ -150,8 +150,7 @@ engine, features
         ----------
         data : RankingData
         folds : int or iterable of (rows, held-out rows)
-            The number of folds for `make_folds`, or the rows of each fold in increasing order. If
-            the data have listed pairs, the numbers of pairs replace the rows.
+            The number of folds for `make_folds`, or the parts of each fold; see `RankingData.part`.
         Cs : sequence of float or Grid, optional
             The grid, as for `train_on_grid`.
         """
