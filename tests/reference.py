@@ -253,7 +253,9 @@ def sparse_hinge_optimum(X, pairs, C, low, high):
 # Metrics of one query at a time. Ties are resolved by trying every order.
 
 
-def metric_of_list(name, labels, *, k=None, gain="exp2", discount="log2", rel=1.0, max_label=None):
+def metric_of_list(
+    name, labels, *, k=None, gain="exp2", discount="log2", rel=1.0, max_label=None, p=0.8
+):
     """Return a metric of labels in ranked order, or None if no document is relevant."""
     n = len(labels)
     k = n if k is None else k
@@ -284,12 +286,16 @@ def metric_of_list(name, labels, *, k=None, gain="exp2", discount="log2", rel=1.
     if not any(relevant):
         return None
     ranks = [r for r, hit in enumerate(relevant[:k], start=1) if hit]
-    if name == "p":
-        return len(ranks) / k
-    if name == "map":
-        return sum((i + 1) / r for i, r in enumerate(ranks)) / sum(relevant)
-    assert name == "mrr"
-    return 1 / ranks[0] if ranks else 0.0
+    found = {
+        "p": len(ranks) / k,
+        "map": sum((i + 1) / r for i, r in enumerate(ranks)) / sum(relevant),
+        "mrr": 1 / ranks[0] if ranks else 0.0,
+        "recall": len(ranks) / sum(relevant),
+        "r-precision": sum(relevant[: sum(relevant)]) / sum(relevant),
+        "hit-rate": 1.0 if ranks else 0.0,
+        "rbp": (1 - p) * sum(p ** (r - 1) for r in ranks),
+    }
+    return found[name]
 
 
 def orders_of_ties(labels, scores):
@@ -318,6 +324,39 @@ def pair_counts(labels, scores):
     pairs = preference_pairs(labels, np.zeros(len(labels)))
     right = sum((scores[i] > scores[j]) + 0.5 * (scores[i] == scores[j]) for i, j in pairs)
     return right, len(pairs)
+
+
+def strict_pair_counts(labels, scores):
+    """Return the number of correctly ranked pairs (a tie is wrong) and of all pairs."""
+    pairs = preference_pairs(labels, np.zeros(len(labels)))
+    return sum(scores[i] > scores[j] for i, j in pairs), len(pairs)
+
+
+def mean_ranks(values):
+    """Return the rank of each value among all; equal values have the mean of their ranks."""
+    return [
+        sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2
+        for value in values
+    ]
+
+
+def spearman(labels, scores):
+    """Return the correlation of mean ranks: NaN for equal labels, otherwise 0 for equal scores."""
+    if len(set(labels)) == 1 or len(set(scores)) == 1:
+        return math.nan if len(set(labels)) == 1 else 0.0
+    return float(np.corrcoef(mean_ranks(labels), mean_ranks(scores))[0, 1])
+
+
+def kendall(labels, scores):
+    """Return τ-b over all pairs: NaN for equal labels, otherwise 0 for equal scores."""
+    signs = [
+        (np.sign(labels[i] - labels[j]), np.sign(scores[i] - scores[j]))
+        for i, j in itertools.combinations(range(len(labels)), 2)
+    ]
+    by_label, by_score = sum(a != 0 for a, _ in signs), sum(b != 0 for _, b in signs)
+    if not by_label or not by_score:
+        return 0.0 if by_label else math.nan
+    return sum(a * b for a, b in signs) / math.sqrt(by_label * by_score)
 
 
 def read_letor_slow(text):

@@ -22,24 +22,35 @@ import reference
 from linrank.errors import DataError
 from linrank.metrics import (
     _cascade,
+    _correlation,
     _domination,
     _ndcg,
     _pairwise,
     _precision,
     _ranking,
+    _rbp,
+    _recall,
     all_pairs_error,
     auc,
     average_precision,
     domination_error,
     err,
     evaluate,
+    hit_rate,
+    kendall,
     mean_ndcg,
     metric_names,
     ndcg,
     pairwise_accuracy,
     parse_metric,
+    parse_metrics,
     precision,
+    r_precision,
+    rbp,
+    recall,
     reciprocal_rank,
+    spearman,
+    strict_pairwise_accuracy,
 )
 
 pytestmark = pytest.mark.interpreted
@@ -51,8 +62,14 @@ PUBLIC = {
     "p": precision,
     "mrr": reciprocal_rank,
     "err": err,
+    "recall": recall,
+    "r-precision": r_precision,
+    "hit-rate": hit_rate,
+    "rbp": rbp,
 }
-PAIRS = ["pairwise-accuracy", "all-pairs-error", "domination-error"]
+WITHOUT_CUTOFF = ("mean-ndcg", "r-precision")
+PAIRS = ["pairwise-accuracy", "strict-pairwise-accuracy", "all-pairs-error", "domination-error"]
+CORRELATIONS = {"spearman": (spearman, reference.spearman), "kendall": (kendall, reference.kendall)}
 close = pytest.approx
 
 
@@ -91,7 +108,7 @@ def test_metrics_against_enumeration(name, ties, data, k):
     y, scores, qid = data
     if not few_orders(y, scores, qid):
         return
-    options = {} if name == "mean-ndcg" else {"k": k}
+    options = {} if name in WITHOUT_CUTOFF else {"k": k}
     twin = {"max_label": y.max()} if name == "err" else {}
     values = PUBLIC[name](y, scores, qid, ties=ties, per_query=True, **options)
     expected = [
@@ -137,6 +154,33 @@ def test_pairwise_accuracy_against_all_pairs(data):
     for flavour in ("letor4", "trec"):  # whose other metrics do not average ties
         mean = evaluate(y, scores, qid, "pairwise-accuracy", flavour=flavour).mean
         assert mean["pairwise-accuracy"] == close(pairwise_accuracy(y, scores, qid), nan_ok=True)
+
+
+@given(data=ranked_data(max_docs=60))
+@settings(max_examples=60, deadline=None)
+def test_strict_pairwise_accuracy_against_all_pairs(data):
+    y, scores, qid = data
+    counts = [reference.strict_pair_counts(*part) for part in by_query(y, scores, qid)]
+    right, pairs = np.array(counts).T
+    values = strict_pairwise_accuracy(y, scores, qid, per_query=True)
+    np.testing.assert_allclose(values[pairs > 0], right[pairs > 0] / pairs[pairs > 0])
+    assert np.isnan(values[pairs == 0]).all()
+    total = strict_pairwise_accuracy(y, scores, qid)
+    assert total == close(right.sum() / pairs.sum()) if pairs.any() else math.isnan(total)
+
+
+@pytest.mark.parametrize("name", list(CORRELATIONS))
+@given(data=ranked_data(max_docs=40))
+@settings(max_examples=60, deadline=None)
+def test_correlations_against_all_pairs(name, data):
+    y, scores, qid = data
+    metric, twin = CORRELATIONS[name]
+    expected = np.array([twin(*part) for part in by_query(y, scores, qid)])
+    np.testing.assert_allclose(metric(y, scores, qid, per_query=True), expected, atol=1e-12)
+    known = expected[~np.isnan(expected)]
+    for flavour in ("standard", "letor4", "trec"):
+        mean = evaluate(y, scores, qid, name, flavour=flavour).mean[name]
+        assert mean == close(known.mean(), abs=1e-12) if len(known) else math.isnan(mean)
 
 
 @given(data=ranked_data(max_docs=60))
@@ -257,6 +301,30 @@ def test_hand_computed_values():
     assert domination_error([1, 1, 1, 0], [3, 2, 0, 1]) == close(1 / 3)
     assert domination_error([0, 1, 1], [2, 1, 0]) == domination_error([0, 0, 1], [2, 1, 0]) == 1
     assert domination_error([2, 2, 1, 0], [4, 3, 2, 1]) == 0
+    assert recall([1, 0, 2, 1], [4, 3, 2, 1], k=3) == close(2 / 3)
+    assert recall([1, 0, 2, 1], [4, 3, 2, 1], k=3, rel=2) == 1
+    assert recall([1, 1, 0, 1], [4, 3, 3, 1], k=2) == close(1.5 / 3)
+    assert r_precision([1, 0, 2, 1], [4, 3, 2, 1]) == close(2 / 3)
+    assert r_precision([1, 0, 2, 1], [4, 3, 2, 1], rel=2) == 0
+    assert hit_rate([0, 1], [2, 1], k=1) == 0
+    assert hit_rate([0, 1, 1, 0, 0], [2, 1, 1, 1, 1], k=3) == close(1 - 2 / 4 * 1 / 3)
+    assert rbp([1, 0, 1], [3, 2, 1]) == close(0.2 * (1 + 0.64))
+    assert rbp([2, 0, 1], [3, 2, 1], p=0.5, rel=2) == 0.5
+    assert rbp([1, 0, 1], [3, 2, 1], p=0.5, k=2) == 0.5
+    assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == -1
+    assert kendall([1, 2, 2], [1, 2, 3]) == close(2 / math.sqrt(2 * 3))
+    assert strict_pairwise_accuracy([2, 1, 0, 0], [1, 2, 2, 0]) == close((0 + 0 + 1 + 0 + 1) / 5)
+
+
+def test_correlations_of_lists_without_an_order():
+    y, scores = [1, 0, 2, 2, 3], [1.0, 1.0, 3.0, 4.0, 0.0]
+    qid = ["equal scores", "equal scores", "equal labels", "equal labels", "one document"]
+    for metric in (spearman, kendall):
+        np.testing.assert_array_equal(
+            metric(y, scores, qid, per_query=True), [0, math.nan, math.nan]
+        )
+        assert metric(y, scores, qid) == 0
+    assert evaluate(y, scores, qid, "kendall").n_skipped == {"kendall": 2}
 
 
 def test_average_weighs_pairs_or_queries():
@@ -398,7 +466,8 @@ def test_trec_has_linear_gain_and_stable_ties():
 @settings(max_examples=40, deadline=None)
 def test_row_order_and_type_of_qid_do_not_matter(data, seed):
     y, scores, qid = data
-    names = ["ndcg@5", "mean-ndcg", "map", "p@3", "mrr", "err", *PAIRS]
+    names = ["ndcg@5", "mean-ndcg", "map", "p@3", "mrr", "err", "recall@3", "hit-rate@3", "rbp"]
+    names += ["r-precision", *CORRELATIONS, *PAIRS]
     expected = evaluate(y, scores, qid, names)
     order = np.random.default_rng(seed).permutation(len(y))
     for ids in (qid - 7, qid * 0.5, [f"q{q}" for q in qid], [("q", int(q)) for q in qid]):
@@ -431,7 +500,8 @@ def test_per_query_is_in_order_of_first_appearance():
 def test_number_of_threads_changes_no_bit(rng):
     n = 30_000
     y, scores, qid = rng.integers(0, 5, n), rng.integers(0, 50, n), np.sort(rng.integers(0, 500, n))
-    names = ["ndcg@10", "mean-ndcg", "map", "p@5", "mrr", "err@10", *PAIRS]
+    names = ["ndcg@10", "mean-ndcg", "map", "p@5", "mrr", "err@10", "recall@5", "hit-rate@2"]
+    names += ["r-precision", "rbp@10", *CORRELATIONS, *PAIRS]
     one = evaluate(y, scores, qid, names, n_threads=1)
     three = evaluate(y, scores, qid, names, n_threads=3)
     assert one.mean == three.mean
@@ -443,6 +513,7 @@ def test_evaluate_agrees_with_single_metrics(rng):
     n = 400
     y, scores, qid = rng.integers(0, 5, n), np.round(rng.normal(size=n), 1), rng.integers(0, 20, n)
     names = ["ndcg@10", "ndcg", "mean-ndcg", "map", "map(rel=2)", "p(rel=3)@5", "mrr@3", "err@10"]
+    names += ["recall(rel=2)@4", "r-precision(rel=3)", "hit-rate@2", "rbp(rel=2, p=0.5)@7", "rbp"]
     for flavour in ("standard", "letor3", "letor4", "mslr", "trec"):
         result = evaluate(y, scores, qid, names, flavour=flavour)
         for name in names:
@@ -490,13 +561,15 @@ def test_kernels_are_compiled_for_one_signature(rng):
             evaluate(y, scores, qid, metric_names(), flavour=flavour)
     kernels = [_ranking._sort_range, _ndcg._ndcg_range, _precision._precision_range]
     kernels += [_cascade._cascade_range, _pairwise._pairs_range, _domination._domination_range]
+    kernels += [_recall._recall_range, _recall._hit_range, _rbp._rbp_range]
+    kernels += [_correlation._mean_ranks_range, _correlation._spearman_range]
     for kernel in kernels:
         assert len(kernel.dispatcher.signatures) == 1
 
 
 @pytest.mark.parametrize("name", list(PUBLIC))
 def test_one_document(name):
-    assert PUBLIC[name]([1], [0.0]) == (0.5 if name == "err" else 1.0)
+    assert PUBLIC[name]([1], [0.0]) == close({"err": 0.5, "rbp": 0.2}.get(name, 1.0))
     assert math.isnan(PUBLIC[name]([0], [0.0]))
 
 
@@ -537,6 +610,13 @@ def test_names_are_known_without_a_compiler():
         ("auc", "auc", None, None),
         ("All_Pairs_Error", "all-pairs-error", None, None),
         ("domination-error", "domination-error", None, None),
+        ("R@100", "recall@100", 100, None),
+        ("Rprec", "r-precision", None, None),
+        ("Success(rel=2)@3", "hit-rate(rel=2)@3", 3, 2.0),
+        ("hit_rate@10", "hit-rate@10", 10, None),
+        ("rbp( p = 0.50 , rel=2 )@10", "rbp(rel=2, p=0.5)@10", 10, 2.0),
+        ("kendall-tau-b", "kendall", None, None),
+        ("strict_pairwise_accuracy", "strict-pairwise-accuracy", None, None),
     ],
 )
 def test_parse_metric(text, name, k, rel):
@@ -562,6 +642,13 @@ def test_parse_metric(text, name, k, rel):
         ("map(rel=two)", "rel is 'two'; expected a number"),
         ("map(rel=1" + "0" * 400 + ")", "expected a number"),
         ("ndcg@1" + "0" * 18, "at most 18 digits"),
+        ("map(p=0.5)", "map has no persistence p"),
+        ("r-precision@5", "r-precision has no cut-off"),
+        ("rbp(p=1)", "p is 1.0; expected a probability between 0 and 1"),
+        ("rbp(p=half)", "p is 'half'; expected a number, such as 0.8"),
+        ("rbp(p=0.5, p=0.6)", "expected rel=2 or p=0.8, each at most once"),
+        ("rbp(q=0.5)", "'q=0.5' is not an option"),
+        ("rbp()", "'' is not an option"),
     ],
 )  # fmt: skip
 def test_unknown_metric_gets_a_sentence(text, sentence):
@@ -569,16 +656,22 @@ def test_unknown_metric_gets_a_sentence(text, sentence):
         parse_metric(text)
 
 
+def test_a_list_of_metrics_may_have_options_with_commas():
+    names = [metric.name for metric in parse_metrics("rbp(rel=2,p=0.5)@10,map, p(rel=2)@5")]
+    assert names == ["rbp(rel=2, p=0.5)@10", "map", "p(rel=2)@5"]
+
+
 def test_every_name_can_be_evaluated():
     result = evaluate([1, 0, 1], [1.0, 2.0, 3.0], metrics=metric_names())
     assert list(result.mean) == list(metric_names())
-    assert all(0 <= value <= 1 for value in result.mean.values())
+    low = dict.fromkeys(CORRELATIONS, -1)
+    assert all(low.get(name, 0) <= value <= 1 for name, value in result.mean.items())
 
 
 @pytest.mark.parametrize("name", metric_names())
 def test_direction_is_that_of_better_rankings(name):
     y = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
-    k = "@2" if name == "p" else ""
+    k = "@2" if name in ("p", "recall", "hit-rate") else ""
     right, wrong = (parse_metric(name + k)(y, scores) for scores in (y, -y))
     assert right != wrong
     assert parse_metric(name).greater_is_better == (right > wrong)
@@ -652,6 +745,8 @@ def test_bad_input_gets_a_sentence(y, scores, qid, options, sentence):
         (lambda: err([0, 3], [1, 2], max_label=2), "max_label is 2; expected a finite number of"),
         (lambda: err([0, 3], [1, 2], max_label="x"), "max_label is 'x'"),
         (lambda: precision([0, 1], [1, 2], rel=math.nan), "rel is nan"),
+        (lambda: rbp([0, 1], [1, 2], p=1.0), "p is 1.0; expected a probability between 0 and 1"),
+        (lambda: rbp([0, 1], [1, 2], p=math.nan), "p is nan"),
         (lambda: evaluate([0, 1], [1, 2], metrics=[]), "metrics is empty"),
         (lambda: evaluate([0, 1], [1, 2], [1, 1], query_ptr=[0, 2]), "cannot both be given"),
         (lambda: evaluate([0, 1], [1, 2], query_ptr=[0, 1]), "rise from 0 to 2"),

@@ -26,6 +26,15 @@ _HOME = {
     "open_store": "data.store",
     "convert": "data.store",
     "load": "data.formats",
+    "Pairs": "data.pairs",
+    "read_pairs": "data.pairs",
+    "Qrels": "data.trec",
+    "Run": "data.trec",
+    "join_qrels": "data.trec",
+    "read_qrels": "data.trec",
+    "read_run": "data.trec",
+    "write_qrels": "data.trec",
+    "write_run": "data.trec",
     "make_ranking": "data.generate",
     "C_GRID": "path",
     "make_problem": "problem",
@@ -49,12 +58,21 @@ _HOME = {
     "domination_error": "metrics",
     "err": "metrics",
     "evaluate": "metrics",
+    "evaluate_run": "metrics",
+    "hit_rate": "metrics",
+    "kendall": "metrics",
     "mean_ndcg": "metrics",
     "ndcg": "metrics",
     "pairwise_accuracy": "metrics",
     "parse_metric": "metrics",
     "precision": "metrics",
+    "preference_accuracy": "metrics",
+    "r_precision": "metrics",
+    "rbp": "metrics",
+    "recall": "metrics",
     "reciprocal_rank": "metrics",
+    "spearman": "metrics",
+    "strict_pairwise_accuracy": "metrics",
     "__version__": "_version",
 }
 
@@ -71,8 +89,18 @@ if TYPE_CHECKING:
     from .data.formats import load
     from .data.generate import make_ranking
     from .data.letor import read_letor, write_letor
+    from .data.pairs import Pairs, read_pairs
     from .data.ranking import RankingData
     from .data.store import convert, open_store, save_store
+    from .data.trec import (
+        Qrels,
+        Run,
+        join_qrels,
+        read_qrels,
+        read_run,
+        write_qrels,
+        write_run,
+    )
     from .errors import (
         DataError,
         FeatureRangeWarning,
@@ -99,12 +127,21 @@ if TYPE_CHECKING:
         domination_error,
         err,
         evaluate,
+        evaluate_run,
+        hit_rate,
+        kendall,
         mean_ndcg,
         ndcg,
         pairwise_accuracy,
         parse_metric,
         precision,
+        preference_accuracy,
+        r_precision,
+        rbp,
+        recall,
         reciprocal_rank,
+        spearman,
+        strict_pairwise_accuracy,
     )
     from .model import Explanation, LinearModel, load_model
     from .path import C_GRID, regularization_path, sparse_path

@@ -11,12 +11,13 @@ import numpy as np
 from ._checks import choice
 from ._typing import Integers, Vector
 from .data.keys import rank_by_content, row_keys
-from .data.ranking import RankingData
+from .data.ranking import GivenPairs, RankingData
 from .errors import DataError
-from .metrics import evaluate, parse_metric
+from .metrics import evaluate, parse_metric, right_pairs
 from .metrics.names import RULES, FlavourName, RuleName
 
-Fold = tuple[Integers, Integers]  #: rows to train on, and held-out rows
+#: Rows to train on, and held-out rows; of data with listed pairs, numbers of pairs.
+Fold = tuple[Integers, Integers]
 
 
 def mean_metric(data: RankingData, scores: Vector, metric: str, **options: Any) -> float:
@@ -115,6 +116,77 @@ class Criterion:
                 f"C cannot be chosen by {parse_metric(self.metric).name}: it is undefined in all "
                 f"{data.n_queries} queries of the held-out data. Use other data or another metric."
             )
+
+
+@dataclass(frozen=True)
+class PairCriterion(Criterion):
+    """The criterion for data with listed pairs: the accuracy on held-out pairs.
+
+    It is the weighted share of pairs whose preferred document has the higher score; equal scores
+    count one half. Margins have no influence.
+    """
+
+    metric: str = "pairwise-accuracy"
+
+    def mean(self, data: RankingData, scores: Vector) -> float:
+        """Return the accuracy; NaN if all pairs have the weight 0."""
+        assert data.pairs is not None
+        weight = _weights(data.pairs)
+        total = weight.sum()
+        return float(right_pairs(scores, data.pairs.rows) @ weight / total) if total else np.nan
+
+    def standard_error(self, data: RankingData, scores: Vector) -> float:
+        """Return the standard error of the accuracy, as that of a weighted mean."""
+        assert data.pairs is not None
+        weight = _weights(data.pairs)
+        residual = right_pairs(scores, data.pairs.rows) - self.mean(data, scores)
+        return float(np.linalg.norm(weight * residual) / weight.sum())
+
+
+def _weights(pairs: GivenPairs) -> Vector:
+    return np.ones(len(pairs.rows)) if pairs.weight is None else pairs.weight
+
+
+def make_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
+    """Split data into folds: `query_folds`, or `pair_folds` for data with listed pairs."""
+    return query_folds(data, n_folds) if data.pairs is None else pair_folds(data, n_folds)
+
+
+def pair_groups(data: RankingData, n_folds: int) -> Integers:
+    """Return the group of each listed pair; pairs of one group are in the same fold.
+
+    A group is a connected component of the graph of preferences, so that held-out documents do not
+    occur in training, as with folds of queries. If a component has more than 1/n_folds of the
+    pairs, such folds would be unequal or impossible. A group then consists of the pairs of the
+    same two documents, in either order. Groups are numbered by content, not by the order of rows.
+    """
+    assert data.pairs is not None
+    rows = data.pairs.rows
+    component = np.searchsorted(data.query_ptr, rows[:, 0], side="right") - 1
+    if n_folds * np.bincount(component).max() <= len(rows):
+        return rank_by_content(data.query_keys)[component]
+    return same_pairs(data)
+
+
+def same_pairs(data: RankingData) -> Integers:
+    """Return a number for each listed pair, equal for pairs of the same two documents."""
+    assert data.pairs is not None
+    low, high = np.sort(rank_by_content(row_keys(data.X))[data.pairs.rows], axis=1).T
+    return low * data.n_docs + high
+
+
+def pair_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:
+    """Split listed pairs into folds of whole groups; see `pair_groups`."""
+    from sklearn.model_selection import GroupKFold
+
+    groups = pair_groups(data, n_folds)
+    n_groups = len(np.unique(groups))
+    if not 2 <= n_folds <= n_groups:
+        raise DataError(
+            f"there are {n_groups} different pairs: {n_folds} folds cannot be made of them. Use 2 "
+            f"to {n_groups} folds."
+        )
+    return GroupKFold(n_folds).split(groups, groups=groups)
 
 
 def query_folds(data: RankingData, n_folds: int) -> Iterator[Fold]:

@@ -23,15 +23,23 @@ LISTED_WEIGHTS = 5  #: weights of a sparse ranker that a report lists
 
 
 def data_line(path: Path, data: RankingData, training: Training | None = None) -> str:
-    """Return one line on data. For training data, it includes pairs and levels."""
+    """Return one line on data. For training data, it includes pairs and levels.
+
+    Data with listed pairs have no levels. Their queries are the connected components of the pairs.
+    """
     form = "sparse" if data.is_sparse else "dense"
+    listed = getattr(data, "pairs", None) is not None
+    groups = ("connected component",) if listed else ("query", "queries")
     text = (
-        f"{path}: {count(data.n_docs, 'document')}, {count(data.n_queries, 'query', 'queries')}, "
+        f"{path}: {count(data.n_docs, 'document')}, {count(data.n_queries, *groups)}, "
         f"{count(data.n_features, 'feature')} ({form} {data.dtype})"
     )
     if training is None:
         return text
-    text += f", {count(training.n_pairs, 'pair')}, {count(training.n_levels, 'level')}"
+    text += f", {count(training.n_pairs, 'pair')}"
+    if listed:
+        return text
+    text += f", {count(training.n_levels, 'level')}"
     if training.n_empty_queries:
         without = count(training.n_empty_queries, "query", "queries")
         text += f"; {without} without pairs skipped"

@@ -70,6 +70,7 @@ class Reading(NamedTuple):
     float32: bool = False
     threads: int | None = None
     allow_missing: bool = False
+    needs_label: bool = True
 
     @property
     def options(self) -> dict[str, Any]:
@@ -78,6 +79,7 @@ class Reading(NamedTuple):
             "dtype": "float32" if self.float32 else "float64",
             "n_threads": self.threads,
             "allow_missing": self.allow_missing,
+            "needs_label": self.needs_label,
         }
 
     def read(self, train: Path) -> RankingData:

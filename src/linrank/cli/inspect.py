@@ -15,6 +15,7 @@ from ._input import Input, with_columns
 from ._io import looks_like_model, read_data
 from ._progress import progress
 from ._report import bar_table
+from ._trec import Judgements, QrelsOption
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -50,6 +51,7 @@ def inspect(
             "--top", metavar="NUMBER", min=1, help="Number of largest weights of a model to show."
         ),
     ] = 10,
+    qrels: QrelsOption = None,
     index_base: options.IndexBase = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
@@ -68,30 +70,38 @@ def inspect(
         return
     from dataclasses import asdict
 
-    found = _summary(file, inputs, index_base, threads)
+    judgements = Judgements(qrels)
+    found = _summary(file, inputs, judgements, index_base, threads)
     if json:
         levels = [{"label": label, "documents": n} for label, n in found.levels.items()]
-        print_json({"file": str(file), "kind": "data", **asdict(found), "levels": levels})
+        about = {"file": str(file), "kind": "data", **judgements.json()}
+        print_json({**about, **asdict(found), "levels": levels})
     else:
-        _show_data(file, found)
+        _show_data(file, judgements, found)
 
 
 def _summary(
-    file: Path, inputs: Input, index_base: options.IndexBaseName, threads: int | None
+    file: Path,
+    inputs: Input,
+    judgements: Judgements,
+    index_base: options.IndexBaseName,
+    threads: int | None,
 ) -> DataSummary:
     from ..report.summary import summarize
 
     data = read_data(file, inputs, index_base=options.number_of(index_base), n_threads=threads)
+    data = judgements.apply(data, file)
     with progress(f"counting {file}"):
         return summarize(data)
 
 
-def _show_data(file: Path, found: DataSummary) -> None:
+def _show_data(file: Path, judgements: Judgements, found: DataSummary) -> None:
     smallest, median, largest = found.query_size
     show(
         facts(
             [
                 ("data", str(file)),
+                *judgements.lines(),
                 ("documents", f"{found.n_docs:,}"),
                 ("queries", f"{found.n_queries:,}"),
                 ("per query", f"{smallest:,} to {largest:,} documents, median {median:,g}"),

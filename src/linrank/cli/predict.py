@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +15,11 @@ from ._input import Input, with_columns
 from ._io import check_output, read_for
 from ._progress import progress
 from ._topics import has_topics, score_topics
+from ._trec import FormatOption, TagOption
 
 if TYPE_CHECKING:
     from .._typing import Vector
+    from ..data.ranking import RankingData
 
 EPILOG = """
 Examples:
@@ -24,6 +27,8 @@ Examples:
 linrank predict model.json test.txt --out scores.txt
 
 linrank predict model.json test.txt.gz | paste - test.txt
+
+linrank predict model.json test.txt --format trec --tag bm25-ranksvm --out run.txt
 """
 
 
@@ -52,20 +57,23 @@ def predict(
             show_default="the standard output",
         ),
     ] = None,
+    format: FormatOption = "scores",
+    tag: TagOption = "linrank",
     threads: options.Threads = None,
     *,
     inputs: Input,
 ) -> None:
-    """Compute the scores of documents, one per line; higher is better.
+    """Compute the scores of documents, one per line, or ranked lists; higher is better.
 
     If the model has topics, a line has one score per topic, separated by tabs.
     """
     check_output(out)
     from .._files import atomic_write
-    from ..data.scores import write_scores
+    from ..data.scores import score_blocks
     from ..model import load_model
 
     learnt = load_model(model)
+    documents = None
     if has_topics(learnt):
         scores = score_topics(learnt, data)[1]  # type: ignore[arg-type]
     else:
@@ -73,11 +81,25 @@ def predict(
         with progress("scoring"):
             scores = documents.restore(learnt.predict(documents.X, documents.qid))
     _check_finite(data, scores)
+    text = _as_run(data, documents, scores, tag) if format == "trec" else score_blocks(scores)
     if out is None:
-        write_scores(sys.stdout, scores)
+        sys.stdout.writelines(text)
         return
     with progress(f"writing {out}"), atomic_write(out, "w") as file:
-        write_scores(file, scores)
+        file.writelines(text)
+
+
+def _as_run(data: Path, documents: RankingData | None, scores: Vector, tag: str) -> Iterator[str]:
+    """Return blocks of lines of a run; `scores` are in the order of the file."""
+    from ..data.trec import blocks_of, run_lines, run_of
+
+    if documents is None:
+        raise DataError("--format trec needs a model without topics. Use --format scores.")
+    scores = scores if documents.order is None else scores[documents.order]
+    try:
+        return blocks_of(run_lines(run_of(documents, scores, tag)))
+    except DataError as error:
+        raise DataError(f"--format trec: {data}: {error}") from None
 
 
 def _check_finite(data: Path, scores: Vector) -> None:

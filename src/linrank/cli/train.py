@@ -13,6 +13,7 @@ from ._input import Input, with_columns
 from ._io import check_output
 from ._methods import check_method_options, train_method
 from ._options import number_of
+from ._preferences import Labels, PreferencesOption
 from ._report import chosen, data_json, data_line, result_json, selected
 from ._shared import with_shared_options
 from ._topics import train_topics
@@ -26,6 +27,7 @@ from ._training import (
     opened_on,
     showing,
 )
+from ._trec import QrelsOption
 
 if TYPE_CHECKING:
     from .._typing import Vector
@@ -44,6 +46,9 @@ linrank train train.store --folds 5 --metric map --json
 linrank train train.parquet --label relevance --qid query_id --ignore title
 
 linrank train MQ2007/Fold1
+linrank train features.txt --qrels qrels.txt --folds 5
+
+linrank train items.txt --preferences pairs.csv --folds 5
 
 linrank train parts --dask tcp://scheduler:8786
 """
@@ -66,6 +71,8 @@ def train(
     topics: options_.Topics = False,
     debias: options_.Debias = False,
     margin_scale: options_.MarginScale = None,
+    qrels: QrelsOption = None,
+    preferences: PreferencesOption = None,
     float32: options_.Float32 = False,
     index_base: options_.IndexBase = "auto",
     json: options_.Json = False,
@@ -75,15 +82,18 @@ def train(
 ) -> None:
     """Train a model; C is given, or chosen on held-out data."""
     _check_usage(valid, C, folds, warm_start, dask, margin_scale)
+    _check_inputs(valid, dask, qrels, preferences, margin_scale)
     _check_input(inputs, dask, topics)
     check_output(out)
     train, valid = find_held_out(train, valid, is_wanted=C is None and not folds)
     how = Reading(
-        inputs, number_of(index_base), float32, options["threads"], options["missing"] is not None
-    )
+        inputs, number_of(index_base), float32, options["threads"], options["missing"] is not None,
+        needs_label=qrels is None and preferences is None,
+    )  # fmt: skip
     if method is not None or topics:
         own = {"C": C, "folds": folds, "warm_start": warm_start, "dask": dask,
-               "debias": debias or None, "margin_scale": margin_scale}  # fmt: skip
+               "debias": debias or None, "margin_scale": margin_scale, "qrels": qrels,
+               "preferences": preferences}  # fmt: skip
         check_method_options(method or "topics", options, own)
         if topics:
             train_topics(method, train, valid, out, options)
@@ -94,9 +104,13 @@ def train(
     trainer = make_trainer(options)
     if debias and not trainer.penalty.selects:
         raise typer.BadParameter("--debias needs a penalty that selects features. Add --penalty.")
+    labels = Labels(qrels, preferences, trainer)
     start = None if warm_start is None else _weights(warm_start)
     opened = opened_here if dask is None else opened_on(dask)
-    with opened(trainer, train, valid, how) as (trainer, data, held_out):
+    with opened(labels.trainer, train, valid, how) as (trainer, data, held_out):
+        data = labels.apply(data, train)
+        if valid is not None and held_out is not None:
+            held_out = labels.apply(held_out, valid)
         if margin_scale is not None:
             data = data.replace(margin=margin_scale * data.y)
         with about(train):
@@ -105,9 +119,11 @@ def train(
                 training = trainer.debias(training, data)
         training.model.save(out)
         if json:
-            print_json(_as_json(train, valid, out, folds, trainer, training, data, held_out))
+            found = _as_json(train, valid, out, folds, trainer, training, data, held_out)
+            print_json(found | labels.json())
         else:
-            show(facts(_lines(train, valid, out, folds, trainer, training, data, held_out)))
+            lines = _lines(train, valid, out, folds, trainer, training, data, held_out)
+            show(facts([*lines[:-1], *labels.lines(), lines[-1]]))
         finish(trainer, training, data, out, folds)
 
 
@@ -122,7 +138,8 @@ def _lines(
     held_out: RankingData | None,
 ) -> list[tuple[str, str]]:
     """Return the lines of the report."""
-    where = f"by {folds} query folds" if folds else f"on {valid}"
+    what = "query" if getattr(data, "pairs", None) is None else "pair"
+    where = f"by {folds} {what} folds" if folds else f"on {valid}"
     lines = [("train", data_line(train, data, training))]
     if valid is not None and held_out is not None:
         lines.append(("valid", data_line(valid, held_out)))
@@ -167,6 +184,27 @@ def _check_usage(
         )
     if warm_start is not None and C is None and (folds or valid is not None):
         raise typer.BadParameter("--warm-start needs a single C. Add --C.")
+
+
+def _check_inputs(
+    valid: Path | None,
+    dask: str | None,
+    qrels: Path | None,
+    preferences: Path | None,
+    margin_scale: float | None,
+) -> None:
+    """Raise a `typer.BadParameter` for files that cannot be used together."""
+    for name, file in (("--qrels", qrels), ("--preferences", preferences)):
+        if file is not None and dask is not None:
+            raise typer.BadParameter(f"{name} needs all rows in this process. Leave out --dask.")
+    if preferences is not None and qrels is not None:
+        raise typer.BadParameter("--preferences replaces labels. Leave out --qrels.")
+    if preferences is not None and margin_scale is not None:
+        raise typer.BadParameter(
+            "--preferences replaces labels. Leave out --margin-scale, and list margins in the file."
+        )
+    if preferences is not None and valid is not None:
+        raise typer.BadParameter("--preferences chooses C by folds of pairs. Use --folds.")
 
 
 def _weights(warm_start: Path) -> Vector:

@@ -16,6 +16,7 @@ from .._rows import multiply
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
 from ..data.checks import check_finite, check_matrix
+from ..data.ranking import RankingData
 from ..errors import DataError, WorkersLost
 from ..estimators.trained import TrainedRanker
 from ..losses.base import Loss
@@ -165,6 +166,9 @@ feature_names_in_
         ):
             self._fit_on(trainer, data)
         return self
+
+    def _pair_data(self, *arguments: Any) -> RankingData:
+        raise DataError("DaskRankSVM learns from labels. To learn from pairs, use RankSVM.")
 
     def __sklearn_clone__(self) -> DaskRankSVM:
         """Return a clone that shares the client."""

@@ -19,7 +19,7 @@ from ._csr import assemble_csr
 from ._diagnosis import diagnose, line_error
 from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, ROW, Layout, Target
 from ._moving import move_pointers, move_rows
-from ._source import CHUNK_BYTES, EXAMPLE, Chunk, Source
+from ._source import CHUNK_BYTES, Chunk, Source
 from .checks import Grouping, check_weight, group_by_query, holds_missing, most_features
 from .keys import query_keys
 from .ranking import RankingData
@@ -82,7 +82,7 @@ def read_source(
     target = _allocate(allocate, layout, totals, options.dtype)
     grouping = _group(_parse(read, counts, layout, target), len(target.y))
     if layout.n_features == 0:
-        raise FileFormatError(f"{source.path}: no document has a feature; {EXAMPLE}")
+        raise FileFormatError(f"{source.path}: no document has a feature; {source.expected.lines}")
     if grouping.order is not None:
         target = _make_adjacent(target, layout, grouping.order, allocate)
     with about_file(source.path):
@@ -158,7 +158,7 @@ def _scan_chunk(chunk: Chunk) -> tuple[Integers, Integers]:
 def _plan(source: Source, totals: Integers, facts: Integers, options: ReadOptions) -> Layout:
     """Choose the layout of the arrays from the results of pass 1."""
     if totals[ROW] == 0:
-        raise FileFormatError(f"{source.path}: the file has no documents; {EXAMPLE}")
+        raise FileFormatError(f"{source.path}: the file has no documents; {source.expected.lines}")
     largest, most = int(facts[:, kernels.LARGEST].max()), min(MAX_INDEX, most_features() - 1)
     index_base = options.index_base
     if index_base is None:

@@ -26,7 +26,21 @@ MAX_LINE = 1 << 27  #: bytes of a line; without a limit, a small compressed file
 _LARGEST_KEPT = 2 * CHUNK_BYTES + 1 + PADDING  # bytes of a buffer that is used again
 _PIECE, _SMALL_PIECE = 1 << 22, 1 << 16  # bytes that are copied or searched at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-EXAMPLE = "expected lines such as '2 qid:10 1:0.5 2:0.25'"
+
+
+class Expected(NamedTuple):
+    """What a file should be, for errors."""
+
+    what: str
+    example: str  #: a line
+
+    @property
+    def lines(self) -> str:
+        """The end of a sentence that shows the example."""
+        return f"expected lines such as {self.example!r}"
+
+
+LETOR = Expected("a LETOR text file", "2 qid:10 1:0.5 2:0.25")
 
 
 class Stream(Protocol):
@@ -112,6 +126,8 @@ class Source:
     content : FileContent or MemoryContent
     decompressor : Decompressor, optional
         None if the text is not compressed.
+    expected : Expected
+        What the text should be, for errors.
     """
 
     def __init__(
@@ -119,8 +135,10 @@ class Source:
         path: str,
         content: FileContent | MemoryContent,
         decompressor: Decompressor | None = None,
+        expected: Expected = LETOR,
     ) -> None:
         self.path = path
+        self.expected = expected
         self._content = content
         self._decompressor = decompressor
         self._free: list[NDArray[np.uint8]] = []  # buffers of chunks that were released
@@ -159,7 +177,7 @@ class Source:
                     raise self._line_too_long(shift, chunk_bytes)
             rest = buffer.data[last:filled].tobytes()
             if has_ended and shift + filled == 0:
-                raise empty_error(self.path)
+                raise empty_error(self.path, self.expected)
             done = 1.0 if has_ended else raw.at / len(self._content)
             yield _finish(buffer, last, shift, done)
             shift += last
@@ -187,7 +205,7 @@ class Source:
             if chunk.shift + chunk.last >= at:
                 break
         return FileFormatError(
-            f"{self.path}:{line}: the line is longer than {MAX_LINE:,} bytes; {EXAMPLE}"
+            f"{self.path}:{line}: the line is longer than {MAX_LINE:,} bytes; {self.expected.lines}"
         )
 
     def release(self, chunks: list[Chunk]) -> None:
@@ -303,12 +321,12 @@ def _finish(buffer: NDArray[np.uint8], last: int, shift: int, done: float) -> Ch
     return Chunk(text, first, last + (not ends), shift, done)
 
 
-def empty_error(path: str) -> FileFormatError:
+def empty_error(path: str, expected: Expected = LETOR) -> FileFormatError:
     """Return the error for a file without any text."""
-    return FileFormatError(f"{path}: the file is empty; {EXAMPLE}")
+    return FileFormatError(f"{path}: the file is empty; {expected.lines}")
 
 
-def open_source(path: str | os.PathLike[str]) -> Source:
+def open_source(path: str | os.PathLike[str], expected: Expected = LETOR) -> Source:
     """Open a text file, plain or compressed with gzip, bzip2, xz or zstandard."""
     name = os.fspath(path)
     try:
@@ -316,27 +334,27 @@ def open_source(path: str | os.PathLike[str]) -> Source:
         start = bytearray(START_BYTES)
         start = start[: content.read_into(memoryview(start), 0)]
     except FileNotFoundError:
-        raise FileFormatError(f"{name}: no such file; expected a LETOR text file") from None
+        raise FileFormatError(f"{name}: no such file; expected {expected.what}") from None
     except IsADirectoryError:
         is_store = Path(name, "meta.json").exists()
         hint = "a store; open it with open_store" if is_store else "a folder"
-        raise FileFormatError(
-            f"{name}: expected a LETOR text file, but the path is {hint}"
-        ) from None
+        raise FileFormatError(f"{name}: expected {expected.what}, but the path is {hint}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FileFormatError(f"{name}: cannot be read: {reason}") from None
     if not len(content):
         content.close()
-        raise empty_error(name)
+        raise empty_error(name, expected)
     found = name_binary(decompress_start(io.BytesIO(start)))
     if found is not None:
         content.close()
-        raise FileFormatError(f"{name}: the file is {found}; {_expected(found)}")
-    return Source(name, content, find_decompressor(bytes(start)))
+        raise FileFormatError(f"{name}: the file is {found}; {_expected(found, expected)}")
+    return Source(name, content, find_decompressor(bytes(start)), expected)
 
 
-def _expected(found: str) -> str:
+def _expected(found: str, expected: Expected) -> str:
+    if expected is not LETOR:
+        return f"expected {expected.what}"
     if "Parquet" in found or "Arrow" in found:
         return "expected LETOR text. Use linrank.load"
     return "expected LETOR text, or a Parquet, Arrow or CSV file"

@@ -29,6 +29,7 @@ from .checks import (
 from .columns import Columns
 from .frames import frame_columns, frame_matrix, is_frame, read_frame
 from .keys import query_keys
+from .pairs import Pairs, rows_of_pairs
 from .text import TextColumn, comment_column
 
 
@@ -239,13 +240,14 @@ class RankingData:
     def from_pairs(
         cls,
         X: Any,
-        pairs: ArrayLike,
+        pairs: ArrayLike | Pairs,
         pair_weight: ArrayLike | None = None,
         margin: ArrayLike | None = None,
         *,
         feature_names: Sequence[str] | None = None,
         n_threads: int | None = None,
         allow_missing: bool = False,
+        items: Sequence[Any] | None = None,
     ) -> RankingData:
         """Make data from explicit preferences between documents, without labels.
 
@@ -254,11 +256,15 @@ class RankingData:
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
-        pairs : integer array of shape (n_pairs, 2)
-            Row numbers of X; the first row of each pair is preferred to the second.
+        pairs : integer array of shape (n_pairs, 2), array of names or Pairs
+            Row numbers of X, or names if `items` is given; the first row of each pair is preferred
+            to the second.
         pair_weight : array of shape (n_pairs,), optional
+            By default, the weights of a `Pairs`, or 1.
         margin : array of shape (n_pairs,), optional
-            The required difference of the two scores; by default 1.
+            The required difference of the two scores; by default that of a `Pairs`, or 1.
+        items : sequence of shape (n_docs,), optional
+            The name of each row of X.
         allow_missing : bool
             Whether X may hold NaN.
 
@@ -267,11 +273,17 @@ class RankingData:
         >>> data = RankingData.from_pairs(np.eye(4), [[0, 3], [1, 2]])
         >>> data.qid.tolist(), data.order.tolist()
         ([0, 0, 1, 1], [0, 3, 1, 2])
+        >>> named = RankingData.from_pairs(np.eye(2), [["B", "A"]], items=["A", "B"])
+        >>> named.pairs.rows.tolist()
+        [[1, 0]]
         """
         from scipy.sparse import csgraph
 
         X, names = _matrix_and_names(X, feature_names)
-        rows = check_pairs(pairs, X.shape[0])
+        rows = check_pairs(rows_of_pairs(pairs, items, X.shape[0]), X.shape[0])
+        if isinstance(pairs, Pairs):
+            pair_weight = pairs.weight if pair_weight is None else pair_weight
+            margin = pairs.margin if margin is None else margin
         links = sparse.coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), (X.shape[0],) * 2)
         qid = csgraph.connected_components(links, directed=False)[1]
         data = cls(
@@ -367,6 +379,22 @@ class RankingData:
             margin=None if self.margin is None else self.margin[rows],
             has_missing=has_missing,
             query_keys=query_keys(X, query_ptr, None, has_missing) if keys is None else keys,
+        )
+
+    def part(self, units: Integers) -> RankingData:
+        """Return the rows, or of data with listed pairs the pairs, with the given numbers.
+
+        Data with listed pairs keep all their rows, because other pairs do not depend on them.
+        """
+        if self.pairs is None:
+            return self.take(units)
+        rows, weight, margin = self.pairs
+        return self.replace(
+            pairs=GivenPairs(
+                rows[units],
+                None if weight is None else weight[units],
+                None if margin is None else margin[units],
+            )
         )
 
     def __repr__(self) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 
@@ -55,15 +55,23 @@ def read_scores(path: str | os.PathLike[str], n_docs: int) -> Vector:
     return scores
 
 
-def write_scores(file: IO[Any], scores: Vector) -> None:
-    """Write one score per line, with as many digits as are needed to read the same score."""
+def score_blocks(scores: Vector) -> Iterator[str]:
+    r"""Return blocks of lines with the score of a document, or its scores separated by tabs.
+
+    A score has as many digits as are needed to read the same number.
+
+    Examples
+    --------
+    >>> list(score_blocks(np.array([0.1, 2.0])))
+    ['0.1\n2.0\n']
+    """
     for first in range(0, len(scores), _BLOCK_SCORES):
         numbers = scores[first : first + _BLOCK_SCORES].tolist()
         if scores.ndim == 2:
             lines = ["\t".join(map(repr, row)) for row in numbers]
         else:
             lines = list(map(repr, numbers))
-        file.write("\n".join(lines) + "\n")
+        yield "\n".join(lines) + "\n"
 
 
 def _wrong_number(path: str | os.PathLike[str], n_lines: int, n_docs: int) -> FileFormatError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,9 +18,10 @@ from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
 from ..data.frames import choose_columns, frame_columns
 from ..data.matching import check_names, check_unique
+from ..data.pairs import Pairs, rows_of_pairs
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..metrics import ndcg
+from ..metrics import ndcg, preference_accuracy
 
 DTYPES = [np.float64, np.float32]  #: precisions in which X is used without a copy
 
@@ -116,6 +118,35 @@ class Ranker(BaseEstimator):
     def _scores_of(self, X: Matrix, qid: ArrayLike | None) -> Vector:
         """Return the scores of a checked matrix, which may depend on the queries of its rows."""
         return self._scores(X)
+
+    def score_pairs(
+        self,
+        X: Matrix,
+        pairs: ArrayLike | Pairs,
+        pair_weight: ArrayLike | None = None,
+        *,
+        items: Sequence[Any] | None = None,
+    ) -> float:
+        """Return the share of pairs whose preferred document has the higher score.
+
+        A pair of equal scores counts one half; see `linrank.preference_accuracy`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+        pairs : integer array of shape (n_pairs, 2), array of names or Pairs
+            Row numbers of X, or names of rows if `items` is given: the first document is preferred
+            to the second.
+        pair_weight : array of shape (n_pairs,), optional
+            The default is the weight of a `Pairs`, or 1.
+        items : sequence of shape (n_docs,), optional
+            The name of each row of X.
+        """
+        scores = self.predict(X)
+        if isinstance(pairs, Pairs) and pair_weight is None:
+            pair_weight = pairs.weight
+        rows = rows_of_pairs(pairs, items, len(scores))
+        return preference_accuracy(scores, rows, pair_weight)
 
     def _scores(self, X: Matrix) -> Vector:
         """Return the scores of a checked matrix, which may still hold NaN or infinity."""

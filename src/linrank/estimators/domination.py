@@ -52,6 +52,12 @@ class DominationRanker(SparseRanker):
             )
         return data.replace(margin=scale * data.y)
 
+    def _pair_data(self, *arguments: Any) -> RankingData:
+        raise DataError(
+            f"{type(self).__name__} compares a document with all worse ones of its query, so it "
+            "needs labels. To learn from pairs, use RankSVM or SparseRankSVM."
+        )
+
     def _options(self) -> dict[str, Any]:
         choice("levels", self.levels, LOSSES)
         return super()._options() | {"loss": LOSSES[self.levels]}

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
-from .._threads import resolve_threads
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
 from ..data.checks import Matrix
-from ..data.ranking import RankingData
 from ..engines.names import EngineName
 from ..errors import DataError
 from ..features.names import MissingName
@@ -22,7 +19,6 @@ from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
 from ..solvers.registry import make_solver
-from .base import DTYPES
 from .trained import ChoosesC, Splitter, TrainedRanker
 
 if TYPE_CHECKING:
@@ -182,46 +178,6 @@ class RankSVM(TrainedRanker):
         self.bounds = bounds
         self.scale = scale
         self.missing = missing
-
-    def fit_pairs(
-        self,
-        X: Matrix,
-        pairs: ArrayLike,
-        pair_weight: ArrayLike | None = None,
-        margin: ArrayLike | None = None,
-    ) -> RankSVM:
-        """Learn the weights from listed preferences, without labels.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_docs, n_features)
-        pairs : integer array of shape (n_pairs, 2)
-            Row numbers of X: the first document is preferred to the second.
-        pair_weight : array of shape (n_pairs,), optional
-        margin : array of shape (n_pairs,), optional
-            The difference that the two scores should have; the default is 1.
-
-        Examples
-        --------
-        >>> ranker = RankSVM().fit_pairs([[1.0], [3.0], [2.0]], pairs=[[1, 2], [2, 0]])
-        >>> ranker.rank([[1.0], [3.0], [2.0]]).tolist()
-        [3, 1, 2]
-        """
-        if self._trainer().features.scale == "query":
-            raise DataError(
-                "scale='query' needs the queries of the documents, but fit_pairs has no qid. Use "
-                "another scale, such as scale='standard'."
-            )
-        X = validate_data(
-            self, X, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
-        )
-        names, n_threads = getattr(self, "feature_names_in_", None), resolve_threads(self.n_threads)
-        data = RankingData.from_pairs(
-            X, pairs, pair_weight, margin, feature_names=names, n_threads=n_threads,
-            allow_missing=self.missing is not None,
-        )  # fmt: skip
-        self.fitted_with_qid_ = False
-        return self._fit_data(data)
 
     def partial_fit(
         self,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
 
 from .._checks import whole_number
 from .._threads import resolve_threads
 from .._typing import Vector
-from ..criterion import Criterion, Fold
+from ..criterion import Criterion, Fold, PairCriterion, same_pairs
 from ..data.checks import Matrix
+from ..data.pairs import Pairs
 from ..data.ranking import RankingData
 from ..errors import (
     DataError,
@@ -22,11 +24,12 @@ from ..errors import (
     NothingSelectedWarning,
     warn,
 )
+from ..metrics.names import RuleName
 from ..model import LinearModel
 from ..path import RegularizationPath
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
-from .base import LinearRanker, aligned
+from .base import DTYPES, LinearRanker, aligned
 from .explaining import ExplainsScores
 
 if TYPE_CHECKING:
@@ -85,6 +88,67 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         """
         data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
         return self._fit_data(data)
+
+    def fit_pairs(
+        self,
+        X: Matrix,
+        pairs: ArrayLike | Pairs,
+        pair_weight: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
+        *,
+        items: Sequence[Any] | None = None,
+    ) -> Self:
+        """Learn the weights from listed preferences, without labels.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+        pairs : integer array of shape (n_pairs, 2), array of names or Pairs
+            Row numbers of X, or names of rows if `items` is given: the first document is preferred
+            to the second. `linrank.read_pairs` returns a `Pairs`.
+        pair_weight : array of shape (n_pairs,), optional
+            The default is the weight of a `Pairs`, or 1.
+        margin : array of shape (n_pairs,), optional
+            The difference that the two scores should have. The default is the margin of a `Pairs`,
+            or 1.
+        items : sequence of shape (n_docs,), optional
+            The name of each row of X.
+
+        See Also
+        --------
+        score_pairs : The share of pairs that are ranked correctly.
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> ranker = RankSVM().fit_pairs([[1.0], [3.0], [2.0]], pairs=[[1, 2], [2, 0]])
+        >>> ranker.rank([[1.0], [3.0], [2.0]]).tolist()
+        [3, 1, 2]
+        >>> X, names = [[1.0], [3.0], [2.0]], ["A", "B", "C"]
+        >>> RankSVM().fit_pairs(X, [("B", "C"), ("C", "A")], items=names).score_pairs(X, [[1, 0]])
+        1.0
+        """
+        return self._fit_data(self._pair_data(X, pairs, pair_weight, margin, items))
+
+    def _pair_data(
+        self, X: Matrix, pairs: ArrayLike | Pairs, pair_weight: ArrayLike | None,
+        margin: ArrayLike | None, items: Sequence[Any] | None,
+    ) -> RankingData:  # fmt: skip
+        """Check the arguments of `fit_pairs`."""
+        if self._trainer().features.scale == "query":
+            raise DataError(
+                "scale='query' needs the queries of the documents, but fit_pairs has no qid. Use "
+                "another scale, such as scale='standard'."
+            )
+        X = validate_data(
+            self, X, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
+        )
+        self.fitted_with_qid_ = False
+        return RankingData.from_pairs(
+            X, pairs, pair_weight, margin, feature_names=getattr(self, "feature_names_in_", None),
+            n_threads=resolve_threads(self.n_threads), items=items,
+            allow_missing=getattr(self, "missing", None) is not None,
+        )  # fmt: skip
 
     def _training_data(
         self, X: Matrix, y: ArrayLike, qid: ArrayLike | None, sample_weight: ArrayLike | None,
@@ -164,13 +228,65 @@ class ChoosesC(TrainedRanker):
             Held-out data on which C is chosen. Without it, C is chosen by query folds.
         """
         data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
-        trainer = self._trainer(
-            criterion=Criterion(self.metric, rule=getattr(self, "rule", "best"))
-        )
-        if valid is None:
+        held_out = None if valid is None else self._held_out(valid, data, has_qid=qid is not None)
+        return self._choose(Criterion(self.metric, rule=self._rule()), data, held_out)
+
+    def fit_pairs(
+        self,
+        X: Matrix,
+        pairs: ArrayLike | Pairs,
+        pair_weight: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
+        *,
+        items: Sequence[Any] | None = None,
+        valid: tuple[Matrix, ArrayLike] | None = None,
+    ) -> Self:
+        """Choose C and learn the weights from listed preferences, without labels.
+
+        C has the best accuracy on held-out pairs (see `score_pairs`), whatever `metric` is. Pairs
+        are weighted by `pair_weight`.
+
+        If `cv` is a number, a fold consists of whole connected components of the graph of
+        preferences. Held-out documents then do not occur in training, as with folds of queries. If
+        a component has more than 1/cv of the pairs, folds consist of pairs instead: the accuracy
+        is then that on new pairs of known documents. All pairs of the same two documents are in
+        one fold, in whichever order they are given. A splitter or an iterable gets the numbers of
+        pairs, and the groups are these sets of pairs.
+
+        Parameters
+        ----------
+        X, pairs, pair_weight, margin, items
+            See `linrank.RankSVM.fit_pairs`.
+        valid : tuple (X, pairs), optional
+            Held-out pairs of rows of another X, on which C is chosen instead of folds.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from linrank import RankSVMCV
+        >>> X = np.random.default_rng(0).normal(size=(60, 3))
+        >>> pairs = [sorted((i, i + 1), key=lambda row: -X[row, 0]) for i in range(59)]
+        >>> ranker = RankSVMCV(Cs=[0.01, 1.0], cv=3).fit_pairs(X, pairs)
+        >>> ranker.C_ in (0.01, 1.0), ranker.metric_path_.shape
+        (True, (2, 3))
+        """
+        data = self._pair_data(X, pairs, pair_weight, margin, items)
+        held_out = None
+        if valid is not None:
+            held_out = RankingData.from_pairs(*valid, n_threads=resolve_threads(self.n_threads))
+            self._check_features(held_out, data)
+        return self._choose(PairCriterion(rule=self._rule()), data, held_out)
+
+    def _rule(self) -> RuleName:
+        return getattr(self, "rule", "best")
+
+    def _choose(
+        self, criterion: Criterion, data: RankingData, held_out: RankingData | None
+    ) -> Self:
+        trainer = self._trainer(criterion=criterion)
+        if held_out is None:
             training = trainer.train_by_folds(data, self._folds(data), self.Cs)
         else:
-            held_out = self._held_out(valid, data, has_qid=qid is not None)
             training = trainer.train_on_grid(data, held_out, self.Cs)
         self.metric_path_ = training.fold_values
         self.C_ = training.C
@@ -191,11 +307,14 @@ class ChoosesC(TrainedRanker):
             aligned(X, self), y, qid, n_threads=resolve_threads(self.n_threads),
             allow_missing=self.missing is not None,
         )  # fmt: skip
+        self._check_features(held_out, data)
+        return held_out
+
+    def _check_features(self, held_out: RankingData, data: RankingData) -> None:
         if held_out.n_features != data.n_features:
             raise DataError(
                 f"valid has {held_out.n_features} features, but X has {data.n_features}"
             )
-        return held_out
 
     def _folds(self, data: RankingData) -> int | Iterable[Fold]:
         """Return the folds for `Trainer.train_by_folds`.
@@ -210,6 +329,9 @@ class ChoosesC(TrainedRanker):
 
         if isinstance(self.cv, QueryKFold):
             return self.cv.get_n_splits()
+        if data.pairs is not None:
+            groups = same_pairs(data)
+            return check_cv(self.cv).split(np.zeros((len(groups), 1)), None, groups)
         here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
         query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
         folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))

@@ -22,8 +22,9 @@ trec      y        1/log2(r + 1)     y >= 1    counts 0     doc id    NDCG@l    
 - The last two columns hold for a cut-off k beyond the end of a list of l documents. A "padded"
   list is filled up with irrelevant documents.
 
-`pairwise_accuracy`, `auc`, `all_pairs_error` and `domination_error` are the same in all flavours:
-ties are averaged, and queries whose labels are all equal are skipped. `all_pairs_error` and
+`pairwise_accuracy`, `strict_pairwise_accuracy`, `auc`, `all_pairs_error`, `domination_error`,
+`spearman` and `kendall` (τ-b) are the same in all flavours. Queries whose labels are all equal
+are skipped. Ties are averaged; in `strict_pairwise_accuracy` they are wrong. `all_pairs_error` and
 `domination_error` are errors: lower is better. For all other metrics, higher is better
 (`Metric.greater_is_better`).
 
@@ -49,6 +50,9 @@ _HOME = {
     "domination_error": "_domination",
     "err": "_cascade",
     "evaluate": "_evaluate",
+    "evaluate_run": "_runs",
+    "hit_rate": "_recall",
+    "kendall": "_correlation",
     "mean_ndcg": "_ndcg",
     "metric_names": "_registry",
     "ndcg": "_ndcg",
@@ -56,8 +60,15 @@ _HOME = {
     "parse_metric": "_registry",
     "parse_metrics": "_registry",
     "precision": "_precision",
+    "preference_accuracy": "_preferences",
+    "r_precision": "_recall",
+    "rbp": "_rbp",
+    "recall": "_recall",
     "reciprocal_rank": "_cascade",
     "resolve_rules": "_rules",
+    "right_pairs": "_preferences",
+    "spearman": "_correlation",
+    "strict_pairwise_accuracy": "_pairwise",
 }
 
 __all__ = list(_HOME)
@@ -65,15 +76,20 @@ __all__ = list(_HOME)
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._cascade import err, reciprocal_rank
+    from ._correlation import kendall, spearman
     from ._domination import domination_error
     from ._evaluate import Evaluation, evaluate
     from ._measure import PerQuery
     from ._ndcg import mean_ndcg, ndcg
-    from ._pairwise import all_pairs_error, auc, pairwise_accuracy
+    from ._pairwise import all_pairs_error, auc, pairwise_accuracy, strict_pairwise_accuracy
     from ._precision import average_precision, precision
+    from ._preferences import preference_accuracy, right_pairs
     from ._ranking import Ranking
+    from ._rbp import rbp
+    from ._recall import hit_rate, r_precision, recall
     from ._registry import Metric, metric_names, parse_metric, parse_metrics
     from ._rules import resolve_rules
+    from ._runs import evaluate_run
 
 if not TYPE_CHECKING:  # type checkers report unknown names
     __getattr__ = lazy_names(__name__, _HOME)

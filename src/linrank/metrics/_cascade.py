@@ -91,7 +91,8 @@ def _cascade_range(lists, first, last, longest, k, graded, threshold, out):  # t
         relevant = False
         for i in range(len(labels)):
             relevant |= labels[i] > 0.0 if graded else labels[i] >= threshold
-        out[q] = _cascade(labels, tied, k, graded, threshold, p) if relevant else np.nan
+        depth = min(k, lists.n_listed[q])
+        out[q] = _cascade(labels, tied, depth, graded, threshold, p) if relevant else np.nan
 
 
 def _run(ranking: Ranking, rules: Rules, k: int | None, graded: bool, threshold: float) -> PerQuery:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from .._typing import Vector
 from ._measure import group
 from ._ranking import Ranking
 from ._registry import Metric, parse_metrics
-from ._rules import resolve_rules
+from ._rules import Rules, resolve_rules
 from .names import FlavourName
 
 if TYPE_CHECKING:
@@ -141,12 +141,24 @@ def evaluate(
     rules = resolve_rules(flavour)
     data = group(y, scores, qid, query_ptr=query_ptr, ties=rules.ties, doc_ids=doc_ids)
     ranking = Ranking(data.y, data.scores, data.query_ptr, rules.ties, n_threads)
-    results = {metric.name: metric.values(ranking, rules) for metric in wanted}
+    return evaluate_ranking(ranking, wanted, rules, flavour, data.query_ids, data.in_order)
+
+
+def evaluate_ranking(
+    ranking: Ranking,
+    metrics: list[Metric],
+    rules: Rules,
+    flavour: FlavourName,
+    query_ids: NDArray[Any],
+    in_order: Callable[[Vector], Vector] = lambda values: values,
+) -> Evaluation:
+    """Compute metrics of a ranking; `in_order` puts one value per query in the order of the ids."""
+    results = {metric.name: metric.values(ranking, rules) for metric in metrics}
     return Evaluation(
         mean={name: result.mean() for name, result in results.items()},
-        per_query={name: data.in_order(result.values) for name, result in results.items()},
+        per_query={name: in_order(result.values) for name, result in results.items()},
         n_skipped={name: result.n_skipped for name, result in results.items()},
         n_queries=ranking.n_queries,
-        query_ids=data.query_ids,
+        query_ids=query_ids,
         flavour=flavour,
     )

@@ -36,11 +36,12 @@ def _gain(label, top, exponential):  # type: ignore[no-untyped-def]
 
 
 @njit(inner=True)
-def _ndcg(labels, tied, ideal, weights, exponential, mean):  # type: ignore[no-untyped-def]
+def _ndcg(labels, tied, n_listed, ideal, weights, exponential, mean):  # type: ignore[no-untyped-def]
     top = ideal[0]
     if top <= 0.0:
         return np.nan
-    stop = min(len(weights), len(labels))
+    last = min(len(weights), len(labels))
+    stop = min(last, n_listed)
     dcg, best, total = 0.0, 0.0, 0.0
     for start in range(stop):
         if tied[start]:
@@ -54,7 +55,11 @@ def _ndcg(labels, tied, ideal, weights, exponential, mean):  # type: ignore[no-u
             dcg += gain * weights[i]
             best += _gain(ideal[i], top, exponential) * weights[i]
             total += dcg / best
-    return total / stop if mean else dcg / best
+    if mean:
+        return total / max(stop, 1)
+    for i in range(stop, last):
+        best += _gain(ideal[i], top, exponential) * weights[i]
+    return dcg / best
 
 
 @njit
@@ -62,7 +67,8 @@ def _ndcg_range(lists, first, last, ideal, weights, exponential, mean, out):  # 
     for q in range(first, last):
         a, b = lists.query_ptr[q], lists.query_ptr[q + 1]
         labels, tied = lists.labels[a:b], lists.tied[a:b]
-        out[q] = _ndcg(labels, tied, ideal[a:b], weights, exponential, mean)
+        n_listed = lists.n_listed[q]
+        out[q] = _ndcg(labels, tied, n_listed, ideal[a:b], weights, exponential, mean)
 
 
 class GainOptions(ListOptions, total=False):
@@ -85,7 +91,7 @@ def ndcg_values(
     weights = discounts(rules.discount, ranking.depth(k))
     values = ranking.compute(_ndcg_range, ranking.ideal, weights, rules.gain == "exp2", mean)
     if k is not None and "ndcg" in rules.zero_if_short:
-        values[(ranking.sizes < k) & ~np.isnan(values)] = 0.0
+        values[(ranking.n_listed < k) & ~np.isnan(values)] = 0.0
     return PerQuery.fill(values, rules.no_relevant)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +18,10 @@ from .names import PAIR_AVERAGES, PairAverageName
 
 
 @njit
-def _pairs_range(lists, first, last, ideal, pairs, undecided):  # type: ignore[no-untyped-def]
+def _pairs_range(lists, first, last, ideal, pairs, undecided, distinct):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         a, b = lists.query_ptr[q], lists.query_ptr[q + 1]
-        n_pairs, n_undecided, same, tied, alike = 0, 0, 0, 0, 0
+        n_pairs, n_undecided, n_distinct, same, tied, alike = 0, 0, 0, 0, 0, 0
         for i in range(a, b):
             # Number of documents above position i in either list that share its label, its
             # score, or both.
@@ -30,8 +30,10 @@ def _pairs_range(lists, first, last, ideal, pairs, undecided):  # type: ignore[n
             alike = alike + 1 if lists.tied[i] and lists.labels[i] == lists.labels[i - 1] else 0
             n_pairs += i - a - same
             n_undecided += tied - alike
+            n_distinct += i - a - tied
         pairs[q] = n_pairs
         undecided[q] = n_undecided
+        distinct[q] = n_distinct
 
 
 class PairOptions(TypedDict, total=False):
@@ -40,26 +42,42 @@ class PairOptions(TypedDict, total=False):
     average: PairAverageName
 
 
-def _count_pairs(ranking: Ranking) -> tuple[Vector, Vector]:
-    # Returns the number of wrong pairs of each query, in which pairs of equal score count one
-    # half, and the number of all pairs.
+class PairCounts(NamedTuple):
+    """Numbers of pairs of each query."""
+
+    pairs: Vector  #: of different labels
+    wrong: Vector  #: of different labels, with the smaller label ranked first
+    undecided: Vector  #: of different labels and equal scores
+    distinct: Vector  #: of different scores, whatever the labels
+
+
+def count_pairs(ranking: Ranking) -> PairCounts:
+    """Count the pairs of each query."""
     ranking = ranking.averaged
-    pairs, undecided = np.empty(ranking.n_queries), np.empty(ranking.n_queries)
-    ranking.each_query(_pairs_range, ranking.lists, ranking.ideal, pairs, undecided)
+    pairs, undecided, distinct = (np.empty(ranking.n_queries) for _ in range(3))
+    ranking.each_query(_pairs_range, ranking.lists, ranking.ideal, pairs, undecided, distinct)
     # In a group of equal scores the largest label is first, so `n_wrong` counts no pair of equal
     # score.
-    return ranking.n_wrong + undecided / 2, pairs
+    return PairCounts(pairs, ranking.n_wrong.astype(np.float64), undecided, distinct)
 
 
 def pairwise_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
     """Compute the pairwise accuracy of each query, with equal weights or weights by pairs."""
-    wrong, pairs = _count_pairs(ranking)
-    return PerQuery.ratio(pairs - wrong, pairs, by_total=average == "pairs")
+    pairs, wrong, undecided, _ = count_pairs(ranking)
+    right = pairs - (wrong + undecided / 2)
+    return PerQuery.ratio(right, pairs, by_total=average == "pairs")
+
+
+def strict_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
+    """Compute the strict pairwise accuracy of each query, in which equal scores are wrong."""
+    pairs, wrong, undecided, _ = count_pairs(ranking)
+    return PerQuery.ratio(pairs - wrong - undecided, pairs, by_total=average == "pairs")
 
 
 def all_pairs_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
     """Compute the all-pairs error of each query, with equal weights or weights by pairs."""
-    return PerQuery.ratio(*_count_pairs(ranking), by_total=average == "pairs")
+    pairs, wrong, undecided, _ = count_pairs(ranking)
+    return PerQuery.ratio(wrong + undecided / 2, pairs, by_total=average == "pairs")
 
 
 def auc_values(ranking: Ranking, average: PairAverageName = "pairs") -> PerQuery:
@@ -118,9 +136,8 @@ def pairwise_accuracy(
     """Compute #{pairs with y_i > y_j and s_i > s_j} / #{pairs with y_i > y_j}.
 
     A pair (i, j) consists of two documents of one query. A pair of equal scores counts one half;
-    in Lee and Lin, Neural Computation 26 (2014), section 4.4, it counts 0. The metric is also
-    known as the concordance index. The time is O(l log l) for a list of l documents. A query
-    without pairs is skipped.
+    in `strict_pairwise_accuracy` it counts 0. The metric is also known as the concordance index.
+    The time is O(l log l) for a list of l documents. A query without pairs is skipped.
 
     Parameters
     ----------
@@ -141,6 +158,57 @@ def pairwise_accuracy(
     0.5
     """
     return _measure_pairs(pairwise_values, y, scores, qid, average, per_query)
+
+
+@overload
+def strict_pairwise_accuracy(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[False] = False,
+    **options: Unpack[PairOptions],
+) -> float: ...
+@overload
+def strict_pairwise_accuracy(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    per_query: Literal[True],
+    **options: Unpack[PairOptions],
+) -> Vector: ...
+def strict_pairwise_accuracy(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    average: PairAverageName = "pairs",
+    per_query: bool = False,
+) -> float | Vector:
+    """Compute the pairwise accuracy in which a pair of equal scores is wrong.
+
+    This is #{pairs with y_i > y_j and s_i > s_j} / #{pairs with y_i > y_j}, as in Lee and Lin,
+    Neural Computation 26 (2014), section 4.4. In `pairwise_accuracy`, a pair of equal scores
+    counts one half. A query without pairs is skipped.
+
+    Parameters
+    ----------
+    y, scores, qid, average, per_query
+        As in `pairwise_accuracy`.
+
+    Returns
+    -------
+    float or array of shape (n_queries,)
+        NaN if there is no pair.
+
+    Examples
+    --------
+    >>> from linrank.metrics import strict_pairwise_accuracy
+    >>> strict_pairwise_accuracy([2, 1, 0], [0.3, 0.5, 0.3])  # wrong, undecided, right
+    0.3333333333333333
+    """
+    return _measure_pairs(strict_values, y, scores, qid, average, per_query)
 
 
 @overload

@@ -18,7 +18,8 @@ from .names import FlavourName, TieName
 
 
 @njit(inner=True)
-def _count(labels, start, stop, rel):  # type: ignore[no-untyped-def]
+def count_relevant(labels, start, stop, rel):  # type: ignore[no-untyped-def]
+    """Return the number of relevant labels among ``labels[start:stop]``."""
     relevant = 0
     for i in range(start, stop):
         relevant += labels[i] >= rel
@@ -26,18 +27,20 @@ def _count(labels, start, stop, rel):  # type: ignore[no-untyped-def]
 
 
 @njit(inner=True)
-def _walk(labels, tied, rel, k, average):  # type: ignore[no-untyped-def]
-    # Returns the expected number of relevant documents among the first k or, if `average`, the
-    # expected sum of the precisions at the ranks of relevant documents. In a group of t equal
-    # scores with r relevant documents, each rank holds a relevant document with probability r/t.
-    # Given that it does, each rank of the group above it does with probability (r − 1)/(t − 1)
-    # (McSherry and Najork, ECIR 2008).
+def walk_relevant(labels, tied, rel, k, average):  # type: ignore[no-untyped-def]
+    """Return the expected number of relevant documents among the first k.
+
+    If `average`, return the expected sum of the precisions at the ranks of relevant documents.
+    """
+    # In a group of t equal scores with r relevant documents, each rank holds a relevant document
+    # with probability r/t. Given that it does, each rank of the group above it does with
+    # probability (r − 1)/(t − 1) (McSherry and Najork, ECIR 2008).
     total, before = 0.0, 0
     for start in range(min(k, len(labels))):
         if tied[start]:
             continue
         end = tie_end(tied, start)
-        r, t = _count(labels, start, end, rel), end - start
+        r, t = count_relevant(labels, start, end, rel), end - start
         slope = (r - 1) / max(t - 1, 1)
         for i in range(start, min(end, k) if r > 0 else start):
             above = before + 1 + (i - start) * slope
@@ -51,11 +54,11 @@ def _precision_range(lists, first, last, rel, k, average, out):  # type: ignore[
     for q in range(first, last):
         a, b = lists.query_ptr[q], lists.query_ptr[q + 1]
         labels, tied = lists.labels[a:b], lists.tied[a:b]
-        relevant = _count(labels, 0, b - a, rel)
+        relevant = count_relevant(labels, 0, b - a, rel)
         if relevant == 0:
             out[q] = np.nan
         else:
-            total = _walk(labels, tied, rel, k, average)
+            total = walk_relevant(labels, tied, rel, min(k, lists.n_listed[q]), average)
             out[q] = total / relevant if average else total
 
 
@@ -65,9 +68,9 @@ def _run(ranking: Ranking, rules: Rules, k: int | None, average: bool) -> Vector
 
 def precision_values(ranking: Ranking, rules: Rules, k: int | None = None) -> PerQuery:
     """Compute P@k of each query; without k, the share of relevant documents in its list."""
-    values = _run(ranking, rules, k, False) / (ranking.sizes if k is None else k)
+    values = _run(ranking, rules, k, False) / (np.maximum(ranking.n_listed, 1) if k is None else k)
     if k is not None and "p" in rules.zero_if_short:
-        values[(ranking.sizes < k) & ~np.isnan(values)] = 0.0
+        values[(ranking.n_listed < k) & ~np.isnan(values)] = 0.0
     return PerQuery.fill(values, rules.no_relevant)
 
 

@@ -88,12 +88,15 @@ class Lists(NamedTuple):
     """The ranked lists of all queries, as arguments of kernels.
 
     Query q owns the positions ``query_ptr[q]:query_ptr[q + 1]``, from the highest score to the
-    lowest. ``tied[i]`` is True if position i has the same score as position i − 1.
+    lowest. ``tied[i]`` is True if position i has the same score as position i − 1. Positions after
+    the first ``n_listed[q]`` hold documents that a run has not retrieved. They count as relevant
+    documents of the query, but have no rank.
     """
 
     query_ptr: Integers
     labels: Vector
     tied: Mask
+    n_listed: Integers
 
 
 #: Order of the labels within a group of equal scores: 1 falling, −1 rising, 0 as in the rows.
@@ -119,13 +122,16 @@ class Ranking:
     ties : str
         Tie policy; see `Rules`. "docno" expects the rows of a query sorted by document id.
     n_threads : int, optional
+    n_listed : int64 array of shape (n_queries,), optional
+        Number of documents of each query that have a rank. The others must have lower scores.
+        None: all documents.
 
     Attributes
     ----------
     lists : Lists
         The sorted labels. Positions are marked as tied only if ties are averaged.
-    sizes : int64 array of shape (n_queries,)
-        Documents per query.
+    sizes, n_listed : int64 arrays of shape (n_queries,)
+        Documents per query, and those that have a rank.
     """
 
     def __init__(
@@ -135,9 +141,11 @@ class Ranking:
         query_ptr: Integers,
         ties: TieName,
         n_threads: int | None = None,
+        n_listed: Integers | None = None,
     ) -> None:
         self.query_ptr = np.array(query_ptr, np.int64)
         self.sizes = np.diff(self.query_ptr)
+        self.n_listed = self.sizes if n_listed is None else np.array(n_listed, np.int64)
         self.n_threads = resolve_threads(n_threads)
         self.ties = ties
         self._scores, labels, _ = self._sort(scores, y, _DIRECTION[ties])
@@ -145,7 +153,7 @@ class Ranking:
         if ties == "average":
             np.equal(self._scores[1:], self._scores[:-1], out=tied[1:])
             tied[self.query_ptr[:-1]] = False
-        self.lists = Lists(self.query_ptr, labels, tied)
+        self.lists = Lists(self.query_ptr, labels, tied, self.n_listed)
 
     def each_query(self, kernel: Callable[..., None], lists: object, *arguments: object) -> None:
         """Run ``kernel(lists, first, last, *arguments)`` over all queries, in threads."""
@@ -187,7 +195,9 @@ class Ranking:
         if self.ties == "average":
             return self
         labels = self.lists.labels
-        return Ranking(labels, self._scores, self.query_ptr, "average", self.n_threads)
+        return Ranking(
+            labels, self._scores, self.query_ptr, "average", self.n_threads, self.n_listed
+        )
 
     @lazy_property
     def _by_label(self) -> tuple[Vector, Integers]:

@@ -1,4 +1,4 @@
-"""Metrics by name: ``ndcg@10``, ``map(rel=2)``, ``pairwise-accuracy``."""
+"""Metrics by name: ``ndcg@10``, ``map(rel=2)``, ``rbp(p=0.8)``, ``pairwise-accuracy``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from .._typing import Vector
 from ..errors import DataError
 from ._cascade import err, err_values, reciprocal_rank, reciprocal_rank_values
+from ._correlation import kendall, kendall_values, spearman, spearman_values
 from ._domination import domination_error, domination_values
 from ._measure import PerQuery
 from ._ndcg import mean_ndcg, ndcg, ndcg_values
@@ -23,23 +24,34 @@ from ._pairwise import (
     auc_values,
     pairwise_accuracy,
     pairwise_values,
+    strict_pairwise_accuracy,
+    strict_values,
 )
 from ._precision import average_precision, average_precision_values, precision, precision_values
 from ._ranking import Ranking
+from ._rbp import check_persistence, rbp, rbp_values
+from ._recall import (
+    hit_rate,
+    hit_rate_values,
+    r_precision,
+    r_precision_values,
+    recall,
+    recall_values,
+)
 from ._rules import Rules, check_cutoff
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Entry of the registry: a metric without a cut-off and a relevance level.
+    """Entry of the registry: a metric without a cut-off and other options.
 
-    `values` computes the metric for each query of a ranking, given a cut-off. `options` lists
-    which of "k" and "rel" the metric takes.
+    `values` computes the metric for each query of a ranking, given a cut-off and p if the metric
+    has it. `options` lists which of "k", "rel" and "p" the metric takes.
     """
 
     name: str
     function: Callable[..., float | Vector]
-    values: Callable[[Ranking, Rules, int | None], PerQuery]
+    values: Callable[..., PerQuery]
     options: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     greater_is_better: bool = True
@@ -58,7 +70,20 @@ _KINDS = (
         ("rr", "reciprocal-rank", "mean-reciprocal-rank"),
     ),
     _Kind("err", err, err_values, ("k",), ("expected-reciprocal-rank",)),
+    _Kind("recall", recall, recall_values, ("k", "rel"), ("r",)),
+    _Kind(
+        "r-precision", r_precision, lambda ranking, rules, k: r_precision_values(ranking, rules),
+        ("rel",), ("rprec", "r-prec"),
+    ),
+    _Kind("hit-rate", hit_rate, hit_rate_values, ("k", "rel"), ("success", "hr")),
+    _Kind("rbp", rbp, rbp_values, ("k", "rel", "p"), ("rank-biased-precision",)),
+    _Kind("spearman", spearman, lambda ranking, *_: spearman_values(ranking)),
+    _Kind("kendall", kendall, lambda ranking, *_: kendall_values(ranking), (), ("kendall-tau-b",)),
     _Kind("pairwise-accuracy", pairwise_accuracy, lambda ranking, *_: pairwise_values(ranking)),
+    _Kind(
+        "strict-pairwise-accuracy", strict_pairwise_accuracy,
+        lambda ranking, *_: strict_values(ranking),
+    ),
     _Kind("auc", auc, lambda ranking, *_: auc_values(ranking)),
     _Kind(
         "all-pairs-error", all_pairs_error, lambda ranking, *_: all_pairs_values(ranking),
@@ -73,13 +98,15 @@ _KINDS = (
 _BY_NAME = {name: kind for kind in _KINDS for name in (kind.name, *kind.aliases)}
 
 _PATTERN = re.compile(
-    r"(?P<name>[a-z0-9-]+) (?:\( rel = (?P<rel>[^()]*?) \))? (?:@ (?P<k>\S+))?".replace(" ", r"\s*")
+    r"(?P<name>[a-z0-9-]+) (?:\( (?P<options>[^()]*?) \))? (?:@ (?P<k>\S+))?".replace(" ", r"\s*")
 )
+_COMMA = re.compile(r",(?![^()]*\))")  # a comma between metrics, outside of parentheses
+_OPTIONS = {"k": "cut-off", "rel": "relevance level", "p": "persistence p"}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """Metric with a cut-off and a relevance level, as returned by `parse_metric`.
+    """Metric with a cut-off and other options, as returned by `parse_metric`.
 
     Attributes
     ----------
@@ -89,6 +116,8 @@ class Metric:
         Cut-off.
     rel : float or None
         Smallest relevant label.
+    p : float or None
+        Persistence of RBP.
     greater_is_better : bool
         False for errors, whose best value is the smallest.
     """
@@ -97,6 +126,7 @@ class Metric:
     kind: _Kind
     k: int | None = None
     rel: float | None = None
+    p: float | None = None
 
     @property
     def greater_is_better(self) -> bool:
@@ -106,11 +136,11 @@ class Metric:
     def __call__(
         self, y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, **options: object
     ) -> float | Vector:
-        """Call the public function of this metric with its cut-off and relevance level.
+        """Call the public function of this metric with its cut-off and other options.
 
         `options` are the other arguments of that function, such as `flavour` and `per_query`.
         """
-        chosen = {"k": self.k, "rel": self.rel}
+        chosen = {"k": self.k, "rel": self.rel, "p": self.p}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         return self.kind.function(y, scores, qid, **chosen, **options)
 
@@ -118,7 +148,8 @@ class Metric:
         """Compute the metric for each query of a ranking."""
         if self.rel is not None:
             rules = replace(rules, rel=self.rel)
-        return self.kind.values(ranking, rules, self.k)
+        more = {} if self.p is None else {"p": self.p}
+        return self.kind.values(ranking, rules, self.k, **more)
 
     def __str__(self) -> str:
         return self.name
@@ -142,7 +173,8 @@ def metric_names() -> tuple[str, ...]:
 def parse_metric(name: str | Metric) -> Metric:
     """Return the metric with a name of the form ``NAME``, ``NAME@K`` or ``NAME(rel=L)@K``.
 
-    Names are not case-sensitive, and ``_`` is read as ``-``.
+    Names are not case-sensitive, and ``_`` is read as ``-``. Several options are separated by
+    commas, as in ``rbp(rel=2, p=0.5)@10``.
 
     Examples
     --------
@@ -159,13 +191,17 @@ def parse_metric(name: str | Metric) -> Metric:
     kind = _BY_NAME.get(match["name"]) if match else None
     if match is None or kind is None:
         raise DataError(_unknown(str(name)))
-    for option in ("k", "rel"):
-        if match[option] is not None and option not in kind.options:
-            what = "cut-off" if option == "k" else "relevance level"
-            raise DataError(f"metric {name!r}: {kind.name} has no {what}; use {kind.name!r}")
-    k, rel = _cutoff(str(name), match["k"]), _level(str(name), match["rel"])
-    spelling = kind.name + ("" if rel is None else f"(rel={rel:.15g})")
-    return Metric(spelling + ("" if k is None else f"@{k}"), kind, k, rel)
+    texts = _split_options(str(name), match["options"])
+    for option in [*texts] + ["k"] * (match["k"] is not None):
+        if option not in kind.options:
+            raise DataError(
+                f"metric {name!r}: {kind.name} has no {_OPTIONS[option]}; use {kind.name!r}"
+            )
+    k = _cutoff(str(name), match["k"])
+    numbers = {option: _number(str(name), option, text) for option, text in texts.items()}
+    options = ", ".join(f"{option}={numbers[option]:.15g}" for option in sorted(numbers)[::-1])
+    spelling = kind.name + (f"({options})" if options else "") + ("" if k is None else f"@{k}")
+    return Metric(spelling, kind, k, **numbers)
 
 
 def parse_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
@@ -177,7 +213,7 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric
     ['ndcg@10', 'map']
     """
     if isinstance(metrics, str):
-        metrics = metrics.split(",")
+        metrics = _COMMA.split(metrics)
     elif isinstance(metrics, Metric):
         metrics = [metrics]
     wanted = [parse_metric(metric) for metric in metrics]
@@ -195,12 +231,27 @@ def _cutoff(name: str, text: str | None) -> int | None:
     return check_cutoff(None if text is None else int(text))
 
 
-def _level(name: str, text: str | None) -> float | None:
-    if text is None:
-        return None
+def _split_options(name: str, text: str | None) -> dict[str, str]:
+    """Return the texts of the options in parentheses, such as ``{"rel": "2"}``."""
+    found: dict[str, str] = {}
+    for part in () if text is None else text.split(","):
+        option, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or option not in ("rel", "p") or option in found:
+            raise DataError(
+                f"metric {name[:60]!r}: {part.strip()[:40]!r} is not an option; expected rel=2 or "
+                "p=0.8, each at most once"
+            )
+        found[option] = value
+    return found
+
+
+def _number(name: str, option: str, text: str) -> float:
     if not re.fullmatch(r"-?\d+(\.\d+)?", text) or not math.isfinite(float(text)):
-        raise DataError(f"metric {name[:60]!r}: rel is {text[:40]!r}; expected a number, such as 2")
-    return float(text)
+        example = {"rel": "2", "p": "0.8"}[option]
+        raise DataError(
+            f"metric {name[:60]!r}: {option} is {text[:40]!r}; expected a number, such as {example}"
+        )
+    return float(text) if option == "rel" else check_persistence(float(text))
 
 
 def _unknown(name: str) -> str:

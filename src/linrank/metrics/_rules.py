@@ -72,10 +72,14 @@ class CutoffOptions(ListOptions, total=False):
     k: int | None
 
 
-class RelevanceOptions(CutoffOptions, total=False):
-    """Arguments of metrics of binary relevance."""
+class BinaryOptions(ListOptions, total=False):
+    """Arguments of metrics of binary relevance without a cut-off."""
 
     rel: float | None
+
+
+class RelevanceOptions(CutoffOptions, BinaryOptions, total=False):
+    """Arguments of metrics of binary relevance."""
 
 
 _LETOR = Rules(discount="letor", no_relevant=0.0, ties="stable", zero_if_short=frozenset({"ndcg"}))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._rows import multiply
 from .._typing import Vector
-from ..criterion import Criterion, Fold, mean_of_folds, query_folds, standard_error
+from ..criterion import Criterion, Fold, make_folds, mean_of_folds, standard_error
 from ..data.checks import check_matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
@@ -152,11 +152,11 @@ engine, features
         ----------
         data : RankingData
         folds : int or iterable of (rows, held-out rows)
-            The number of folds for `query_folds`, or the rows of each fold in increasing order.
+            The number of folds for `make_folds`, or the parts of each fold; see `RankingData.part`.
         Cs : sequence of float or Grid, optional
             The grid, as for `train_on_grid`.
         """
-        parts = list(query_folds(data, folds) if isinstance(folds, int) else folds)
+        parts = list(make_folds(data, folds) if isinstance(folds, int) else folds)
         first: Training | None = None
         n_done = 0
         cut_short = False
@@ -165,8 +165,8 @@ engine, features
             nonlocal first, n_done
             columns = np.empty((len(parts), len(Cs)))
             for fold, (rows, others) in enumerate(parts, 1):
-                prepared = self.prepare(data.take(rows))
-                held_out = prepared.apply(data.take(others), self.n_threads)
+                prepared = self.prepare(data.part(rows))
+                held_out = prepared.apply(data.part(others), self.n_threads)
                 problem = self._problem(prepared)
                 path, values, interrupted = self._path(problem, held_out, Cs, fold)
                 if first is None and not np.isnan(values).all():

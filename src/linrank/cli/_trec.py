@@ -1,0 +1,134 @@
+"""TREC files on the command line: the option --qrels, and runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..errors import DataError
+from ._console import count
+from ._options import INPUT, OUTPUT
+from ._progress import progress
+
+if TYPE_CHECKING:
+    from ..data.ranking import RankingData
+    from ..data.trec import Qrels, Run
+    from ..metrics import Evaluation, Metric
+    from ..metrics.names import FlavourName
+
+FormatName = Literal["scores", "trec"]
+
+QrelsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--qrels",
+        metavar="FILE",
+        help="Judgements in the format of TREC, which replace the labels. Documents are found by "
+        "query and document id, as in # docid = A. Documents that were not judged get the label 0.",
+        rich_help_panel=INPUT,
+        show_default=False,
+    ),
+]
+FormatOption = Annotated[
+    FormatName,
+    typer.Option(
+        "--format",
+        help="One score per line, or a run in the format of TREC, which needs document ids.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+TagOption = Annotated[
+    str,
+    typer.Option("--tag", metavar="NAME", help="The name of the run.", rich_help_panel=OUTPUT),
+]
+
+
+class Judgements:
+    """The labels of ``--qrels``. Without the option, data keep their labels."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.n_docs = self.n_unjudged = 0
+        self._qrels = None if path is None else read_judgements(path)
+
+    def apply(self, data: RankingData, path: Path) -> RankingData:
+        """Return data with the judgements as labels, and count documents that were not judged."""
+        if self._qrels is None:
+            return data
+        from ..data.trec import judge
+
+        with progress(f"reading the labels of {path}"):
+            try:
+                y, known = judge(data, self._qrels)
+            except DataError as error:
+                raise DataError(f"{path}: {error}") from None
+        self.n_docs += len(known)
+        self.n_unjudged += len(known) - int(known.sum())
+        return data.replace(y=y)
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return a line of a report; none without the option."""
+        if self._qrels is None:
+            return []
+        unjudged = f"{self.n_unjudged:,} of {count(self.n_docs, 'document')} not judged (label 0)"
+        return [("qrels", f"{self.path}: {count(len(self._qrels), 'judgement')}, {unjudged}")]
+
+    def json(self) -> dict[str, Any]:
+        """Return the content of `lines` as an entry of JSON; none without the option."""
+        if self._qrels is None:
+            return {}
+        found = {"file": str(self.path), "judgements": len(self._qrels)}
+        return {"qrels": found | {"documents": self.n_docs, "unjudged": self.n_unjudged}}
+
+
+def read_judgements(path: Path) -> Qrels:
+    """Read a qrels file, with progress."""
+    from ..data.trec import read_qrels
+
+    with progress(f"reading {path}"):
+        return read_qrels(path)
+
+
+def is_run(data: Path, scores: Path) -> bool:
+    """Tell whether two files are a qrels file and a run; raise an error if one of them is not."""
+    from ..data.trec import looks_like_qrels, looks_like_run
+
+    has_qrels, has_run = looks_like_qrels(data), looks_like_run(scores)
+    if has_qrels != has_run:
+        odd, other = (data, scores) if has_qrels else (scores, data)
+        kind, missing = ("qrels", "run") if has_qrels else ("run", "qrels")
+        raise DataError(
+            f"{odd}: is a {kind} file, but {other} is not a {missing} file; expected "
+            "linrank evaluate QRELS RUN"
+        )
+    return has_run
+
+
+def evaluate_files(
+    qrels_file: Path, run_file: Path, metrics: list[Metric], flavour: FlavourName,
+    threads: int | None,
+) -> tuple[Evaluation, list[tuple[str, str]]]:  # fmt: skip
+    """Evaluate a run, and return lines of a report on both files."""
+    from ..data.trec import read_run
+    from ..metrics import evaluate_run
+
+    qrels = read_judgements(qrels_file)
+    with progress(f"reading {run_file}"):
+        run = read_run(run_file)
+    with progress("evaluating"):
+        found = evaluate_run(qrels, run, metrics, flavour=flavour, n_threads=threads)
+    return found, _about(qrels_file, qrels, run_file, run)
+
+
+def _about(qrels_file: Path, qrels: Qrels, run_file: Path, run: Run) -> list[tuple[str, str]]:
+    judged, ranked = set(qrels.qid), set(run.qid)
+    missing, unknown = len(judged - ranked), len(ranked - judged)
+    first = f"{count(len(qrels), 'judgement')}, {count(len(judged), 'query', 'queries')}"
+    second = f"{count(len(run), 'document')}, {count(len(ranked), 'query', 'queries')}"
+    if missing:
+        first += f"; {count(missing, 'query', 'queries')} not in the run, counted as 0"
+    if unknown:
+        second += f"; {count(unknown, 'query', 'queries')} without judgements, ignored"
+    return [("qrels", f"{qrels_file}: {first}"), ("run", f"{run_file}: {second}, tag {run.tag}")]

@@ -1,0 +1,263 @@
+"""Preferences between named items: files of pairs, and the rows of the items in X."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._typing import Vector
+from ..errors import DataError, FileFormatError
+from ._source import CHUNK_BYTES, Expected, open_source
+from ._words import Words, read_words
+from .checks import check_rows, check_weight
+
+StrPath = str | os.PathLike[str]
+
+PAIRS = Expected("a file of pairs", "preferred,other")
+#: Names of columns. The first name of each list is the one of `Pairs`.
+NAMES = {
+    "preferred": ("preferred", "winner", "better", "chosen"),
+    "other": ("other", "loser", "worse", "rejected"),
+    "weight": ("weight", "count"),
+    "margin": ("margin",),
+}
+_DELIMITERS = ",\t;"
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Preferences between named items, as `read_pairs` returns them.
+
+    Attributes
+    ----------
+    preferred, other : list of str
+        The ids of the two items of each pair.
+    weight, margin : float64 arrays of shape (n_pairs,) or None
+        The weight of each pair, and the difference that its two scores should have.
+
+    Examples
+    --------
+    >>> len(Pairs(["A", "B"], ["B", "C"], weight=[1, 2]))
+    2
+    """
+
+    preferred: Sequence[str]
+    other: Sequence[str]
+    weight: Vector | None = None
+    margin: Vector | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.preferred)
+        if n != len(self.other):
+            raise DataError(f"preferred has {n} entries but other has {len(self.other)}")
+        weight = check_weight(self.weight, n, "weight", "preferred has")
+        object.__setattr__(self, "weight", weight)
+        margin = check_rows(self.margin, n, "margin", "preferred has")
+        object.__setattr__(self, "margin", margin)
+
+    def __len__(self) -> int:
+        return len(self.preferred)
+
+
+def read_pairs(path: StrPath) -> Pairs:
+    r"""Read preferences between items from a text or Parquet file.
+
+    A line has the ids of the preferred and of the other item, and optionally a weight and a
+    margin. The columns are separated by commas, tabs, semicolons or blanks.
+
+    Parameters
+    ----------
+    path : path-like
+        A text file, plain or compressed, or a Parquet file. The first line may be a header with
+        the names preferred and other (or winner and loser, better and worse, chosen and rejected),
+        weight (or count) and margin, in any order. Other columns are then ignored. Without these
+        names, a third column is the weight and a fourth the margin.
+
+    Raises
+    ------
+    FileFormatError
+        If the file cannot be read; the message names the file and the line.
+
+    See Also
+    --------
+    linrank.RankSVM.fit_pairs : Learn from preferences.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "pairs.csv")
+    >>> _ = path.write_text("winner,loser,weight\nA,B,2\nA,C,1\n")
+    >>> pairs = read_pairs(path)
+    >>> pairs.preferred, pairs.other, pairs.weight.tolist()
+    (['A', 'A'], ['B', 'C'], [2.0, 1.0])
+    """
+    from .parquet import is_parquet
+
+    words = _read_parquet(path) if is_parquet(Path(path)) else _read_text(path)
+    places, words = _find_columns(words)
+    preferred, other = words.texts(places["preferred"]), words.texts(places["other"])
+    same = next((k for k, pair in enumerate(zip(preferred, other, strict=True))
+                 if pair[0] == pair[1]), None)  # fmt: skip
+    if same is not None:
+        problem = f"item {other[same]!r} is compared with itself; expected two different items"
+        raise words.error(same, problem)
+    numbers = {
+        name: words.numbers(places[name], f"the {name}")
+        for name in ("weight", "margin") if name in places
+    }  # fmt: skip
+    try:
+        return Pairs(preferred, other, **numbers)
+    except DataError as error:
+        raise FileFormatError(f"{words.path}: {error}") from None
+
+
+def rows_of_pairs(pairs: ArrayLike | Pairs, items: Sequence[Any] | None, n_rows: int) -> ArrayLike:
+    """Return pairs of row numbers of X, given the ids of its rows; without ids, the pairs."""
+    if items is None:
+        if isinstance(pairs, Pairs):
+            raise DataError(
+                "pairs has names of items, but items is None. Pass items=, the id of each row of X"
+            )
+        return pairs
+    names: list[Any] = list(getattr(items, "tolist", lambda: items)())
+    given: list[tuple[Any, ...]]
+    if isinstance(pairs, Pairs):
+        names, given = list(map(str, names)), list(zip(pairs.preferred, pairs.other, strict=True))
+    else:
+        table = np.asarray(pairs, dtype=object)
+        if table.ndim != 2 or table.shape[1] != 2 or len(table) == 0:
+            raise DataError(
+                f"pairs has shape {table.shape}; expected (n_pairs, 2) with at least one pair"
+            )
+        given = list(map(tuple, table.tolist()))
+    numbers = _number_items(names, n_rows)
+    found = [(numbers.get(one), numbers.get(other), one, other) for one, other in given]
+    for k, (row, second, one, other) in enumerate(found):
+        if row is None or second is None:
+            name = one if row is None else other
+            raise DataError(
+                f"pairs[{k}] names {name!r}, which is not in items; expected the id of a row of X"
+            )
+    return np.array([row[:2] for row in found], np.int64)
+
+
+def _number_items(names: list[Any], n_rows: int) -> dict[Any, int]:
+    if len(names) != n_rows:
+        raise DataError(f"items has {len(names)} entries but X has {n_rows} rows")
+    try:
+        numbers = {name: row for row, name in reversed(list(enumerate(names)))}
+    except TypeError:
+        raise DataError(
+            "items has an id that is not hashable; expected strings or numbers"
+        ) from None
+    if len(numbers) < n_rows:
+        twice = next(row for row, name in enumerate(names) if numbers[name] != row)
+        raise DataError(
+            f"items[{twice}] is {names[twice]!r}, as is items[{numbers[names[twice]]}]; expected "
+            "each id once"
+        )
+    return numbers
+
+
+def _read_text(path: StrPath) -> Words:
+    with open_source(path, PAIRS) as source:
+        for chunk in source.chunks(CHUNK_BYTES):
+            line = chunk.text[chunk.first : chunk.last].tobytes().lstrip().split(b"\n", 1)[0]
+            if line:
+                break
+    delimiter = next((mark for mark in _DELIMITERS if mark.encode() in line), None)
+    return read_words(path, (2, 3, 4), PAIRS) if delimiter is None else _read_csv(path, delimiter)
+
+
+def _read_csv(path: StrPath, delimiter: str) -> Words:
+    with open_source(path, PAIRS) as source:
+        parts = [chunk.text[chunk.first : chunk.last].tobytes()
+                 for chunk in source.chunks(CHUNK_BYTES)]  # fmt: skip
+    content = b"".join(parts)
+    try:
+        text = io.StringIO(content.decode(), newline="")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise FileFormatError(f"{path}:{line}: is not valid UTF-8; expected UTF-8 text") from None
+    reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True)
+    rows: list[list[bytes]] = []
+    lines = []
+    try:
+        for row in reader:
+            if any(row):
+                rows.append([cell.strip().encode() for cell in row])
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise FileFormatError(f"{path}:{reader.line_num}: cannot be read: {error}") from None
+    if len(rows[0]) < 2:
+        raise FileFormatError(f"{path}:{lines[0]}: the line has one column; {PAIRS.lines}")
+    for cells, line in zip(rows, lines, strict=True):
+        if len(cells) != len(rows[0]) or not all(cells[:2]):
+            raise FileFormatError(
+                f"{path}:{line}: found {len(list(filter(None, cells)))} values; expected "
+                f"{len(rows[0])}, as on line {lines[0]}"
+            )
+    return Words(os.fspath(path), [list(column) for column in zip(*rows, strict=True)],
+                 np.array(lines))  # fmt: skip
+
+
+def _read_parquet(path: StrPath) -> Words:
+    """Return a Parquet file as the words of a text file with a header."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise DataError(
+            f"{os.fspath(path)}: Parquet files need pyarrow; install it with pip install pyarrow"
+        ) from None
+    try:
+        table = parquet.read_table(path)
+    except (ArrowException, OSError) as error:
+        raise FileFormatError(f"{os.fspath(path)}: cannot be read: {error}") from None
+    if table.num_columns < 2:
+        raise FileFormatError(f"{os.fspath(path)}: there is one column; {PAIRS.lines}")
+    names = table.column_names
+    if not _has_names(names) and len(names) <= len(NAMES):
+        names = list(NAMES)[: len(names)]
+    columns = [
+        [name.encode(), *(str(value).encode() for value in table.column(place).to_pylist())]
+        for place, name in enumerate(names)
+    ]
+    return Words(os.fspath(path), columns, np.arange(table.num_rows + 1))
+
+
+def _find_columns(words: Words) -> tuple[dict[str, int], Words]:
+    """Return the places of the columns by name, and the words without a header."""
+    header = [column[0].decode(errors="replace") for column in words.columns]
+    if _has_names(header):
+        columns, lines = [column[1:] for column in words.columns], words.lines[1:]
+        if not len(lines):
+            raise FileFormatError(f"{words.path}: there are no pairs after the header")
+        return _named(header), Words(words.path, columns, lines)
+    if len(words.columns) > len(NAMES):
+        raise FileFormatError(
+            f"{words.path}:{words.lines[0]}: there are {len(words.columns)} columns; expected a "
+            "header with the names preferred and other"
+        )
+    return dict(zip(NAMES, range(len(words.columns)), strict=False)), words
+
+
+def _named(header: Sequence[str]) -> dict[str, int]:
+    """Return the places of the columns whose names are in `NAMES`."""
+    return {
+        name: place
+        for name, known in NAMES.items()
+        for place, text in enumerate(header)
+        if text.lower() in known
+    }
+
+
+def _has_names(header: Sequence[str]) -> bool:
+    return {"preferred", "other"} <= _named(header).keys()

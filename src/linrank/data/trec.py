@@ -1,0 +1,372 @@
+"""TREC files: judgements (qrels), runs, and features whose labels are judgements."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .._files import atomic_write
+from .._typing import Array, Integers, Mask, Vector
+from ..errors import DataError, FileFormatError
+from ._compression import compressed
+from ._source import Expected
+from ._words import Words, first_words, read_words
+from .checks import check_rows
+from .ranking import RankingData
+
+StrPath = str | os.PathLike[str]
+
+QRELS = Expected("a qrels file", "301 0 FBIS3-10082 1")
+RUN = Expected("a run file", "301 Q0 FBIS3-10082 1 12.5 linrank")
+_BLOCK_LINES = 1 << 16  # lines converted to text at a time
+_INTEGER = re.compile("[+-]?[0-9]{1,19}")  # query ids that the LETOR reader reads as integers
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels:
+    """Judgements, as `read_qrels` returns them.
+
+    Attributes
+    ----------
+    qid, doc_ids : list of str
+        The query and the document of each judgement.
+    y : float64 array of shape (n_judgements,)
+        The labels.
+
+    Examples
+    --------
+    >>> len(Qrels(["q1", "q1"], ["A", "B"], [1, 0]))
+    2
+    """
+
+    qid: Sequence[str]
+    doc_ids: Sequence[str]
+    y: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "y", _one_each(self.qid, self.doc_ids, self.y, "y"))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Ranked lists, as `read_run` returns them.
+
+    Attributes
+    ----------
+    qid, doc_ids : list of str
+        The query and the document of each line.
+    scores : float64 array of shape (n_lines,)
+        Higher is better. Ranks in files are ignored, as trec_eval does.
+    tag : str
+        The name of the run.
+
+    Examples
+    --------
+    >>> Run(["q1", "q1"], ["A", "B"], [0.5, 2], tag="bm25").scores.tolist()
+    [0.5, 2.0]
+    """
+
+    qid: Sequence[str]
+    doc_ids: Sequence[str]
+    scores: Vector
+    tag: str = "linrank"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", _one_each(self.qid, self.doc_ids, self.scores, "scores"))
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+def read_qrels(path: StrPath) -> Qrels:
+    r"""Read judgements in the format of TREC: lines ``qid iteration docno label``.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, plain or compressed. Empty lines are skipped. The iteration is ignored. A label
+        can be any finite number.
+
+    Raises
+    ------
+    FileFormatError
+        If the file cannot be read, or judges a document twice for one query. The message names
+        the file and the line.
+
+    See Also
+    --------
+    join_qrels : Use judgements as the labels of documents with features.
+    linrank.evaluate_run : Compute metrics of a run.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
+    >>> _ = path.write_text("301 0 A 1\n301 0 B 0\n")
+    >>> qrels = read_qrels(path)
+    >>> qrels.qid, qrels.doc_ids, qrels.y.tolist()
+    (['301', '301'], ['A', 'B'], [1.0, 0.0])
+    """
+    words = read_words(path, (4,), QRELS)
+    qrels = Qrels(words.texts(0), words.texts(2), words.numbers(3, "the label"))
+    _check_twice(words, qrels)
+    return qrels
+
+
+def read_run(path: StrPath) -> Run:
+    r"""Read a run in the format of TREC: lines ``qid Q0 docno rank score tag``.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, plain or compressed. Empty lines are skipped. The columns Q0 and rank are
+        ignored. The tag is that of the first line.
+
+    Raises
+    ------
+    FileFormatError
+        If the file cannot be read, or lists a document twice for one query. The message names
+        the file and the line.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "run.txt")
+    >>> _ = path.write_text("301 Q0 A 1 2.5 bm25\n301 Q0 B 2 1.25 bm25\n")
+    >>> run = read_run(path)
+    >>> run.doc_ids, run.scores.tolist(), run.tag
+    (['A', 'B'], [2.5, 1.25], 'bm25')
+    """
+    words = read_words(path, (6,), RUN)
+    scores, tag = words.numbers(4, "the score"), words.columns[5][0].decode(errors="replace")
+    run = Run(words.texts(0), words.texts(2), scores, tag)
+    _check_twice(words, run)
+    return run
+
+
+def write_qrels(path: StrPath, qrels: Qrels) -> None:
+    """Write judgements in the format of TREC.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. If the name ends in .gz, .bz2, .xz or .zst, the file is compressed.
+    qrels : Qrels
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
+    >>> write_qrels(path, Qrels(["301", "301"], ["A", "B"], [1, 0]))
+    >>> print(path.read_text(), end="")
+    301 0 A 1
+    301 0 B 0
+    """
+    _check_words([*qrels.qid, *qrels.doc_ids])
+    labels = [repr(int(y) if y.is_integer() else y) for y in qrels.y.tolist()]
+    rows = zip(qrels.qid, qrels.doc_ids, labels, strict=True)
+    _write(path, (f"{qid} 0 {doc} {label}\n" for qid, doc, label in rows))
+
+
+def write_run(path: StrPath, run: Run) -> None:
+    """Write a run in the format of TREC, sorted by query and score.
+
+    Ranks begin with 1. Documents with equal scores keep their order. A score has as many digits as
+    are needed to read the same number.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. If the name ends in .gz, .bz2, .xz or .zst, the file is compressed.
+    run : Run
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "run.txt")
+    >>> write_run(path, Run(["301", "301"], ["A", "B"], [0.5, 2]))
+    >>> print(path.read_text(), end="")
+    301 Q0 B 1 2.0 linrank
+    301 Q0 A 2 0.5 linrank
+    """
+    _write(path, run_lines(run))
+
+
+def run_lines(run: Run) -> Iterator[str]:
+    """Check a run, and return its lines as `write_run` writes them."""
+    _check_words([*run.qid, *run.doc_ids, run.tag])
+    queries = number_words(run.qid)
+    codes = look_up(run.qid, queries)
+    order = np.lexsort((-run.scores, codes))
+    starts = np.searchsorted(codes[order], np.arange(len(queries)))
+    ranks = (np.arange(len(run)) - starts[codes[order]] + 1).tolist()
+    scores, rows = run.scores[order].tolist(), order.tolist()
+    return (
+        f"{run.qid[row]} Q0 {run.doc_ids[row]} {rank} {score!r} {run.tag}\n"
+        for row, rank, score in zip(rows, ranks, scores, strict=True)
+    )
+
+
+def run_of(data: RankingData, scores: Vector, tag: str = "linrank") -> Run:
+    """Return the run of scores of documents, which are in the row order of `data`."""
+    return Run(list(map(str, data.qid.tolist())), require_doc_ids(data), scores, tag)
+
+
+def require_doc_ids(data: RankingData) -> list[str]:
+    """Return the document ids of data, or raise a `DataError` if there are none."""
+    doc_ids = data.doc_ids
+    if doc_ids is None:
+        raise DataError(
+            "the data has no document ids. Add them to each line as a comment, as in "
+            "'2 qid:10 1:0.5 # docid = A', or pass doc_ids to RankingData"
+        )
+    return doc_ids
+
+
+class Judged(NamedTuple):
+    """Labels of the documents of data, and which of them were judged."""
+
+    y: Vector
+    known: Mask
+
+
+def judge(data: RankingData, qrels: Qrels) -> Judged:
+    """Look up the judgement of each document; see `join_qrels`."""
+    labels = dict(zip(zip(_like(qrels.qid, data.query_ids), qrels.doc_ids, strict=True),
+                      qrels.y.tolist(), strict=True))  # fmt: skip
+    doc_ids = require_doc_ids(data)
+    found = [labels.get(key) for key in zip(data.qid.tolist(), doc_ids, strict=True)]
+    known = np.array([label is not None for label in found])
+    if not known.any():
+        raise DataError(
+            f"no document of the data is judged: query {data.qid[0]} with document {doc_ids[0]!r} "
+            f"is not in the qrels, which begin with query {qrels.qid[0]} and document "
+            f"{qrels.doc_ids[0]!r}. Use judgements of the same queries and documents"
+        )
+    return Judged(np.array([0.0 if label is None else label for label in found]), known)
+
+
+def join_qrels(data: RankingData, qrels: Qrels) -> RankingData:
+    """Return data with judgements as labels.
+
+    A document is looked up by its query id and its document id. Documents that were not judged get
+    the label 0, whatever their label was.
+
+    Parameters
+    ----------
+    data : RankingData
+        Documents with `doc_ids`, as from a LETOR file with comments ``# docid = …``.
+    qrels : Qrels
+
+    Raises
+    ------
+    DataError
+        If the data have no document ids, or if none of the documents was judged.
+
+    Examples
+    --------
+    >>> data = RankingData([[0.5], [2.0], [1.0]], [0, 0, 0], doc_ids=["A", "B", "C"])
+    >>> join_qrels(data, Qrels(["0", "0"], ["C", "A"], [2, 1])).y.tolist()
+    [1.0, 0.0, 2.0]
+    """
+    return data.replace(y=judge(data, qrels).y)
+
+
+def looks_like_qrels(path: Path) -> bool:
+    """Tell whether the first line of a file is that of a qrels file."""
+    words = _peek(path)
+    return len(words) == 4 and _is_number(words[3]) and b":" not in words[1]
+
+
+def looks_like_run(path: Path) -> bool:
+    """Tell whether the first line of a file is that of a run."""
+    words = _peek(path)
+    return len(words) == 6 and all(map(_is_number, words[3:5])) and b"#" not in words
+
+
+def number_words(words: Iterable[str]) -> dict[str, int]:
+    """Number distinct words in the order of their first appearance."""
+    return {word: number for number, word in enumerate(dict.fromkeys(words))}
+
+
+def look_up(words: Sequence[str], numbers: Mapping[str, int]) -> Integers:
+    """Return the number of each word; −1 for words without a number."""
+    return np.fromiter((numbers.get(word, -1) for word in words), np.int64, len(words))
+
+
+def _peek(path: Path) -> list[bytes]:
+    if not path.is_file():
+        return []
+    try:
+        return first_words(path, RUN)
+    except FileFormatError:  # The reader of another format reports the error.
+        return []
+
+
+def _is_number(word: bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _like(qid: Sequence[str], query_ids: Array) -> Sequence[object]:
+    """Return query ids of the same type as those of data."""
+    if query_ids.dtype.kind not in "iu":
+        return qid
+    return [int(text) if _INTEGER.fullmatch(text) else text for text in qid]
+
+
+def _one_each(qid: Sequence[str], doc_ids: Sequence[str], values: Vector, name: str) -> Vector:
+    if len(qid) != len(doc_ids):
+        raise DataError(f"qid has {len(qid)} entries but doc_ids has {len(doc_ids)}")
+    numbers = check_rows(values, len(qid), name, "qid has")
+    assert numbers is not None
+    return numbers
+
+
+def _check_twice(words: Words, found: Qrels | Run) -> None:
+    """Raise an error for the first line whose query and document are on an earlier line."""
+    docs = number_words(found.doc_ids)
+    codes = look_up(found.qid, number_words(found.qid)) * len(docs) + look_up(found.doc_ids, docs)
+    in_order = np.sort(codes)
+    if (in_order[1:] != in_order[:-1]).all():
+        return
+    _, first, where = np.unique(codes, return_index=True, return_inverse=True)
+    row = int(np.flatnonzero(first[where] != np.arange(len(found)))[0])
+    raise words.error(
+        row,
+        f"document {found.doc_ids[row]!r} of query {found.qid[row]!r} is also on line "
+        f"{words.lines[first[where[row]]]}; expected each document once per query",
+    )
+
+
+def _check_words(texts: Sequence[str]) -> None:
+    bad = next((text for text in dict.fromkeys(texts) if text.split() != [text]), None)
+    if bad is not None:
+        raise DataError(
+            f"{bad!r} cannot be written to a TREC file; expected ids and tags without blanks"
+        )
+
+
+def _write(path: StrPath, lines: Iterator[str]) -> None:
+    with atomic_write(path, "wb") as file, compressed(file, path) as stream:
+        for text in blocks_of(lines):
+            stream.write(text.encode())
+
+
+def blocks_of(lines: Iterator[str]) -> Iterator[str]:
+    """Join lines to blocks, which are written at once."""
+    while block := "".join(islice(lines, _BLOCK_LINES)):
+        yield block

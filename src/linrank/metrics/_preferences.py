@@ -1,0 +1,43 @@
+"""Accuracy on listed preferences, which need no labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._typing import Integers, Vector
+from ..data.checks import check_pairs, check_weight
+from ._measure import check_vector
+
+
+def right_pairs(scores: Vector, pairs: Integers) -> Vector:
+    """Return 1 for each pair whose preferred item has the higher score, ½ for equal scores."""
+    upper, lower = scores[pairs[:, 0]], scores[pairs[:, 1]]
+    return (upper > lower) + 0.5 * (upper == lower)
+
+
+def preference_accuracy(
+    scores: ArrayLike, pairs: ArrayLike, weight: ArrayLike | None = None
+) -> float:
+    """Compute the share of pairs whose preferred item has the higher score.
+
+    A pair of equal scores counts one half, as in `pairwise_accuracy`.
+
+    Parameters
+    ----------
+    scores : array of shape (n_items,)
+        Higher is better.
+    pairs : integer array of shape (n_pairs, 2)
+        Places in `scores`: the first item of each pair is preferred to the second.
+    weight : array of shape (n_pairs,), optional
+
+    Examples
+    --------
+    >>> from linrank.metrics import preference_accuracy
+    >>> preference_accuracy([0.5, 2.0, 2.0], [[1, 0], [0, 2], [1, 2], [2, 0]])
+    0.625
+    """
+    scores = check_vector("scores", scores)
+    rows = check_pairs(pairs, len(scores))
+    weight = check_weight(weight, len(rows), "weight", "pairs has")
+    return float(np.average(right_pairs(scores, rows), weights=weight))
