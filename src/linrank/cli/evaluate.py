@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -198,7 +198,7 @@ def _read(
     """Read data and its scores. Both are in the row order of the data, grouped by query."""
     from ..data.scores import read_scores
 
-    how = {"n_threads": threads, "needs_label": needs_label}
+    how: dict[str, Any] = {"n_threads": threads, "needs_label": needs_label}
     if model is not None:
         documents = read_for(model, data, inputs, **how)
         return documents, model.predict(documents.X, documents.qid)
