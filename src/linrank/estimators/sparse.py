@@ -148,7 +148,7 @@ normalize, max_iter, n_threads, engine, verbose, bounds, scale, missing
 
     Attributes
     ----------
-    C_, metric_path_, path_
+    C_, best_score_, best_params_, cv_results_, metric_path_, path_
         See `RankSVMCV`.
     coef_, n_selected_, sparsity_ratio_, result_, model_
         See `SparseRankSVM`.
