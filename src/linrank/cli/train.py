@@ -19,11 +19,13 @@ from ._topics import train_topics
 from ._training import (
     Reading,
     about,
+    check_choice_of_C,
     find_held_out,
     finish,
     make_trainer,
     opened_here,
     opened_on,
+    place_of_choice,
     showing,
 )
 
@@ -122,7 +124,7 @@ def _lines(
     held_out: RankingData | None,
 ) -> list[tuple[str, str]]:
     """Return the lines of the report."""
-    where = f"by {folds} query folds" if folds else f"on {valid}"
+    where = place_of_choice(folds, valid)
     lines = [("train", data_line(train, data, training))]
     if valid is not None and held_out is not None:
         lines.append(("valid", data_line(valid, held_out)))
@@ -155,8 +157,7 @@ def _check_usage(
         raise typer.BadParameter(
             "--folds chooses C, so --C cannot be given. Leave out one of them."
         )
-    if folds and valid is not None:
-        raise typer.BadParameter("--folds and --valid both choose C. Leave out one of them.")
+    check_choice_of_C(folds, valid)
     if folds and dask is not None:
         raise typer.BadParameter(
             "--folds needs all rows in this process. With --dask, use --valid."
