@@ -26,6 +26,7 @@ from linrank import (
     ForgottenQueriesWarning,
     KernelRankSVM,
     LinearModel,
+    MultiTopicRanker,
     QueryKFold,
     RankingData,
     RankSVM,
@@ -349,6 +350,12 @@ def test_a_forgotten_qid_is_noticed(y, warns):
         RankSVM(0.01).fit(X, y)
     RankSVM(0.01).fit(X, y, qid=np.zeros(len(y)))  # whoever says so means one query
     baselines.LinearSVRRanker(0.01).fit(X, y)  # queries do not matter
+
+
+def test_a_topic_is_one_query_on_purpose():
+    y = grades(1000, 0, 1, 2)
+    X = np.random.default_rng(1).normal(size=(1000, 2))
+    assert MultiTopicRanker(RankSVM(0.01)).fit(X, y[:, None]).coef_.shape == (1, 2)
 
 
 IDS = np.repeat(np.arange(100, 130), 8)

@@ -154,7 +154,7 @@ class Ranker(BaseEstimator):
             return float(measure(X.y, self.predict(X), X.qid))
         if y is None:
             raise DataError("score needs the labels of the documents. Pass y.")
-        qid = queries(qid, group, np.asarray(y))
+        qid = queries(qid, group, y)
         check_score_qid(self, qid)
         return float(measure(y, self.predict(X, qid), qid))
 

@@ -6,7 +6,7 @@ data as `eval_set` with `eval_qid` or `eval_group`. Here, they are `qid` and `va
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,12 +22,14 @@ HeldOut: TypeAlias = "tuple[Matrix, ArrayLike, ArrayLike | None] | RankingData"
 EvalSet: TypeAlias = "Sequence[tuple[Matrix, ArrayLike]]"
 
 
-def queries(qid: Any, group: ArrayLike | None, rows: Sized | None) -> Any:
+def queries(qid: Any, group: ArrayLike | None, rows: Any) -> Any:
     """Return the query of each of some rows, given as `qid` or as `group`.
+
+    `rows` has one entry for each of them.
 
     Examples
     --------
-    >>> queries(None, [2, 1], rows="abc").tolist()
+    >>> queries(None, [2, 1], rows=[0.5, 0.25, 0.0]).tolist()
     [0, 0, 1]
     """
     if group is None:
@@ -36,7 +38,7 @@ def queries(qid: Any, group: ArrayLike | None, rows: Sized | None) -> Any:
         raise DataError("qid and group both give the queries. Leave out one of them.")
     if rows is None:
         raise DataError("group divides the rows of X and y into queries. Pass y, too.")
-    return qid_of_group(group, len(rows))
+    return qid_of_group(group, np.size(rows))
 
 
 def qid_of_group(group: ArrayLike, n_docs: int, name: str = "group") -> Integers:
@@ -87,7 +89,7 @@ def held_out(
     if qid is not None and group is not None:
         raise DataError("eval_qid and eval_group both give the queries. Leave out one of them.")
     if group is not None:
-        qid = qid_of_group(group, len(y), "eval_group[0]")
+        qid = qid_of_group(group, np.size(y), "eval_group[0]")
     if has_qid and qid is None:
         raise DataError(
             "the queries of eval_set are missing, but those of X are given. Pass eval_qid=[qid] or "

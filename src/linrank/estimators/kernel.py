@@ -192,7 +192,7 @@ class KernelRankSVM(Ranker):
         X, y, qid, sample_weight, query_weight, group
             See `linrank.RankSVM.fit`.
         """
-        qid = queries(qid, group, None if y is None else np.asarray(y))
+        qid = queries(qid, group, y)
         kernel, settings = self._kernel(), self._settings()
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         if self.kernel == "precomputed" and data.n_docs != data.n_features:

@@ -99,7 +99,7 @@ class TrainedRanker(ExplainsScores, LinearRanker):
             ``[(X, y)]`` and ``[qid]`` or ``[group]``, as in XGBoost and LightGBM; another form of
             `valid`.
         """
-        qid = queries(qid, group, None if y is None else np.asarray(y))
+        qid = queries(qid, group, y)
         data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
         valid = held_out(valid, eval_set, eval_qid, eval_group, has_qid=self.fitted_with_qid_)
         return self._fit_data(data, None if valid is None else self._held_out(valid))
