@@ -208,7 +208,7 @@ def test_a_scorer_without_queries_does_not_guess(data):
 
 @pytest.mark.parametrize(
     "ranker",
-    [RankSVM(0.01), RankSVMCV([0.01, 0.1], cv=3), SparseRankSVM(0.01), DominationRank(0.01),
+    [RankSVM(0.01), RankSVMCV([0.01, 0.1], cv=3), SparseRankSVM(0.01), DominationRank(0.1),
      KernelRankSVM("linear", C=0.01), baselines.LinearSVRRanker(0.01), baselines.RankBoost()],
     ids=lambda ranker: type(ranker).__name__,
 )  # fmt: skip

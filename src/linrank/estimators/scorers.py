@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from ..data.checks import Matrix
-from ..metrics import parse_metric
+from ..metrics import evaluate, parse_metric
 from ..metrics.names import FlavourName
 from .base import Ranker, check_score_qid
 
@@ -28,7 +28,8 @@ class RankingScorer:
         check_score_qid(ranker, qid)
         by_query = isinstance(estimator, Ranker)
         scores = estimator.predict(X, qid) if by_query else estimator.predict(X)
-        value = float(self.metric(y, scores, qid, flavour=self.flavour))
+        found = evaluate(y, scores, qid, self.metric, flavour=self.flavour)
+        value = found.mean[self.metric.name]
         return value if self.metric.greater_is_better else -value
 
     def get_metadata_routing(self) -> MetadataRequest:
