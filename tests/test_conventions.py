@@ -293,10 +293,11 @@ def test_the_best_score_is_that_of_the_chosen_C(data):
 def test_folds_that_split_queries_are_noticed(data):
     Cs = [0.01, 0.1]
     with pytest.warns(SplitQueriesWarning, match="the folds of cv split 30 of 30 queries"):
-        RankSVMCV(Cs, cv=KFold(3, shuffle=True, random_state=0)).fit(data)
+        RankSVMCV(Cs, cv=KFold(3, shuffle=True, random_state=0).split(data.X)).fit(data)
     for cv in (3, QueryKFold(3), QueryKFold(3).split(data.X, groups=data.qid)):
         RankSVMCV(Cs, cv=cv).fit(data)  # warnings are errors here
-    RankSVMCV(Cs, cv=KFold(3)).fit(data.X, data.y > data.y.mean())  # one query must be split
+    one = data.X, data.y > data.y.mean()
+    RankSVMCV(Cs, cv=KFold(3).split(data.X)).fit(*one)  # a single query must be split
 
 
 def test_path_by_folds(data, here):
