@@ -211,7 +211,8 @@ engine, features
         best = self.criterion.best(means)
         prepared = self.prepare(data)
         problem = self.problem(prepared.data)
-        path = self._solutions(problem, Cs if whole_path else Cs[: best + 1], 0)
+        wanted = Cs if whole_path else Cs[: best + 1]
+        path = self._solutions(problem, wanted, 0)
         last = min(best, len(path) - 1)
         if last == best:
             error = standard_error(fold_values[best][~np.isnan(fold_values[best])])
@@ -223,7 +224,7 @@ engine, features
             values=means,
             fold_values=fold_values,
             path=path,
-            interrupted=path.interrupted or len(path) <= best,
+            interrupted=path.interrupted or len(path) < len(wanted),
         )
 
     def prepare(self, data: RankingData) -> Prepared:
