@@ -369,6 +369,22 @@ def test_ctrl_c_after_folds_have_chosen_C(letor, here, monkeypatch):
     assert LinearModel.load("model.json").training["queries"] == 12
 
 
+def test_ctrl_c_while_folds_make_a_path(letor, here, monkeypatch):
+    """In the folds there is no path yet; on all of the data it ends early."""
+    arguments = "path", letor / "train.txt", "--folds", "3", "--grid", "2^-6:2^4"
+    with monkeypatch.context() as patch:
+        interrupt(patch, STEP, lambda _, C, step, fold: fold == 2)
+        found = run_json(*arguments, "--plot", "p.png", code=130)
+        assert (found["path"], found["best"], found["plot"]) == ([], None, None)
+        assert "1 of 3 folds were done" in run(*arguments, code=130).stderr
+    interrupt(monkeypatch, STEP, lambda _, C, step, fold: fold == 0 and C == 16)
+    found = run_json(*arguments, code=130)
+    Cs = [row["C"] for row in found["path"]]
+    assert Cs == [2.0**k for k in range(-6, 4)]
+    assert found["chosen"]["C"] in Cs
+    assert found["interrupted"] is True
+
+
 def test_ctrl_c_while_the_path_is_evaluated(letor, here, monkeypatch):
     """The best of what is evaluated is kept; before anything is, there is no best."""
     calls = []

@@ -16,6 +16,7 @@ _HOME = {
     "SparseRankSVMCV": "estimators.sparse",
     "sparse_path": "path",
     "QueryKFold": "estimators.model_selection",
+    "make_ranking_scorer": "estimators.scorers",
     "LinearModel": "model",
     "Explanation": "model",
     "load_model": "model",
@@ -44,12 +45,15 @@ _HOME = {
     "DataError": "errors",
     "FileFormatError": "errors",
     "FeatureRangeWarning": "errors",
+    "ForgottenQueriesWarning": "errors",
     "GridEdgeWarning": "errors",
     "KernelCacheWarning": "errors",
     "NotConvergedWarning": "errors",
     "NothingSelectedWarning": "errors",
     "OrderChangedWarning": "errors",
     "QueriesMovedWarning": "errors",
+    "SplitQueriesWarning": "errors",
+    "SwappedArgumentsWarning": "errors",
     "WorkersLost": "errors",
     "Status": "solvers.result",
     "all_pairs_error": "metrics",
@@ -105,6 +109,7 @@ if TYPE_CHECKING:
         DataError,
         FeatureRangeWarning,
         FileFormatError,
+        ForgottenQueriesWarning,
         GridEdgeWarning,
         KernelCacheWarning,
         LinrankError,
@@ -112,12 +117,15 @@ if TYPE_CHECKING:
         NothingSelectedWarning,
         OrderChangedWarning,
         QueriesMovedWarning,
+        SplitQueriesWarning,
+        SwappedArgumentsWarning,
         WorkersLost,
     )
     from .estimators.domination import DominationRank, DominationRankCV
     from .estimators.kernel import KernelRankSVM
     from .estimators.model_selection import QueryKFold
     from .estimators.ranksvm import RankSVM, RankSVMCV
+    from .estimators.scorers import make_ranking_scorer
     from .estimators.sparse import SparseRankSVM, SparseRankSVMCV
     from .estimators.topics import MultiTopicRanker
     from .metrics import (

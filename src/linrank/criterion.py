@@ -68,13 +68,18 @@ class Criterion:
         choice("rule", self.rule, RULES)
         parse_metric(self.metric)
 
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether larger values are better; False for errors."""
+        return parse_metric(self.metric).greater_is_better
+
     def best(self, values: Vector) -> int:
         """Return the index of the first best value; see `best_index`."""
-        return best_index(values, parse_metric(self.metric).greater_is_better)
+        return best_index(values, self.greater_is_better)
 
     def improves(self, values: Vector, on: float) -> bool:
         """Return whether one of the values is better than the value `on`."""
-        better = values > on if parse_metric(self.metric).greater_is_better else values < on
+        better = values > on if self.greater_is_better else values < on
         return bool(better.any())
 
     def choose(self, values: Vector, error: float, n_features: Integers) -> int:

@@ -44,6 +44,18 @@ class GridEdgeWarning(UserWarning):
     """The best C is the smallest or the largest of those that were tried."""
 
 
+class ForgottenQueriesWarning(UserWarning):
+    """A single query looks like a forgotten `qid`; the message has its number of pairs."""
+
+
+class SwappedArgumentsWarning(UserWarning):
+    """The arguments `y` and `qid` look swapped; the message describes their values."""
+
+
+class SplitQueriesWarning(UserWarning):
+    """Folds have documents of one query on both sides; the message has the number of queries."""
+
+
 class NotConvergedWarning(UserWarning):
     """The solver stopped before its stopping rule was met; the message has its last values."""
 

@@ -129,8 +129,8 @@ class AdaRank(LinearRanker):
 
     def fit(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         *,
         query_weight: ArrayLike | None = None,

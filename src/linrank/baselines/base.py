@@ -29,16 +29,21 @@ Round = TypeVar("Round")
 class PointwiseRanker(Ranker):
     """Base of the rankers that ignore the queries in training."""
 
+    uses_queries = False
     n_queries_: int
 
     def _pointwise_data(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None,
         qid: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> RankingData:
         """Check the arguments of `fit`; rows stay in the caller's order, whatever `qid` is."""
+        if isinstance(X, RankingData):
+            data = self._ranking_data(X, y, qid, sample_weight, None)
+            self.n_queries_ = data.n_queries
+            return without_zero_weights(data)
         data = self._ranking_data(X, y, None, sample_weight, None)
         query_ptr, _, _ = group_by_query(qid, data.n_docs)
         self.fitted_with_qid_ = qid is not None
@@ -75,8 +80,8 @@ class TreeRanker(PointwiseRanker):
 
     def fit(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
@@ -100,8 +105,8 @@ class TreeRanker(PointwiseRanker):
 
     def _checked(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None,
         qid: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> RankingData:

@@ -250,8 +250,8 @@ class FenchelRank(SelectingRanker):
 
     def fit(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,

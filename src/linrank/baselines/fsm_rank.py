@@ -192,7 +192,12 @@ class FSMRank(SelectingRanker):
         self.max_iter = max_iter
         self.n_threads = n_threads
 
-    def fit(self, X: ArrayLike | Matrix, y: ArrayLike, qid: ArrayLike | None = None) -> FSMRank:
+    def fit(
+        self,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+    ) -> FSMRank:
         """Compute importances and similarities of the features, and fit the weights.
 
         Parameters

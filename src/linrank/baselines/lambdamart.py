@@ -105,8 +105,8 @@ class LambdaMARTRanker(TreeRanker):
 
     def _checked(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None,
         qid: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> RankingData:

@@ -109,8 +109,8 @@ class PAMIR(LinearRanker):
 
     def fit(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,
@@ -142,8 +142,8 @@ class PAMIR(LinearRanker):
 
     def partial_fit(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,

@@ -102,8 +102,8 @@ class LinearSVRRanker(PointwiseRanker, LinearRanker):
 
     def fit(
         self,
-        X: ArrayLike | Matrix,
-        y: ArrayLike,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> LinearSVRRanker:

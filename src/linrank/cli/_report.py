@@ -84,10 +84,9 @@ def path_table(trainer: Trainer, training: Training) -> Table:
     assert training.values is not None
     columns = ["C", "features", "objective", "iterations", "products", "seconds"]
     table = grid([*columns, trainer.criterion.metric, ""], left=[""])
-    best = training.path.Cs[trainer.criterion.best(training.values)]
-    for C, value, result in zip(
-        training.path.Cs, training.values, training.path.results, strict=True
-    ):
+    values = training.values[: len(training.path)]
+    best = training.path.Cs[trainer.criterion.best(values)]
+    for C, value, result in zip(training.path.Cs, values, training.path.results, strict=True):
         mark = "best" if best == C else "chosen" if training.C == C else ""
         if not result.converged:
             mark = f"{mark}, not converged" if mark else "not converged"
@@ -103,10 +102,11 @@ def path_json(training: Training) -> list[dict[str, object]]:
     """Return the content of `path_table` as JSON."""
     assert training.path is not None
     assert training.values is not None
+    values = training.values[: len(training.path)].tolist()
     return [
         {"C": C, "mean": value, "features": result.n_selected, **result_json(result)}
         for C, value, result in zip(
-            training.path.Cs.tolist(), training.values.tolist(), training.path.results, strict=True
+            training.path.Cs.tolist(), values, training.path.results, strict=True
         )
     ]
 

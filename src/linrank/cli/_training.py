@@ -52,6 +52,17 @@ def make_trainer(options: Mapping[str, Any]) -> Trainer:
     )
 
 
+def check_choice_of_C(folds: int | None, valid: Path | None) -> None:
+    """Raise a `typer.BadParameter` if both folds and held-out data would choose C."""
+    if folds and valid is not None:
+        raise typer.BadParameter("--folds and --valid both choose C. Leave out one of them.")
+
+
+def place_of_choice(folds: int | None, valid: Path | None, of: str = "query") -> str:
+    """Return a text that says on which data C was chosen; folds consist of queries or pairs."""
+    return f"by {folds} {of} folds" if folds else f"on {valid}"
+
+
 def _solver_options(texts: list[str] | None) -> dict[str, Any]:
     """Return the options of a solver, without those that have options of their own."""
     options = parse_solver_options(texts)
@@ -223,7 +234,7 @@ def check_plot(plot: Path | None) -> None:
 
 
 def draw(training: Training, plot: Path, metric: str, where: str) -> None:
-    """Draw the solutions of a grid of C."""
+    """Draw the solutions of a grid of C; `where` says on which data the metric was measured."""
     from ..metrics import parse_metric
     from ..report.plots import plot_path
 
@@ -233,8 +244,8 @@ def draw(training: Training, plot: Path, metric: str, where: str) -> None:
 
     steps, names = training.model.preprocessing, training.model.names()
     plot_path(
-        plot, training.path.Cs, training.values, training.path.coefs,
-        metric=f"{metric} on {where}", names=names if steps is None else steps.names(names),
+        plot, training.path.Cs, training.values[: len(training.path)], training.path.coefs,
+        metric=f"{metric} {where}", names=names if steps is None else steps.names(names),
         chosen=int(np.flatnonzero(training.path.Cs == training.C)[0]),
         greater_is_better=parse_metric(metric).greater_is_better,
     )  # fmt: skip

@@ -17,11 +17,13 @@ from ._shared import with_shared_options
 from ._training import (
     Reading,
     about,
+    check_choice_of_C,
     check_plot,
     draw,
     find_held_out,
     finish,
     make_trainer,
+    place_of_choice,
     showing,
 )
 
@@ -33,6 +35,8 @@ EPILOG = """
 Examples:
 
 linrank path train.txt --valid vali.txt --plot path.png
+
+linrank path train.txt --folds 5 --plot path.png
 
 linrank path train.txt --valid vali.txt --grid 2^-10:2^2 --metric map --out model.json
 """
@@ -46,6 +50,7 @@ def register(app: typer.Typer) -> None:
 def path(
     train: options_.Train,
     valid: options_.MaybeValid = None,
+    folds: options_.Folds = None,
     grid: Annotated[
         Any,
         typer.Option(
@@ -85,56 +90,67 @@ def path(
     inputs: Input,
     options: dict[str, Any],
 ) -> None:
-    """Train with a grid of C and compare on held-out data."""
+    """Train with a grid of C and compare on held-out data or by folds."""
+    check_choice_of_C(folds, valid)
     check_output(out)
     check_plot(plot)
-    train, valid = find_held_out(train, valid, is_wanted=True)
-    if valid is None:
-        raise typer.BadParameter("there are no held-out data. Add --valid.")
+    train, valid = find_held_out(train, valid, is_wanted=not folds)
+    if valid is None and not folds:
+        raise typer.BadParameter("there are no held-out data. Add --valid DATA, or --folds 5.")
     trainer = make_trainer(options)
     how = Reading(
         inputs, number_of(index_base), float32, trainer.n_threads, options["missing"] is not None
     )
     data = how.read(train)
-    held_out = how.read_held_out(valid, data)
-    with about(train), showing(trainer) as shown:
-        training = shown.train_on_grid(data, held_out, grid)
+    held_out = None if valid is None else how.read_held_out(valid, data)
+    with about(train), showing(trainer, folds or 0) as shown:
+        if held_out is not None:
+            training = shown.train_on_grid(data, held_out, grid)
+        else:
+            training = shown.train_by_folds(data, folds or 0, grid, whole_path=True)
     if out is not None:
         training.model.save(out)
-    if plot is not None:
-        draw(training, plot, trainer.criterion.metric, valid.name)
+    complete = training.path is not None  # an interrupt may have ended the folds
+    if plot is not None and complete:
+        where = place_of_choice(folds, None if valid is None else Path(valid.name))
+        draw(training, plot, trainer.criterion.metric, where)
+    written = {"model": out, "plot": plot if complete else None}
     if json:
-        content = _as_json(train, valid, trainer, training, data, held_out)
-        print_json(content | {"model": out and str(out), "plot": plot and str(plot)})
+        files = {what: file and str(file) for what, file in written.items()}
+        print_json(_as_json(train, valid, folds, trainer, training, data, held_out) | files)
     else:
         lines = [("train", data_line(train, data, training))]
-        lines += [("valid", data_line(valid, held_out))]
-        show(facts(lines), path_table(trainer, training))
-        lines = [("C", chosen(trainer, training, f"on {valid}")), *selected(trainer, training)]
-        lines += [("model", f"saved as {out}")] if out is not None else []
-        lines += [("plot", f"saved as {plot}")] if plot is not None else []
+        if valid is not None and held_out is not None:
+            lines += [("valid", data_line(valid, held_out))]
+        show(facts(lines), *([path_table(trainer, training)] if complete else []))
+        lines = [("C", chosen(trainer, training, place_of_choice(folds, valid)))]
+        lines += selected(trainer, training)
+        lines += [(what, f"saved as {file}") for what, file in written.items() if file is not None]
         show(facts(lines))
-    finish(trainer, training, data, out)
+    finish(trainer, training, data, out, folds)
 
 
 def _as_json(
     train: Path,
-    valid: Path,
+    valid: Path | None,
+    folds: int | None,
     trainer: Trainer,
     training: Training,
     data: RankingData,
-    held_out: RankingData,
+    held_out: RankingData | None,
 ) -> dict[str, Any]:
-    assert training.path is not None
-    assert training.values is not None
-    best = trainer.criterion.best(training.values)
+    best = None
+    if training.Cs is not None and training.values is not None:
+        k = trainer.criterion.best(training.values)
+        best = {"C": training.Cs[k], "mean": training.values[k]}
     return {
         "train": data_json(train, data, training),
-        "valid": data_json(valid, held_out),
+        "valid": None if valid is None or held_out is None else data_json(valid, held_out),
+        "folds": folds,
         "metric": trainer.criterion.metric,
         "flavour": trainer.criterion.flavour,
-        "path": path_json(training),
-        "best": {"C": training.path.Cs[best], "mean": training.values[best]},
+        "path": [] if training.path is None else path_json(training),
+        "best": best,
         "chosen": {"C": training.C, "mean": training.value, "rule": trainer.criterion.rule},
         "edge": training.edge,
         "interrupted": training.interrupted,

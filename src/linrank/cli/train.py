@@ -20,11 +20,13 @@ from ._topics import train_topics
 from ._training import (
     Reading,
     about,
+    check_choice_of_C,
     find_held_out,
     finish,
     make_trainer,
     opened_here,
     opened_on,
+    place_of_choice,
     showing,
 )
 from ._trec import QrelsOption
@@ -139,7 +141,7 @@ def _lines(
 ) -> list[tuple[str, str]]:
     """Return the lines of the report."""
     what = "query" if getattr(data, "pairs", None) is None else "pair"
-    where = f"by {folds} {what} folds" if folds else f"on {valid}"
+    where = place_of_choice(folds, valid, what)
     lines = [("train", data_line(train, data, training))]
     if valid is not None and held_out is not None:
         lines.append(("valid", data_line(valid, held_out)))
@@ -172,8 +174,7 @@ def _check_usage(
         raise typer.BadParameter(
             "--folds chooses C, so --C cannot be given. Leave out one of them."
         )
-    if folds and valid is not None:
-        raise typer.BadParameter("--folds and --valid both choose C. Leave out one of them.")
+    check_choice_of_C(folds, valid)
     if folds and dask is not None:
         raise typer.BadParameter(
             "--folds needs all rows in this process. With --dask, use --valid."

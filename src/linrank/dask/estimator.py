@@ -18,9 +18,11 @@ from ..counting.preferences import Delta
 from ..data.checks import check_finite, check_matrix
 from ..data.ranking import RankingData
 from ..errors import DataError, WorkersLost
+from ..estimators.base import check_score_qid
 from ..estimators.trained import TrainedRanker
 from ..losses.base import Loss
 from ..losses.tables import LossName
+from ..metrics import parse_metric
 from ..penalties import PenaltyName
 from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike
@@ -140,6 +142,8 @@ feature_names_in_
         query_weight: Any = None,
         propensity: Any = None,
         margin: Any = None,
+        valid: Any = None,
+        **more: Any,
     ) -> DaskRankSVM:
         """Learn the weights.
 
@@ -152,7 +156,15 @@ feature_names_in_
             contain labels and query ids.
         sample_weight, query_weight, propensity, margin
             See `RankSVM.fit`; Dask collections, or names of columns.
+        valid, **more
+            Other arguments of `RankSVM.fit`, which cannot be used here.
         """
+        given = [name for name, value in {"valid": valid, **more}.items() if value is not None]
+        if given:
+            raise DataError(
+                f"DaskRankSVM.fit does not take {given[0]}. Give the query of each row as qid, and "
+                "measure held-out data with score."
+            )
         if not self.timeout > 0:
             raise DataError(f"timeout is {self.timeout}; expected a positive number of seconds")
         trainer = self._trainer()
@@ -198,13 +210,15 @@ feature_names_in_
                 raise
             raise WorkersLost(f"{data.fault}; the best weights so far are kept") from None
 
-    def predict(self, X: Any, qid: Any = None) -> Any:
+    def predict(self, X: Any, qid: Any = None, *, group: Any = None) -> Any:
         """Score documents; higher is better.
 
         Parameters
         ----------
         X : Dask DataFrame, Dask Array, or what `RankSVM.predict` takes
             If the ranker knows the names of its features, a DataFrame may have other columns too.
+        qid, group : ignored
+            Scores do not depend on the queries.
 
         Returns
         -------
@@ -237,18 +251,20 @@ feature_names_in_
         if n_features != self.n_features_in_:
             raise DataError(f"X has {n_features} features; expected {self.n_features_in_}")
 
-    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
-        """Return mean NDCG@10. For Dask collections, `linrank.dask.evaluate` computes it."""
+    def score(
+        self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None, *,
+        metric: str = "ndcg@10", group: Any = None,
+    ) -> float:  # fmt: skip
+        """Return the mean of a metric; `linrank.dask.evaluate` computes it for Dask collections."""
         if not isinstance(X, dd.DataFrame | da.Array):
-            return super().score(X, y, qid, sample_weight)
+            return super().score(X, y, qid, sample_weight, metric=metric, group=group)
         check_is_fitted(self)
         if isinstance(X, dd.DataFrame):
             y = X[y] if isinstance(y, str) else y
             qid = X[qid] if isinstance(qid, str) else qid
-        if qid is None and self.fitted_with_qid_:
-            raise DataError("this ranker was fitted with qid, so score needs qid too")
-        found = evaluate(y, self.predict(X), qid, "ndcg@10", client=self.client)
-        return found.mean["ndcg@10"]
+        check_score_qid(self, qid)
+        found = evaluate(y, self.predict(X), qid, metric, client=self.client)
+        return found.mean[parse_metric(metric).name]
 
 
 def _score_rows(X: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -55,7 +55,9 @@ class DaskTrainer(Trainer):
         """Train with every C and keep the best on the held-out data."""
         return _or_fault(data, lambda: super(DaskTrainer, self).train_on_grid(data, valid, Cs))
 
-    def train_by_folds(self, data: Any, folds: Any = 5, Cs: Any = None) -> Training:
+    def train_by_folds(
+        self, data: Any, folds: Any = 5, Cs: Any = None, *, whole_path: bool = False
+    ) -> Training:
         """Raise a `DataError`: folds take rows out of the data."""
         raise DataError(
             "folds need the rows of the data in this process, but they stay with the workers. "

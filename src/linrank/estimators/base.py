@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,13 +22,18 @@ from ..data.matching import check_names, check_unique
 from ..data.pairs import Pairs, rows_of_pairs
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..metrics import ndcg, preference_accuracy
+from ..metrics import parse_metric, preference_accuracy
+from ..model import LinearModel
+from .habits import queries
+from .mistakes import check_text_labels, warn_of_mistakes
 
 DTYPES = [np.float64, np.float32]  #: precisions in which X is used without a copy
 
 
 class Ranker(BaseEstimator):
     """Base class of all rankers; subclasses implement `fit` and `_scores`."""
+
+    uses_queries: ClassVar[bool] = True  #: whether queries matter in training
 
     # With metadata routing, scikit-learn passes these arguments on without `set_fit_request`.
     __metadata_request__fit: ClassVar = {"qid": True, "sample_weight": True}
@@ -41,45 +47,72 @@ class Ranker(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def predict(self, X: Matrix, qid: ArrayLike | None = None) -> Vector:
+    def predict(
+        self, X: Matrix | RankingData, qid: ArrayLike | None = None, *,
+        group: ArrayLike | None = None,
+    ) -> Vector:  # fmt: skip
         """Score documents; a higher score is better.
 
         Only scores of documents of the same query can be compared.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_docs, n_features)
-            If the ranker was fitted on a frame, the columns of a frame are matched by name.
+        X : array, sparse matrix or frame of shape (n_docs, n_features), or RankingData
+            If the ranker was fitted on a frame, the columns of a frame are matched by name. Scores
+            of a `RankingData` are in the order of its rows, which are grouped by query.
         qid : array of shape (n_docs,), optional
             The query of each document. Only rankers that scale features within queries need it.
+        group : array of shape (n_queries,), optional
+            The number of documents of each query, as in LightGBM; another form of `qid`.
 
         Returns
         -------
         scores : float64 array of shape (n_docs,)
         """
         check_is_fitted(self)
+        if isinstance(X, RankingData):
+            refuse_arguments(qid=qid, group=group)
+            self._check_features(X)
+            return self._scores_of(X.X, X.qid)
         X = validate_data(
             self, aligned(X, self), reset=False, dtype=DTYPES, accept_sparse="csr",
             ensure_all_finite=False,
         )  # fmt: skip
-        return self._scores_of(check_matrix(X), qid)
+        X = check_matrix(X)
+        return self._scores_of(X, queries(qid, group, range(X.shape[0])))
 
-    def rank(self, X: Matrix, qid: ArrayLike | None = None) -> Integers:
+    def decision_function(self, X: Matrix | RankingData, qid: ArrayLike | None = None) -> Vector:
+        """Return the scores of `predict`, for functions of scikit-learn that expect this name.
+
+        Parameters
+        ----------
+        X, qid
+            See `predict`.
+        """
+        return self.predict(X, qid)
+
+    def rank(
+        self, X: Matrix | RankingData, qid: ArrayLike | None = None, *,
+        group: ArrayLike | None = None,
+    ) -> Integers:  # fmt: skip
         """Return the rank of each document in its query; rank 1 is the best.
 
         Documents with equal scores keep the order in which they are given.
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_docs, n_features)
+        X : array, sparse matrix or frame of shape (n_docs, n_features), or RankingData
         qid : array of shape (n_docs,), optional
             The query of each document. None: all documents belong to one query.
+        group : array of shape (n_queries,), optional
+            The number of documents of each query, as in LightGBM; another form of `qid`.
 
         Returns
         -------
         ranks : int64 array of shape (n_docs,)
         """
-        scores = self.predict(X, qid)
+        scores = self.predict(X, qid, group=group)
+        qid = X.qid if isinstance(X, RankingData) else queries(qid, group, scores)
         query_ptr, _, order = group_by_query(qid, len(scores))
         rows = np.arange(len(scores)) if order is None else order
         query = np.repeat(np.arange(len(query_ptr) - 1), np.diff(query_ptr))
@@ -90,30 +123,43 @@ class Ranker(BaseEstimator):
 
     def score(
         self,
-        X: Matrix,
-        y: ArrayLike,
+        X: Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        metric: str = "ndcg@10",
+        group: ArrayLike | None = None,
     ) -> float:
-        """Return the mean NDCG@10 over the queries; see `linrank.ndcg` for its conventions.
+        """Return the mean of a metric over the queries, by default NDCG@10.
+
+        See `linrank.ndcg` and the other metrics for their conventions.
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_docs, n_features)
+        X : array, sparse matrix or frame of shape (n_docs, n_features), or RankingData
+            A `RankingData` has labels and queries, so `y` and `qid` are not given.
         y : array of shape (n_docs,)
             The label of each document.
         qid : array of shape (n_docs,), optional
             The query of each document. It is required if the ranker was fitted with `qid`.
         sample_weight : ignored
             Accepted because scikit-learn's pipelines pass it.
+        metric : str
+            ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …; see `linrank.parse_metric`.
+        group : array of shape (n_queries,), optional
+            The number of documents of each query, as in LightGBM; another form of `qid`.
         """
         check_is_fitted(self)
-        if qid is None and self.fitted_with_qid_:
-            raise DataError(
-                "this ranker was fitted with qid, so score needs qid too. If all rows belong to "
-                "one query, pass qid=np.zeros(len(y))."
-            )
-        return ndcg(y, self.predict(X, qid), qid, k=10)
+        measure = parse_metric(metric)
+        if isinstance(X, RankingData):
+            refuse_arguments(y=y, qid=qid, group=group)
+            return float(measure(X.y, self.predict(X), X.qid))
+        if y is None:
+            raise DataError("score needs the labels of the documents. Pass y.")
+        qid = queries(qid, group, y)
+        check_score_qid(self, qid)
+        return float(measure(y, self.predict(X, qid), qid))
 
     def _scores_of(self, X: Matrix, qid: ArrayLike | None) -> Vector:
         """Return the scores of a checked matrix, which may depend on the queries of its rows."""
@@ -153,15 +199,24 @@ class Ranker(BaseEstimator):
         raise NotImplementedError
 
     def _ranking_data(
-        self, X: Matrix, y: ArrayLike, qid: ArrayLike | None, sample_weight: ArrayLike | None,
-        query_weight: ArrayLike | None, reset: bool = True, **more: Any,
+        self, X: Matrix | RankingData, y: ArrayLike | None, qid: ArrayLike | None,
+        sample_weight: ArrayLike | None, query_weight: ArrayLike | None, reset: bool = True,
+        **more: Any,
     ) -> RankingData:  # fmt: skip
         """Check the arguments of `fit`; `more` are other arguments of `RankingData`."""
+        if isinstance(X, RankingData):
+            refuse_arguments(
+                y=y, qid=qid, sample_weight=sample_weight, query_weight=query_weight, **more
+            )
+            return self._own_data(X, reset)
+        check_text_labels(y, qid)
         check_unique(frame_columns(X) or ())
         X, y = validate_data(
             self, X, y, reset=reset, dtype=DTYPES, order="C", accept_sparse="csr",
             ensure_all_finite=False, ensure_min_samples=2, y_numeric=True,
         )  # fmt: skip
+        if self.uses_queries:
+            warn_of_mistakes(np.asarray(y), qid)
         self.fitted_with_qid_ = qid is not None
         return RankingData(
             X,
@@ -174,6 +229,58 @@ class Ranker(BaseEstimator):
             allow_missing=getattr(self, "missing", None) is not None,
             **more,
         )
+
+    def _own_data(self, data: RankingData, reset: bool) -> RankingData:
+        """Check data that the caller has made, and store the names and number of its features."""
+        if data.has_missing and getattr(self, "missing", None) is None:
+            check_finite(data.X, data.order, data.feature_names)
+        if reset:
+            self.n_features_in_ = data.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if data.feature_names is not None:
+                self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        self._check_features(data)
+        self.fitted_with_qid_ = data.n_queries > 1 and data.pairs is None
+        return data
+
+    def _check_features(self, data: RankingData) -> None:
+        """Raise a `DataError` unless the features are those that the ranker was fitted on."""
+        if data.n_features != self.n_features_in_:
+            raise DataError(
+                f"the data have {data.n_features} features, but the ranker was fitted on "
+                f"{self.n_features_in_}. Use data with the same features."
+            )
+        expected = getattr(self, "feature_names_in_", None)
+        if expected is not None and data.feature_names is not None:
+            wrong = [n for n, name in enumerate(expected) if name != data.feature_names[n]]
+            if wrong:
+                raise DataError(
+                    f"feature {wrong[0]} of the data is {data.feature_names[wrong[0]]!r}, but the "
+                    f"ranker was fitted on {expected[wrong[0]]!r}. Use the same order of features."
+                )
+
+
+def refuse_arguments(**arguments: Any) -> None:
+    """Raise a `DataError` if an argument is given in addition to a `RankingData`."""
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise DataError(
+            f"X is a RankingData, which has labels, queries and weights, so {given[0]} cannot be "
+            "given. Leave it out, or pass arrays."
+        )
+
+
+def check_score_qid(ranker: object, qid: Any) -> None:
+    """Raise a `DataError` if a fitted ranker needs `qid` for a metric, but has none."""
+    if qid is not None or not getattr(ranker, "fitted_with_qid_", False):
+        return
+    sentence = "this ranker was fitted with qid, so score needs qid too."
+    if not get_config()["enable_metadata_routing"]:
+        sentence += (
+            " If scikit-learn calls score, as GridSearchCV does, it passes qid on only after "
+            "sklearn.set_config(enable_metadata_routing=True)."
+        )
+    raise DataError(f"{sentence} If all rows belong to one query, pass qid=np.zeros(len(y)).")
 
 
 def aligned(X: Any, ranker: Ranker) -> Any:
@@ -196,11 +303,41 @@ class LinearRanker(Ranker):
 
     coef_: Vector
 
+    @property
+    def intercept_(self) -> float:
+        """0, because a constant does not change a ranking.
+
+        If the scores are not ``X @ coef_``, because features are scaled within queries or have a
+        logarithm or limits, there is no such attribute. Explanations of ``X @ coef_`` would be
+        wrong.
+        """
+        if not hasattr(self, "coef_") or not getattr(model_of(self), "is_linear", True):
+            raise AttributeError(
+                "intercept_ is defined for fitted rankers whose scores are X @ coef_ only"
+            )
+        return 0.0
+
+    @property
+    def feature_importances_(self) -> Vector:
+        """Absolute weights, times the standard deviations of the features if these are known.
+
+        The products do not depend on the units of the features.
+        """
+        if not hasattr(self, "coef_"):
+            raise AttributeError("feature_importances_ is defined for fitted rankers only")
+        weights = getattr(model_of(self), "standardized_coef", None)
+        return np.abs(self.coef_ if weights is None else weights)
+
     def _scores(self, X: Matrix) -> Vector:
         scores = multiply(X, self.coef_, getattr(self, "n_threads", None))
         if not np.isfinite(scores).all():
             check_finite(X, None)
         return scores
+
+
+def model_of(ranker: LinearRanker) -> LinearModel | None:
+    """Return the model of a fitted ranker, if it has one."""
+    return getattr(ranker, "model_", None)
 
 
 def library_matrix(X: Matrix) -> Matrix:

@@ -22,8 +22,8 @@ from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
+from .choosing import ChoosesC, Splitter
 from .selecting import SparseRanker
-from .trained import ChoosesC, Splitter
 
 LevelsName = Literal["multi", "binary"]
 LOSSES: Mapping[LevelsName, DominationName] = {
@@ -35,8 +35,9 @@ class DominationRanker(SparseRanker):
     """Base class of the rankers with a domination loss."""
 
     def _training_data(
-        self, X: Matrix, y: ArrayLike, qid: ArrayLike | None, sample_weight: ArrayLike | None,
-        query_weight: ArrayLike | None, propensity: ArrayLike | None, margin: ArrayLike | None,
+        self, X: Matrix | RankingData, y: ArrayLike | None, qid: ArrayLike | None,
+        sample_weight: ArrayLike | None, query_weight: ArrayLike | None,
+        propensity: ArrayLike | None, margin: ArrayLike | None,
     ) -> RankingData:  # fmt: skip
         """Check the arguments of `fit`, and turn a margin per label into one per document."""
         data = super()._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
@@ -180,7 +181,7 @@ engine, verbose, bounds, scale, missing
 
     Attributes
     ----------
-    C_, metric_path_, path_
+    C_, best_score_, best_params_, cv_results_, metric_path_, path_
         See `RankSVMCV`.
     coef_, n_selected_, zero_weights_, sparsity_ratio_, n_empty_queries_, result_, model_
         See `DominationRank`.

@@ -43,6 +43,7 @@ from .feature_maps import (
     nystroem_map,
     smallest_lift,
 )
+from .habits import queries
 from .kernel_model import KernelModel, kernel_rows, kernel_scores, named_kernel
 from .trained import as_seed, print_step
 
@@ -176,19 +177,22 @@ class KernelRankSVM(Ranker):
 
     def fit(
         self,
-        X: Matrix,
-        y: ArrayLike,
+        X: Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
     ) -> KernelRankSVM:
         """Learn the coefficients β.
 
         Parameters
         ----------
-        X, y, qid, sample_weight, query_weight
+        X, y, qid, sample_weight, query_weight, group
             See `linrank.RankSVM.fit`.
         """
+        qid = queries(qid, group, y)
         kernel, settings = self._kernel(), self._settings()
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         if self.kernel == "precomputed" and data.n_docs != data.n_features:

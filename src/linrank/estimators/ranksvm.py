@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
 from ..data.checks import Matrix
+from ..data.ranking import RankingData
 from ..engines.names import EngineName
 from ..errors import DataError
 from ..features.names import MissingName
@@ -19,7 +20,8 @@ from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
 from ..solvers.registry import make_solver
-from .trained import ChoosesC, Splitter, TrainedRanker
+from .choosing import ChoosesC, Splitter
+from .trained import TrainedRanker
 
 if TYPE_CHECKING:
     from ..solvers.stochastic import SGDState
@@ -118,6 +120,14 @@ class RankSVM(TrainedRanker):
         Status, objective and history of the solver, and a message that summarises them.
     model_ : LinearModel
         The weights in the form that is saved: ``ranker.model_.save("model.json")``.
+    intercept_ : float
+        0, if the scores are ``X @ coef_``.
+    feature_importances_ : float64 array of shape (n_features,)
+        Absolute weights, times the standard deviations of the features.
+    classes_ : float64 array of shape (2,)
+        The two labels, if there are only two. `CalibratedClassifierCV` of scikit-learn needs them.
+    valid_score_ : float
+        NDCG@10 on the held-out data, if `fit` got any.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
     n_empty_queries_ : int
         The number of queries without pairs, which were skipped.
@@ -181,8 +191,8 @@ class RankSVM(TrainedRanker):
 
     def partial_fit(
         self,
-        X: Matrix,
-        y: ArrayLike,
+        X: Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,
@@ -264,6 +274,11 @@ verbose, random_state, bounds, scale, missing
     ----------
     C_ : float
         The chosen C.
+    best_score_, best_params_ : float and dict
+        The mean of the metric for the chosen C, and ``{"C": C_}``.
+    cv_results_ : dict
+        The metric for each C in the layout of `GridSearchCV`, for ``pandas.DataFrame``. Errors are
+        not negated, and rank 1 is the best C.
     metric_path_ : float64 array of shape (n_Cs, n_folds)
         The metric on each held-out part. None if an interrupt ended the folds early.
     path_ : RegularizationPath

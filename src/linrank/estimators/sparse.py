@@ -18,8 +18,8 @@ from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
+from .choosing import ChoosesC, Splitter
 from .selecting import SparseRanker
-from .trained import ChoosesC, Splitter
 
 
 class SparseRankSVM(SparseRanker):
@@ -148,7 +148,7 @@ normalize, max_iter, n_threads, engine, verbose, bounds, scale, missing
 
     Attributes
     ----------
-    C_, metric_path_, path_
+    C_, best_score_, best_params_, cv_results_, metric_path_, path_
         See `RankSVMCV`.
     coef_, n_selected_, sparsity_ratio_, result_, model_
         See `SparseRankSVM`.

@@ -15,13 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._threads import blas_threads, resolve_threads, run
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
+from ..data.ranking import RankingData
 from ..errors import DataError
 from ..features.steps import FeatureSteps
 from ..metrics import Evaluation, Metric, evaluate
 from .base import DTYPES, LinearRanker
+from .choosing import ChoosesC
 from .domination import DominationRank
 from .topics_model import TopicsModel
-from .trained import ChoosesC
 
 
 class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
@@ -132,13 +133,11 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         if y.min() == y.max():
             return None
         ranker = clone(self._template()).set_params(n_threads=1)
-        more: dict[str, Any] = {}
-        if held_out is not None:
-            y_valid = _column(held_out[1], topic)
-            more["valid"] = held_out[0], y_valid, np.zeros(len(y_valid))
-            more["qid"] = np.zeros(len(y))
         try:
-            return ranker.fit(X, y, **more)
+            more: dict[str, Any] = {}
+            if held_out is not None:
+                more["valid"] = RankingData(held_out[0], _column(held_out[1], topic), n_threads=1)
+            return ranker.fit(RankingData(X, y, n_threads=1), **more)
         except DataError as error:
             return DataError(f"topic {topic}: {error}")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,31 +12,24 @@ from sklearn.utils.validation import validate_data
 from .._checks import whole_number
 from .._threads import resolve_threads
 from .._typing import Vector
-from ..criterion import Criterion, Fold, PairCriterion, same_pairs
 from ..data.checks import Matrix
 from ..data.pairs import Pairs
 from ..data.ranking import RankingData
 from ..errors import (
     DataError,
-    GridEdgeWarning,
     NotConvergedWarning,
     NothingSelectedWarning,
     warn,
 )
-from ..metrics.names import RuleName
 from ..model import LinearModel
-from ..path import RegularizationPath
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
 from .base import DTYPES, LinearRanker, aligned
 from .explaining import ExplainsScores
+from .habits import EvalSet, HeldOut, held_out, queries
 
 if TYPE_CHECKING:
-    from sklearn.model_selection import BaseCrossValidator
-
-#: The number of folds, a splitter of scikit-learn, or pairs of train and test rows.
-Splitter: TypeAlias = "int | BaseCrossValidator | Iterable[Fold] | None"
-HeldOut: TypeAlias = tuple[Matrix, ArrayLike, ArrayLike | None]  #: (X, y, qid)
+    pass
 
 
 class TrainedRanker(ExplainsScores, LinearRanker):
@@ -54,19 +46,26 @@ class TrainedRanker(ExplainsScores, LinearRanker):
 
     def fit(
         self,
-        X: Matrix,
-        y: ArrayLike,
+        X: Matrix | RankingData,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,
         propensity: ArrayLike | None = None,
         margin: ArrayLike | None = None,
+        valid: HeldOut | None = None,
+        *,
+        group: ArrayLike | None = None,
+        eval_set: EvalSet | None = None,
+        eval_qid: Sequence[ArrayLike] | None = None,
+        eval_group: Sequence[ArrayLike] | None = None,
     ) -> Self:
-        """Learn the weights.
+        """Learn the weights, and choose C if the ranker does so.
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_docs, n_features)
+        X : array, sparse matrix or frame of shape (n_docs, n_features), or RankingData
+            A `RankingData` has labels, queries and weights, so these arguments are not given.
         y : array of shape (n_docs,)
             The label of each document: any real number. A larger label is more relevant.
         qid : array of shape (n_docs,), optional
@@ -85,9 +84,19 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         margin : array of shape (n_docs,), optional
             The scores of a pair should differ by margin_i − margin_j instead of 1. It cannot be
             combined with ``rescale="margin"``.
+        valid : tuple (X, y, qid) or RankingData, optional
+            Held-out data. Rankers that choose C choose it on these data, or without them by query
+            folds. Other rankers measure NDCG@10 on them, as `valid_score_`.
+        group : array of shape (n_queries,), optional
+            The number of documents of each query, as in LightGBM; another form of `qid`.
+        eval_set, eval_qid, eval_group : lists with one entry, optional
+            ``[(X, y)]`` and ``[qid]`` or ``[group]``, as in XGBoost and LightGBM; another form of
+            `valid`.
         """
+        qid = queries(qid, group, y)
         data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
-        return self._fit_data(data)
+        valid = held_out(valid, eval_set, eval_qid, eval_group, has_qid=self.fitted_with_qid_)
+        return self._fit_data(data, None if valid is None else self._held_out(valid))
 
     def fit_pairs(
         self,
@@ -151,18 +160,42 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         )  # fmt: skip
 
     def _training_data(
-        self, X: Matrix, y: ArrayLike, qid: ArrayLike | None, sample_weight: ArrayLike | None,
-        query_weight: ArrayLike | None, propensity: ArrayLike | None, margin: ArrayLike | None,
+        self, X: Matrix | RankingData, y: ArrayLike | None, qid: ArrayLike | None,
+        sample_weight: ArrayLike | None, query_weight: ArrayLike | None,
+        propensity: ArrayLike | None, margin: ArrayLike | None,
     ) -> RankingData:  # fmt: skip
         return self._ranking_data(
             X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
         )
 
-    def _fit_data(self, data: RankingData) -> Self:
+    def _held_out(self, valid: HeldOut) -> RankingData:
+        """Check held-out data; `fit` has stored the features that they must have."""
+        if not isinstance(valid, RankingData):
+            if len(valid) != 3 or (self.fitted_with_qid_ and valid[2] is None):
+                raise DataError(
+                    "valid must be (X, y, qid), with a qid if fit has one, or a RankingData. If "
+                    "all rows of valid belong to one query, use np.zeros(len(y)) as its qid."
+                )
+            X, y, qid = valid
+            valid = RankingData(
+                aligned(X, self), y, qid, n_threads=resolve_threads(self.n_threads),
+                allow_missing=self.missing is not None,
+            )  # fmt: skip
+        if valid.n_features != self.n_features_in_:
+            raise DataError(
+                f"valid has {valid.n_features} features, but X has {self.n_features_in_}"
+            )
+        return valid
+
+    def _fit_data(self, data: RankingData, valid: RankingData | None = None) -> Self:
         self.__dict__.pop("_stream", None)  # a fit ends the stream of `RankSVM.partial_fit`
         trainer = self._trainer()
         w0 = self.model_.coef if self.warm_start and hasattr(self, "model_") else None
-        self._store(trainer.train(data, self.C, w0=w0), data, trainer)
+        training = trainer.train(data, self.C, w0=w0, valid=valid)
+        self.__dict__.pop("valid_score_", None)
+        if training.value is not None:
+            self.valid_score_ = training.value
+        self._store(training, data, trainer)
         return self
 
     def _scores_of(self, X: Matrix, qid: ArrayLike | None) -> Vector:
@@ -190,6 +223,9 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         if sentence is not None:
             warn(sentence, NothingSelectedWarning)
         self.coef_ = training.model.coef
+        self.__dict__.pop("classes_", None)
+        if training.n_levels == 2 and isinstance(data, RankingData):
+            self.classes_ = np.array([data.y.min(), data.y.max()])
         self.result_ = result
         self.model_ = training.model
         self.n_iter_ = max(1, result.n_iter)
@@ -198,155 +234,6 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         self.n_queries_ = data.n_queries
         if training.interrupted:
             raise KeyboardInterrupt(result.message)
-
-
-class ChoosesC(TrainedRanker):
-    """Base class of the rankers that choose C on held-out data or by folds."""
-
-    C_: float
-    metric_path_: Vector | None
-    path_: RegularizationPath | None
-
-    def fit(
-        self,
-        X: Matrix,
-        y: ArrayLike,
-        qid: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
-        propensity: ArrayLike | None = None,
-        margin: ArrayLike | None = None,
-        valid: HeldOut | None = None,
-    ) -> Self:
-        """Choose C and learn the weights.
-
-        Parameters
-        ----------
-        X, y, qid, sample_weight, query_weight, propensity, margin
-            See `linrank.RankSVM.fit`.
-        valid : tuple (X, y, qid), optional
-            Held-out data on which C is chosen. Without it, C is chosen by query folds.
-        """
-        data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
-        held_out = None if valid is None else self._held_out(valid, data, has_qid=qid is not None)
-        return self._choose(Criterion(self.metric, rule=self._rule()), data, held_out)
-
-    def fit_pairs(
-        self,
-        X: Matrix,
-        pairs: ArrayLike | Pairs,
-        pair_weight: ArrayLike | None = None,
-        margin: ArrayLike | None = None,
-        *,
-        items: Sequence[Any] | None = None,
-        valid: tuple[Matrix, ArrayLike] | None = None,
-    ) -> Self:
-        """Choose C and learn the weights from listed preferences, without labels.
-
-        C has the best accuracy on held-out pairs (see `score_pairs`), whatever `metric` is. Pairs
-        are weighted by `pair_weight`.
-
-        If `cv` is a number, a fold consists of whole connected components of the graph of
-        preferences. Held-out documents then do not occur in training, as with folds of queries. If
-        a component has more than 1/cv of the pairs, folds consist of pairs instead: the accuracy
-        is then that on new pairs of known documents. All pairs of the same two documents are in
-        one fold, in whichever order they are given. A splitter or an iterable gets the numbers of
-        pairs, and the groups are these sets of pairs.
-
-        Parameters
-        ----------
-        X, pairs, pair_weight, margin, items
-            See `linrank.RankSVM.fit_pairs`.
-        valid : tuple (X, pairs), optional
-            Held-out pairs of rows of another X, on which C is chosen instead of folds.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from linrank import RankSVMCV
-        >>> X = np.random.default_rng(0).normal(size=(60, 3))
-        >>> pairs = [sorted((i, i + 1), key=lambda row: -X[row, 0]) for i in range(59)]
-        >>> ranker = RankSVMCV(Cs=[0.01, 1.0], cv=3).fit_pairs(X, pairs)
-        >>> ranker.C_ in (0.01, 1.0), ranker.metric_path_.shape
-        (True, (2, 3))
-        """
-        data = self._pair_data(X, pairs, pair_weight, margin, items)
-        held_out = None
-        if valid is not None:
-            held_out = RankingData.from_pairs(*valid, n_threads=resolve_threads(self.n_threads))
-            self._check_features(held_out, data)
-        return self._choose(PairCriterion(rule=self._rule()), data, held_out)
-
-    def _rule(self) -> RuleName:
-        return getattr(self, "rule", "best")
-
-    def _choose(
-        self, criterion: Criterion, data: RankingData, held_out: RankingData | None
-    ) -> Self:
-        trainer = self._trainer(criterion=criterion)
-        if held_out is None:
-            training = trainer.train_by_folds(data, self._folds(data), self.Cs)
-        else:
-            training = trainer.train_on_grid(data, held_out, self.Cs)
-        self.metric_path_ = training.fold_values
-        self.C_ = training.C
-        self.path_ = training.path
-        if training.edge is not None:
-            warn(edge_sentence(training), GridEdgeWarning)
-        self._store(training, data, trainer)
-        return self
-
-    def _held_out(self, valid: HeldOut, data: RankingData, has_qid: bool) -> RankingData:
-        if len(valid) != 3 or (has_qid and valid[2] is None):
-            raise DataError(
-                "valid must be (X, y, qid), with a qid if fit has one. If all rows of valid belong "
-                "to one query, use np.zeros(len(y)) as its qid."
-            )
-        X, y, qid = valid
-        held_out = RankingData(
-            aligned(X, self), y, qid, n_threads=resolve_threads(self.n_threads),
-            allow_missing=self.missing is not None,
-        )  # fmt: skip
-        self._check_features(held_out, data)
-        return held_out
-
-    def _check_features(self, held_out: RankingData, data: RankingData) -> None:
-        if held_out.n_features != data.n_features:
-            raise DataError(
-                f"valid has {held_out.n_features} features, but X has {data.n_features}"
-            )
-
-    def _folds(self, data: RankingData) -> int | Iterable[Fold]:
-        """Return the folds for `Trainer.train_by_folds`.
-
-        Rows of splitters and iterables are those of the caller. `RankingData` may have moved them.
-        """
-        if self.cv is None or isinstance(self.cv, Integral):
-            return 5 if self.cv is None else int(self.cv)
-        from sklearn.model_selection import check_cv  # a slow import
-
-        from .model_selection import QueryKFold
-
-        if isinstance(self.cv, QueryKFold):
-            return self.cv.get_n_splits()
-        if data.pairs is not None:
-            groups = same_pairs(data)
-            return check_cv(self.cv).split(np.zeros((len(groups), 1)), None, groups)
-        here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
-        query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
-        folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))
-        return ((np.sort(here[train]), np.sort(here[test])) for train, test in folds)
-
-
-def edge_sentence(training: Training) -> str:
-    """Return the warning for a best C at an end of the grid."""
-    assert training.Cs is not None
-    best = training.Cs[0 if training.edge == "smallest" else -1]
-    wanted = "smaller" if training.edge == "smallest" else "larger"
-    return (
-        f"the best C, {best:g}, is the {training.edge} of the {len(training.Cs)} that were tried. "
-        f"A {wanted} C may be better. Use Cs with {wanted} values."
-    )
 
 
 def as_seed(random_state: int | None) -> int:

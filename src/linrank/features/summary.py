@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
@@ -13,9 +14,10 @@ from .._rows import CSR, kernel_matrix, n_tasks, row_ranges
 from .._threads import resolve_threads, run
 from .._typing import Integers, Mask, Vector
 from ..data.checks import Matrix
-from ..errors import DataError
+from ..errors import DataError, FeatureRangeWarning, warn
 
 BLOCK_COLUMNS = 16  #: features whose quantiles are computed at a time; more take more memory
+CHECKED_ROWS = 1000  #: documents whose features are compared with the training range
 FAR = 10.0  #: distance from the training range at which one value is a warning, in its widths
 OFTEN = 0.05  #: share of documents whose distance of one width is a warning
 CONSTANT = 16 * np.finfo(float).eps  #: deviations below this multiple of the mean are rounding
@@ -264,3 +266,24 @@ def _count_sparse(
         for limit in (FAR, 1.0)
     )
     return n_far, n_near
+
+
+def warn_of_range(
+    X: Matrix, summary: FeatureSummary, used: Integers, names: Callable[[], list[str]]
+) -> None:
+    """Warn of features that are far outside their training range; see `outside`.
+
+    Only the features `used` count, and of many documents only some are compared. `names` returns
+    the names of all features.
+    """
+    rows = X[:: -(-X.shape[0] // CHECKED_ROWS)]
+    far = used[outside(rows, summary)[used]]
+    if len(far):
+        f = int(far[0])
+        more = f" and {len(far) - 1} more" if len(far) > 1 else ""
+        warn(
+            f"feature {names()[f]}{more} is far outside its range in the training data, "
+            f"{summary.minimum[f]:.6g} to {summary.maximum[f]:.6g}. Check that the features are "
+            "computed and scaled as in training.",
+            FeatureRangeWarning,
+        )

@@ -16,9 +16,9 @@ from .._rows import multiply
 from .._threads import resolve_threads, run
 from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix
-from ..errors import DataError, FeatureRangeWarning, warn
+from ..errors import DataError
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing, lowest_scores
-from ..features.summary import FAR, FeatureSummary, outside
+from ..features.summary import FAR, FeatureSummary, warn_of_range
 from .base import Column, Model
 from .files import Content, numbers
 from .terms import Term, terms_of
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..export import TargetName
 
-CHECKED_ROWS = 1000  #: documents of which `predict` compares the features with the training range
 LARGEST = np.finfo(float).max
 
 
@@ -207,28 +206,12 @@ class LinearModel(Model):
 
     def _checked_scores(self, X: Matrix, query_ptr: Integers | None) -> Vector:
         scores = super()._checked_scores(X, query_ptr)
-        self._check_range(X)
+        if self.summary is not None:
+            warn_of_range(X, self.summary, self.used, self.names)
         return scores
 
     def _filled(self, X: Matrix) -> Matrix:
         return X if self.preprocessing is None else self.preprocessing.filled(X)
-
-    def _check_range(self, X: Matrix) -> None:
-        """Warn of features with a weight that are far outside the range of the training data."""
-        if self.summary is None:
-            return
-        rows = X[:: -(-X.shape[0] // CHECKED_ROWS)]
-        used = self.used
-        far = used[outside(rows, self.summary)[used]]
-        if len(far):
-            names, f = self.names(), int(far[0])
-            more = f" and {len(far) - 1} more" if len(far) > 1 else ""
-            warn(
-                f"feature {names[f]}{more} is far outside its range in the training data, "
-                f"{self.summary.minimum[f]:.6g} to {self.summary.maximum[f]:.6g}. Check that the "
-                "features are computed and scaled as in training.",
-                FeatureRangeWarning,
-            )
 
     @cached_property
     def _one_row(self) -> tuple[tuple[int, ...], ...]:

@@ -31,7 +31,8 @@ class Training:
     fold_values : float64 array of shape (n_Cs, n_parts) or None
         If C was chosen: the criterion on each held-out part. With folds there are several parts.
     path : RegularizationPath or None
-        The solutions on all of the data for `Cs`. If folds chose C, the path ends at that C.
+        The solutions on all of the data for `Cs`, in the same order. If folds chose C, the path
+        ends at that C, unless the whole path was asked for.
     edge : {None, "smallest", "largest"}
         If C was chosen: whether the best C is the smallest or the largest of the grid. None if
         values beyond that end were tried and were no better.

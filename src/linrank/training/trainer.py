@@ -145,6 +145,8 @@ engine, features
         data: RankingData,
         folds: int | Iterable[Fold] = 5,
         Cs: Sequence[float] | Grid | None = None,
+        *,
+        whole_path: bool = False,
     ) -> Training:
         """Choose C by folds, and train with the best one on all of the data.
 
@@ -155,6 +157,8 @@ engine, features
             The number of folds for `make_folds`, or the parts of each fold; see `RankingData.part`.
         Cs : sequence of float or Grid, optional
             The grid, as for `train_on_grid`.
+        whole_path : bool
+            Also solve for the values of C above the best one on all of the data.
         """
         parts = list(make_folds(data, folds) if isinstance(folds, int) else folds)
         first: Training | None = None
@@ -190,7 +194,7 @@ engine, features
         try:
             grid = self._default_grid(data) if Cs is None else as_grid(Cs)
             found = search(grid, self.criterion, measure_more)
-            training = self._refit(data, found.Cs, found.values)
+            training = self._refit(data, found.Cs, found.values, whole_path)
             interrupted = training.interrupted or cut_short
             return replace(training, edge=found.edge, interrupted=interrupted)
         except KeyboardInterrupt:
@@ -201,17 +205,20 @@ engine, features
     def _default_grid(self, data: RankingData) -> Grid:
         return default_grid(self._problem(self.prepare(data)))
 
-    def _refit(self, data: RankingData, Cs: Vector, fold_values: Vector) -> Training:
+    def _refit(
+        self, data: RankingData, Cs: Vector, fold_values: Vector, whole_path: bool
+    ) -> Training:
         """Train on all of the data with the chosen C, with warm starts from smaller values."""
         means = mean_of_folds(fold_values)
         best = self.criterion.best(means)
         prepared = self.prepare(data)
         problem = self._problem(prepared)
-        path = self._solutions(problem, Cs[: best + 1], 0)
-        last = len(path) - 1
+        wanted = Cs if whole_path else Cs[: best + 1]
+        path = self._solutions(problem, wanted, 0)
+        last = min(best, len(path) - 1)
         if last == best:
             error = standard_error(fold_values[best][~np.isnan(fold_values[best])])
-            last = self.criterion.choose(means[: best + 1], error, path.n_features)
+            last = self.criterion.choose(means[: best + 1], error, path.n_features[: best + 1])
         training = self._training(problem, path.results[last], Cs[last], means[last], prepared)
         return replace(
             training,
@@ -219,7 +226,7 @@ engine, features
             values=means,
             fold_values=fold_values,
             path=path,
-            interrupted=path.interrupted or len(path) <= best,
+            interrupted=path.interrupted or len(path) < len(wanted),
         )
 
     def prepare(self, data: RankingData) -> Prepared:
