@@ -11,7 +11,8 @@ import numpy as np
 from ._checks import choice
 from ._typing import Integers, Vector
 from .data.keys import rank_by_content, row_keys
-from .data.ranking import GivenPairs, RankingData
+from .data.pairs import GivenPairs
+from .data.ranking import RankingData
 from .errors import DataError
 from .metrics import evaluate, parse_metric, right_pairs
 from .metrics.names import RULES, FlavourName, RuleName

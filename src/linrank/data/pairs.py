@@ -8,12 +8,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
-from .._typing import Vector
+from .._typing import Integers, Vector
 from ..errors import DataError, FileFormatError
 from ._source import CHUNK_BYTES, Expected, open_source
 from ._words import Words, read_words
@@ -117,6 +118,26 @@ def read_pairs(path: StrPath) -> Pairs:
         return Pairs(preferred, other, **numbers)
     except DataError as error:
         raise FileFormatError(f"{words.path}: {error}") from None
+
+
+class GivenPairs(NamedTuple):
+    """Explicit preferences: the first row of each pair is preferred to the second."""
+
+    rows: Integers
+    weight: Vector | None
+    margin: Vector | None
+
+    def take(self, pairs: Integers) -> GivenPairs:
+        """Return the pairs with the given numbers."""
+        return GivenPairs(*(None if part is None else part[pairs] for part in self))  # type: ignore[arg-type]
+
+
+def connected_rows(rows: Integers, n_rows: int) -> Integers:
+    """Return the number of the connected component of each row, in the graph of the pairs."""
+    from scipy.sparse import csgraph
+
+    links = sparse.coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), (n_rows, n_rows))
+    return csgraph.connected_components(links, directed=False)[1]
 
 
 def rows_of_pairs(pairs: ArrayLike | Pairs, items: Sequence[Any] | None, n_rows: int) -> ArrayLike:

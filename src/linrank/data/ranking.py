@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,16 +29,8 @@ from .checks import (
 from .columns import Columns
 from .frames import frame_columns, frame_matrix, is_frame, read_frame
 from .keys import query_keys
-from .pairs import Pairs, rows_of_pairs
+from .pairs import GivenPairs, Pairs, connected_rows, rows_of_pairs
 from .text import TextColumn, comment_column
-
-
-class GivenPairs(NamedTuple):
-    """Explicit preferences: the first row of each pair is preferred to the second."""
-
-    rows: Integers
-    weight: Vector | None
-    margin: Vector | None
 
 
 class RankingData:
@@ -277,15 +269,12 @@ class RankingData:
         >>> named.pairs.rows.tolist()
         [[1, 0]]
         """
-        from scipy.sparse import csgraph
-
         X, names = _matrix_and_names(X, feature_names)
         rows = check_pairs(rows_of_pairs(pairs, items, X.shape[0]), X.shape[0])
         if isinstance(pairs, Pairs):
             pair_weight = pairs.weight if pair_weight is None else pair_weight
             margin = pairs.margin if margin is None else margin
-        links = sparse.coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), (X.shape[0],) * 2)
-        qid = csgraph.connected_components(links, directed=False)[1]
+        qid = connected_rows(rows, X.shape[0])
         data = cls(
             X, np.zeros(X.shape[0]), qid, feature_names=names, n_threads=n_threads,
             allow_missing=allow_missing,
@@ -388,14 +377,7 @@ class RankingData:
         """
         if self.pairs is None:
             return self.take(units)
-        rows, weight, margin = self.pairs
-        return self.replace(
-            pairs=GivenPairs(
-                rows[units],
-                None if weight is None else weight[units],
-                None if margin is None else margin[units],
-            )
-        )
+        return self.replace(pairs=self.pairs.take(units))
 
     def __repr__(self) -> str:
         kind = "CSR" if self.is_sparse else "dense"
