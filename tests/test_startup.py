@@ -247,20 +247,25 @@ def test_threads_that_call_a_kernel_first_share_its_compilation(small):
 
 LOCKED = """
 import threading
+import time
 from numba.core.compiler_lock import global_compiler_lock
+from linrank import _jit
 from linrank._kernels import first
 with global_compiler_lock:
     thread = threading.Thread(target=lambda: first.dispatcher)
     thread.start()
-    thread.join()
-print("made")
+    time.sleep(1.0)
+    print(_jit._importing.acquire(timeout=60.0))
+    _jit._importing.release()
+thread.join()
+print(first(1))
 """
 
 
 @compiled
-def test_dispatchers_are_made_while_another_thread_compiles(small):
-    """A fork takes numba's lock before that of the import; the opposite order could deadlock."""
-    assert python(LOCKED) == "made\n"
+def test_threads_that_wait_for_the_compiler_do_not_block_a_fork(small):
+    """A fork takes the lock of numba's compiler, and then the one of the import."""
+    assert python(LOCKED) == "True\n2\n"
 
 
 def test_kernels_are_pickled_by_name():

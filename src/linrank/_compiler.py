@@ -10,7 +10,7 @@ from typing import Any
 
 import numba
 from numba import types
-from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_lock import global_compiler_lock as one_at_a_time
 from numba.core.typing.templates import AbstractTemplate
 
 from ._inner import InnerCompiler, OuterCompiler
@@ -24,9 +24,9 @@ extend_numba()
 # threads could release the lock. The fork therefore waits until the kernel is compiled.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
+        before=one_at_a_time.acquire,
+        after_in_parent=one_at_a_time.release,
+        after_in_child=one_at_a_time.release,
     )
 
 

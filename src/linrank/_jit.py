@@ -25,7 +25,8 @@ CACHE = os.environ.get("LINRANK_JIT_CACHE", "1") != "0"
 FAST = {"reassoc", "contract", "nsz"}
 
 # A thread holds this lock while it imports numba. A process that is forked meanwhile would inherit
-# numba half imported, so the fork waits.
+# numba half imported, so the fork waits. A fork takes the lock of numba's compiler first
+# (`linrank._compiler`). No thread may therefore wait for the compiler while it holds this lock.
 _importing = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -68,9 +69,9 @@ class Kernel:
         """The object of numba that compiles the kernel; the first use imports numba."""
         if self._dispatcher is None:
             with _importing:
+                from ._compiler import make_dispatcher, one_at_a_time
+            with one_at_a_time:
                 if self._dispatcher is None:
-                    from ._compiler import make_dispatcher
-
                     self._dispatcher = make_dispatcher(self)
         return self._dispatcher
 
