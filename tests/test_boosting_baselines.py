@@ -513,7 +513,7 @@ def test_the_command_line_takes_stumps(letor, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "file version 2"),
+        ({"version": 99}, "file version 99"),
         ({"index_base": 2}, "index_base is 2"),
         ({"alphas": None}, "'alphas' is missing"),
         ({"alphas": [1.0]}, "vectors of one length"),

@@ -103,7 +103,7 @@ def test_contributions_are_those_of_python(letor, here, scale):
 def test_sentences(files):
     sentence = error_of("explain", "m.json", "d.txt", "--query", "9")
     assert sentence == "d.txt: there is no query '9'. Use --query with one of 7, 8."
-    Path("many.txt").write_text("".join(f"1 qid:{q} 1:1\n" for q in range(9)))
+    Path("many.txt").write_text("".join(f"1 qid:{q} 1:1 2:1\n" for q in range(9)))
     sentence = error_of("explain", "m.json", "many.txt", "--query", "x")
     assert sentence.endswith("one of 0, 1, 2, 3, 4 and 4 others.")
     for number in ("0", "4", "-1"):

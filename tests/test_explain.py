@@ -47,9 +47,9 @@ def make_model(scale, missing, dtype=np.float64, seed=0):
     return model, given.X[:4]
 
 
-def check_sum(found):
-    """The contributions sum to the score, but for rounding."""
-    size = np.abs(found.contributions).sum() + abs(found.base) + abs(found.score)
+def check_sum(found, size=0.0):
+    """The contributions sum to the score, but for rounding; `size` is that of the two scores."""
+    size += np.abs(found.contributions).sum() + abs(found.base) + abs(found.score)
     assert found.base + found.contributions.sum() == pytest.approx(found.score, abs=1e-13 * size)
 
 
@@ -110,7 +110,7 @@ def test_sums_for_any_numbers(data):
     coef, a, b = (data.draw(st.lists(numbers, min_size=d, max_size=d)) for _ in range(3))
     model = LinearModel(coef)
     for found in (model.explain(a), model.explain_pair(a, b)):
-        check_sum(found)
+        check_sum(found, np.abs(coef) @ (np.abs(a) + np.abs(b)))
         assert len(found.largest(3)) == min(3, d)
         sizes = [abs(size) for _, size in found.largest(d)]
         assert sizes == sorted(sizes, reverse=True)

@@ -845,7 +845,7 @@ def test_numbers_that_are_not_finite_are_no_scores(tmp_path, monkeypatch):
     array[3, 1] = np.nan
     np.save(file_of(Path("store"), "X.npy"), array)
     LinearModel(np.ones(4)).save("m.json")
-    message = "store: the score of document 4 is nan"
+    message = "store: X[3, 1] is NaN; features must be finite"
     assert message in error_of("predict", "m.json", "store", "--out", "s")
     assert "store: the gradient at w = 0 has norm nan" in error_of("train", "store")
     assert not Path("s").exists()

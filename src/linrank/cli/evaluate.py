@@ -18,6 +18,7 @@ from ._preferences import PreferencesOption, evaluate_pairs, preference_lines
 from ._progress import progress
 from ._report import evaluation_table, measure
 from ._topics import has_topics, measure_topics
+from ._training import about
 from ._trec import Judgements, QrelsOption, evaluate_files, is_run
 
 if TYPE_CHECKING:
@@ -201,7 +202,8 @@ def _read(
     how: dict[str, Any] = {"n_threads": threads, "needs_label": needs_label}
     if model is not None:
         documents = read_for(model, data, inputs, **how)
-        return documents, model.predict(documents.X, documents.qid)
+        with about(data):
+            return documents, model.predict(documents.X, documents.qid)
     documents = read_data(data, inputs, **how)
     values = read_scores(scores, documents.n_docs)
     return documents, values if documents.order is None else values[documents.order]

@@ -15,6 +15,7 @@ from ._input import Input, with_columns
 from ._io import check_output, read_for
 from ._progress import progress
 from ._topics import has_topics, score_topics
+from ._training import about
 from ._trec import FormatOption, TagOption
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def predict(
         scores = score_topics(learnt, data)[1]  # type: ignore[arg-type]
     else:
         documents = read_for(learnt, data, inputs, n_threads=threads, needs_label=False)
-        with progress("scoring"):
+        with about(data), progress("scoring"):
             scores = documents.restore(learnt.predict(documents.X, documents.qid))
     _check_finite(data, scores)
     text = _as_run(data, documents, scores, tag) if format == "trec" else score_blocks(scores)
