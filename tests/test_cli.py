@@ -380,6 +380,13 @@ def test_inspect_sparse_data(here):
     assert found["density"] == 4 / 1800
 
 
+def test_inspect_counts_missing_values(here):
+    Path("d.csv").write_text("label,qid,a,b,c\n1,1,0.5,,2\n0,1,2,3,\n")
+    found = run_json("inspect", "d.csv")
+    assert (found["n_missing"], found["n_constant_features"]) == (2, 2)
+    assert "missing    2 of the entries" in run("inspect", "d.csv").stdout
+
+
 def test_inspect_model(letor, here):
     run("train", letor / "train.txt", "--C", "2^-5")
     model = LinearModel.load("model.json")

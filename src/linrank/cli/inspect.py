@@ -89,7 +89,10 @@ def _summary(
 ) -> DataSummary:
     from ..report.summary import summarize
 
-    data = read_data(file, inputs, index_base=options.number_of(index_base), n_threads=threads)
+    data = read_data(
+        file, inputs, index_base=options.number_of(index_base), n_threads=threads,
+        allow_missing=True,
+    )  # fmt: skip
     data = judgements.apply(data, file)
     with progress(f"counting {file}"):
         return summarize(data)
@@ -108,6 +111,7 @@ def _show_data(file: Path, judgements: Judgements, found: DataSummary) -> None:
                 ("features", f"{found.n_features:,}, numbered from {found.index_base}; "
                              f"{found.n_constant_features:,} constant"),
                 ("density", f"{found.density:.1%} of the entries are not 0"),
+                ("missing", f"{found.n_missing:,} of the entries"),
                 ("form", f"{found.form} {found.dtype}"),
                 ("pairs", f"{found.n_pairs:,}; "
                           f"{count(found.n_empty_queries, 'query', 'queries')} without"),

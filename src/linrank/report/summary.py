@@ -41,6 +41,8 @@ class DataSummary:
         Storage of X.
     index_base : int
         Number of the first feature in LETOR files.
+    n_missing : int
+        Number of missing entries of X.
     """
 
     n_docs: int
@@ -55,6 +57,7 @@ class DataSummary:
     dtype: str
     form: Literal["dense", "csr"]
     index_base: int
+    n_missing: int = 0
 
 
 def summarize(data: RankingData) -> DataSummary:
@@ -85,7 +88,14 @@ def summarize(data: RankingData) -> DataSummary:
         dtype=str(data.X.dtype),
         form="csr" if data.is_sparse else "dense",
         index_base=data.index_base,
+        n_missing=_count_missing(data),
     )
+
+
+def _count_missing(data: RankingData) -> int:
+    if not data.has_missing:
+        return 0
+    return int(np.isnan(data.X.data if data.is_sparse else data.X).sum())
 
 
 def _entries_and_constants(X: Matrix) -> tuple[int, int]:
@@ -104,5 +114,8 @@ def _entries_and_constants(X: Matrix) -> tuple[int, int]:
 
 def _extreme(rows: Matrix, which: Literal["min", "max"]) -> Vector:
     """Return the smallest or largest value of each feature."""
-    found = getattr(rows, which)(axis=0)
-    return found.toarray().ravel() if sparse.issparse(found) else np.asarray(found)
+    if sparse.issparse(rows):
+        return getattr(rows, f"nan{which}")(axis=0).toarray().ravel()
+    return {"min": np.fmin, "max": np.fmax}[which].reduce(
+        rows, axis=0
+    )  # missing values are left out
