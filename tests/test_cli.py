@@ -361,7 +361,8 @@ def test_inspect_data(here):
     assert found == {
         "file": "d.txt", "kind": "data", "n_docs": 4, "n_queries": 2, "n_features": 3,
         "query_size": [1, 2.0, 3], "n_pairs": 3, "n_empty_queries": 1, "density": 8 / 12,
-        "n_constant_features": 2, "dtype": "float64", "form": "dense", "index_base": 1, "n_missing": 0,
+        "n_constant_features": 2, "dtype": "float64", "form": "dense", "index_base": 1,
+        "n_missing": 0,
         "levels": [{"label": 0.0, "documents": 1}, {"label": 1.0, "documents": 2},
                    {"label": 2.0, "documents": 1}],
     }  # fmt: skip
