@@ -110,7 +110,7 @@ def test_parquet_files_of_pairs(tmp_path):
         (b"A,B,1\n\nA,C\n", ":3: found 2 values; expected 3, as on line 1"),
         (b"A,B\nA,\n", ":2: found 1 values; expected 2"),
         (b"A B\nA B C\n", ":2: the line has 3 words but 2 are expected"),
-        (b"A\n", ":1: the line has 1 words but 2 are expected"),
+        (b"A\n", ":1: the line has 1 word but 2 are expected"),
         (b"A,B,heavy\n", ":1: the weight is 'heavy'; expected a finite number"),
         (b"winner,loser\n", "there are no pairs after the header"),
         (b"a,b,c,d,e\n", ":1: there are 5 columns; expected a header with the names preferred"),
@@ -294,7 +294,7 @@ def test_held_out_pairs_choose_C(rng):
         for C in (1e-3, 1e-1, 10.0)
     ]
     np.testing.assert_allclose(ranker.metric_path_[:, 0], expected)
-    with pytest.raises(DataError, match="the data have 3 features, but the ranker was fitted on 4"):
+    with pytest.raises(DataError, match="valid has 3 features, but X has 4"):
         RankSVMCV([1.0]).fit_pairs(X, pairs, valid=(valid_X[:, :3], valid_pairs))
 
 

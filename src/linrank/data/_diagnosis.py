@@ -9,7 +9,7 @@ from . import _letor_kernels as kernels
 from ._content import find_delimiter
 from ._letor_kernels import MAX_INDEX, Layout
 from ._source import Excerpt
-from .checks import FEATURE_BYTES, FOR_MISSING, most_features
+from .checks import FEATURE_BYTES, FOR_INFINITE, FOR_MISSING, most_features
 
 _TOKEN = re.compile(rb"[^\s#]*")
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -71,6 +71,8 @@ def _label_problem(token: str) -> str:
     shown = _short(token)
     if ":" in token:
         return f"the line begins with {shown!r}; expected a label first, as in '2 qid:10 1:0.5'"
+    if token.startswith("{"):
+        return "the file looks like JSON, such as a model; expected data, such as LETOR text"
     if _NOT_FINITE.fullmatch(token):
         return f"the label is {shown!r}; expected a finite number"
     return f"the label {shown!r} is not a number; expected one such as 2 or 0.5"
@@ -103,7 +105,7 @@ def _entry_problem(token: str, layout: Layout) -> str:
 
 
 def _advice(value: str) -> str:
-    return FOR_MISSING if "nan" in value.lower() else "expected a finite number"
+    return FOR_MISSING if "nan" in value.lower() else FOR_INFINITE
 
 
 def _range_problem(index: str, layout: Layout) -> str:
