@@ -19,8 +19,11 @@ from linrank import (
     read_letor,
 )
 from linrank.baselines import LambdaMARTRanker
+from linrank.baselines.lightgbm_model import LightGBMModel, Tree, parse_trees
 from linrank.data.topics import read_topics
 from linrank.errors import DataError, FileFormatError
+from linrank.estimators.kernel_model import KernelModel
+from linrank.estimators.topics_model import TopicsModel
 from linrank.methods import METHODS, fit_ranker, make_ranker, model_of
 
 QUICK = {  # parameters that make a method quick on the small data of these tests
@@ -169,7 +172,12 @@ def test_kernels_that_no_file_can_hold(kernel, data):
         ({"kernel": 3}, "kernel must be a name"),
         ({"params": {"gama": 1}}, "takes gamma"),
         ({"beta": [1.0]}, "damaged"),
-        ({"anchors_indices": [10**6]}, "damaged"),
+        ({"params": {"gamma": "x"}}, "expected a finite number"),
+        ({"params": {"gamma": [1]}}, "expected a finite number"),
+        ({"anchors": [1.0]}, "not an object"),
+        ({"anchors": {"data": [1.0]}}, "cannot reshape"),
+        ({"n_features": 10**10}, "cannot reshape"),
+        ({"n_features": "2"}, "damaged"),
     ],
 )
 def test_damaged_kernel_models(change, words, data, tmp_path):
@@ -181,14 +189,89 @@ def test_damaged_kernel_models(change, words, data, tmp_path):
         load_model(path)
 
 
-@pytest.mark.parametrize("text", ["", "tree\nnothing", 3])
-def test_damaged_trees(text, data, tmp_path):
-    ranker = LambdaMARTRanker(n_estimators=2).fit(data.X, data.y, qid=data.qid)
-    path = tmp_path / "trees.json"
-    ranker.model_.save(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"text": text}))
-    with pytest.raises(FileFormatError, match="damaged"):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"indices": [0, 10**6]}, "not a valid sparse matrix"),
+        ({"indices": [0, -(10**6)]}, "not a valid sparse matrix"),
+        ({"indptr": [0, 10**6, 2]}, "not a valid sparse matrix"),
+        ({"indptr": [0, 1, 10**6]}, "damaged"),
+        ({"indptr": [0, 2]}, "damaged"),
+        ({"data": [1.0, float("inf")]}, "damaged"),
+        ({"data": [1.0, "x"]}, "data is not a list of numbers"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["kernel", "topics"])
+def test_damaged_sparse_matrices(kind, change, words, tmp_path):
+    X, path = sparse.csr_array(np.eye(2)), tmp_path / "model.json"
+    kernel = KernelModel(X, np.ones(2), "linear", {})
+    (kernel if kind == "kernel" else TopicsModel(X, ["1", "2"])).save(path)
+    content = json.loads(path.read_text())
+    (content["anchors"] if kind == "kernel" else content).update(change)
+    path.write_text(json.dumps(content))
+    with pytest.raises(FileFormatError, match=words):
         load_model(path)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_trees_score_as_in_lightgbm(make, tmp_path):
+    """Ties with thresholds, many leaves, and a matrix of several blocks."""
+    data = make_ranking(n_queries=500, docs_per_query=10, n_features=5, random_state=0)
+    X = make(data.X.round(1) * (data.X > 0))
+    ranker = LambdaMARTRanker(n_estimators=20, min_samples_leaf=1).fit(X, data.y, qid=data.qid)
+    ranker.model_.save(tmp_path / "trees.json")
+    model = load_model(tmp_path / "trees.json")
+    np.testing.assert_allclose(model.predict(X), ranker.predict(X), rtol=1e-12)
+    splits, gains = (column.values for column in model.columns())
+    booster = ranker.estimator_.booster_
+    assert splits.tolist() == booster.feature_importance("split").tolist()
+    np.testing.assert_allclose(gains, booster.feature_importance("gain"), rtol=1e-4)
+
+
+def test_a_tree_without_splits_has_one_leaf(tmp_path):
+    leaf = {name: [] for name in Tree._fields} | {"value": [2.5]}
+    LightGBMModel([leaf], 3).save(tmp_path / "leaf.json")
+    assert load_model(tmp_path / "leaf.json").predict(np.zeros((2, 3))).tolist() == [2.5, 2.5]
+
+
+TREE = {
+    "feature": [1, 0], "threshold": [0.5, 0.5], "gain": [2.0, 1.0], "left": [1, -1],
+    "right": [-3, -2], "value": [1.0, 2.0, 3.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"feature": [1, 2]}, {"feature": [-1, 0]}, {"feature": [1]}, {"left": [0, -1]},
+        {"left": [1, 0]}, {"left": [2, -1]}, {"right": [-4, -2]}, {"value": [1.0, 2.0]},
+        {"value": [1.0, 2.0, float("nan")]}, {"threshold": [0.5, "x"]}, {"gain": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_damaged_trees(change, tmp_path):
+    path = tmp_path / "trees.json"
+    LightGBMModel([TREE], 2).save(path)
+    assert load_model(path).predict(np.eye(2)).tolist() == [2.0, 3.0]
+    for trees in ([TREE | change], [change["feature"]] if "feature" in change else "trees"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"trees": trees}))
+        with pytest.raises(FileFormatError, match="damaged"):
+            load_model(path)
+
+
+@pytest.mark.parametrize("n_features", [0, 10**12, 2**70, "2", True, None])
+def test_trees_of_a_wrong_number_of_features(n_features, tmp_path):
+    path = tmp_path / "trees.json"
+    LightGBMModel([], 2).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n_features": n_features}))
+    with pytest.raises(FileFormatError, match="damaged: n_features is"):
+        load_model(path)
+
+
+def test_trees_of_categories_are_refused():
+    text = "tree\n\nTree=0\nnum_cat=1\ndecision_type=1\n\nend of trees\n"
+    with pytest.raises(DataError, match="trees of numbers only"):
+        parse_trees(text)
 
 
 # Topics ------------------------------------------------------------------------------------
@@ -232,6 +315,17 @@ def test_topics_that_training_has_not_seen_are_left_out(tmp_path):
     path.write_text("5,7 1:1\n9 2:1\n")
     data = read_topics(path, topics=["9", "5"])
     assert data.Y.toarray().tolist() == [[0, 1], [1, 0]]
+
+
+def test_topics_keep_all_their_digits(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("1234567,0.1 1:1\n1234568 2:1\n")
+    data = read_topics(path)
+    assert data.topics == ["0.1", "1234567", "1234568"]
+    again = read_topics(path, topics=data.topics)
+    assert (again.topics, again.Y.toarray().tolist()) == (data.topics, [[1, 1, 0], [0, 0, 1]])
+    with pytest.raises(DataError, match="topics in files are numbers"):
+        read_topics(path, topics=["sport"])
 
 
 @pytest.mark.parametrize(
