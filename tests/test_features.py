@@ -185,6 +185,16 @@ def test_float32(problem, scale):
     np.testing.assert_allclose(single, double, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_scores_do_not_depend_on_the_precision_of_scaled_values(gaps, scale, kind):
+    X, y, qid = gaps
+    data = RankingData(kind(X.astype(np.float32)), y, qid, allow_missing=True)
+    model = RankSVM(0.1, scale=scale, missing="indicator").fit(data).model_
+    expected = model.predict(data.X.astype(np.float64), data.qid)
+    np.testing.assert_allclose(model.predict(data.X, data.qid), expected, rtol=1e-12, atol=1e-12)
+
+
 def test_robust_uses_the_deviation_if_the_quartiles_are_equal():
     X = np.array([[0.0]] * 9 + [[10.0]])
     assert fitted(X, "robust")[0].factor[0] == pytest.approx(1 / X.std())
@@ -692,6 +702,20 @@ def test_a_warning_names_features_far_outside(problem):
     for rows in (X[:1] * 1e4, X * 1e4, sparse.csr_array(X * 1e4), X[0] * 1e4):
         with pytest.warns(FeatureRangeWarning, match="feature 1 .*far outside its range"):
             model.predict(rows)
+
+
+@pytest.mark.parametrize("scale", [None, "standard"])
+@pytest.mark.parametrize("feature", range(4))
+def test_one_value_of_one_row_far_outside_gives_a_warning(problem, scale, feature):
+    """The weights of the other features do not hide it."""
+    X, y, qid = problem
+    model = RankSVM(0.1, scale=scale).fit(X, y, qid=qid).model_
+    row = X.mean(axis=0)
+    row[feature] = X[:, feature].max() + 11 * np.ptp(X[:, feature])
+    for form in (row, row[None], row.astype(np.float32)):
+        with pytest.warns(FeatureRangeWarning, match=f"feature {feature + 1} "):
+            scores = model.predict(form)
+        assert scores[0] == pytest.approx(form.ravel() @ model.coef)
 
 
 @pytest.mark.parametrize("scale", [None, *SCALES])

@@ -177,6 +177,34 @@ def test_columns_of_csv_get_their_types_from_all_rows(tmp_path, monkeypatch):
         load(path)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_no_thread_reads_a_csv_file_in_python_after_an_error(tmp_path, name, data, monkeypatch):
+    """Otherwise the process aborts if the interpreter exits at this moment."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 64)
+    streams, sizes = [], []
+    open_csv, readinto = csv.open_csv, csv_files._Pieces.readinto
+
+    def spy(stream, **options):
+        streams.append(stream)
+        return open_csv(stream, **options)
+
+    def count(pieces, buffer):
+        sizes.append(readinto(pieces, buffer))
+        return sizes[-1]
+
+    monkeypatch.setattr(csv, "open_csv", spy)
+    monkeypatch.setattr(csv_files._Pieces, "readinto", count)
+    frame_of(data).rename(columns={"label": "grade"}).to_csv(tmp_path / name, index=False)
+    with pytest.raises(FileFormatError, match="there is no column 'label'"):
+        load(tmp_path / name)
+    is_native = isinstance(streams[0], pa.NativeFile)
+    assert is_native or sizes[-1] == 0
+    assert is_native == (name == "a.csv")
+
+
 def test_missing_values_of_tables(tmp_path, data):
     frame = frame_of(data)
     frame.loc[[2, 7], "f1"] = np.nan

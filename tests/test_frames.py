@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linrank import DataError, RankingData
+from linrank import DataError, RankingData, RankSVM, load
 from linrank.data.frames import frame_columns, frame_matrix
 
 
@@ -270,3 +270,40 @@ def test_missing_ids_and_arrays_are_refused():
     twice = pd.DataFrame(np.eye(2), columns=["label", "label"])
     with pytest.raises(DataError, match="several columns 'label'"):
         RankingData.from_frame(twice)
+
+
+def test_columns_named_by_numbers_are_matched():
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3) ** 2)
+    frame["label"] = [0, 1, 0, 1]
+    data = RankingData.from_frame(frame)
+    assert data.feature_names == ["0", "1", "2"]
+    ranker = RankSVM().fit(data)
+    expected = data.X @ ranker.coef_
+    np.testing.assert_allclose(ranker.model_.predict(frame[[0, 1, 2]]), expected)
+    for form in (frame, frame[[2, 0, 1]], frame.rename(columns=str)):
+        np.testing.assert_allclose(ranker.model_.predict(form), expected)
+        np.testing.assert_allclose(ranker.predict(form), expected)
+    assert RankingData(frame[[2, 0]], frame["label"]).feature_names == ["2", "0"]
+    assert RankingData(frame[[0, 1]], frame["label"]).feature_names is None
+    with pytest.raises(DataError, match=r"X lacks 1 of the 3 features .*: '1'"):
+        ranker.model_.predict(frame[[2, 0]])
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_an_index_that_pandas_wrote_is_no_feature(tmp_path, name):
+    frame = pd.DataFrame({"label": [1, 0, 2], "f": [0.5, 1.5, 2.5]}, index=[7, 5, 6])
+    getattr(frame, "to_" + name[2:])(tmp_path / name)
+    assert load(tmp_path / name).feature_names == ["f"]
+
+
+def test_columns_that_are_named_twice():
+    frame = pd.DataFrame({"label": [1, 0], "f": [0.5, 1.5]})
+    with pytest.raises(DataError, match="features has 'f' several times"):
+        RankingData.from_frame(frame, features=["f", "f"])
+
+
+@every_kind
+def test_missing_document_ids(make):
+    frame = make(pa.table({"label": [1, 0], "f": [0.5, 1.5], "id": ["A", None]}))
+    with pytest.raises(DataError, match=r"doc_id\[1\] is missing; every row needs a document id"):
+        RankingData.from_frame(frame, doc_id="id")

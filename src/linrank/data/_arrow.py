@@ -83,16 +83,17 @@ def ids(column: pa.ChunkedArray) -> Array:
     return values
 
 
+def doc_ids(column: pa.ChunkedArray) -> list[str]:
+    """Return a column of document ids as text; a missing id is an error."""
+    _check_present(column, "doc_id", "a document id")
+    return list(map(str, column.to_pylist()))
+
+
 def _check_present(column: pa.ChunkedArray, name: str, what: str) -> None:
     """Raise a `DataError` that names the first row of a column without a value."""
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise DataError(f"{name}[{row}] is missing; every row needs {what}")
-
-
-def _doc_ids(column: pa.ChunkedArray) -> list[str]:
-    _check_present(column, "doc_id", "a document id")
-    return list(map(str, column.to_pylist()))
 
 
 class Labelled(NamedTuple):
@@ -116,7 +117,7 @@ def labelled(table: pa.Table, chosen: Chosen) -> Labelled:
     return Labelled(
         np.zeros(table.num_rows) if chosen.label is None else read(chosen.label),
         None if chosen.qid is None else ids(table[chosen.qid]),
-        None if chosen.doc_id is None else _doc_ids(table[chosen.doc_id]),
+        None if chosen.doc_id is None else doc_ids(table[chosen.doc_id]),
         {argument: read(name) for argument, name in chosen.per_row.items()},
     )
 

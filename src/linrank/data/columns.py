@@ -6,6 +6,7 @@ Frames in memory, files of tables and the partitions of Dask DataFrames share th
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,7 +36,7 @@ class Columns:
     doc_id : str, optional
         Identifiers of documents.
     features : tuple of str, optional
-        By default all columns that have no other use.
+        By default all columns that have no other use, except an index that pandas wrote.
     ignore : tuple of str
         Columns that are not features.
     sample_weight, query_weight, propensity, margin : str, optional
@@ -94,8 +95,12 @@ class Columns:
         both = [name for name in self.features or () if name in others]
         if both:
             raise DataError(f"column {both[0]!r} cannot be a feature: it has another use")
+        repeated = [name for name, count in Counter(self.features).items() if count > 1]
+        if repeated:
+            raise DataError(f"features has {repeated[0]!r} several times. Give each column once")
         unused = {*others, *self.ignore}
-        features = [name for name in self.features or names if name not in unused]
+        candidates = self.features or [name for name in names if not _is_index(name)]
+        features = [name for name in candidates if name not in unused]
         if qid is None and self.features is None:
             _check_no_ids(features)
         return Chosen(label, qid, self.doc_id, per_row, features)
@@ -123,6 +128,11 @@ class Chosen(NamedTuple):
         """The columns that are not features, each once."""
         found = (self.label, self.qid, self.doc_id, *self.per_row.values())
         return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def _is_index(name: object) -> bool:
+    """Return whether pandas has written an index under this name: to CSV, or to Parquet."""
+    return name == "" or re.fullmatch("__index_level_[0-9]+__", str(name)) is not None
 
 
 def _several(name: str, value: Any) -> tuple[str, ...] | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,20 +70,29 @@ class _Text(NamedTuple):
     @contextmanager
     def opened(self, convert: Any) -> Iterator[Any]:
         """Open a reader of record batches."""
+        import pyarrow as pa
         from pyarrow import csv
 
+        # A thread of pyarrow reads ahead. If it calls Python while the interpreter exits, the
+        # process aborts. Plain files are therefore read without Python, and the reading of a
+        # compressed file is brought to its end.
         with Path(self.name).open("rb") as file:
-            stream: Any = file
             decompressor = find_decompressor(file.read(8))
             file.seek(0)
-            if decompressor is not None:
-                stream = io.BufferedReader(_Pieces(decompress(self.name, file, decompressor)))
-            yield csv.open_csv(
-                stream,
+            pieces = _Pieces(decompress(self.name, file, decompressor) if decompressor else ())
+            reader = csv.open_csv(
+                io.BufferedReader(pieces) if decompressor else pa.OSFile(self.name),
                 read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
                 parse_options=csv.ParseOptions(delimiter=self.delimiter),
                 convert_options=convert or csv.ConvertOptions(),
             )
+            try:
+                yield reader
+            finally:
+                pieces.stop()
+                if decompressor:
+                    with suppress(Exception):  # No caller asks for these rows.
+                        deque(reader, maxlen=0)
 
 
 def _read(
@@ -114,9 +124,13 @@ def _problem(reason: str, schema: pa.Schema) -> str:
 class _Pieces(io.RawIOBase):
     """A file object over pieces of bytes."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = filter(None, pieces)
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces: Iterator[bytes] = filter(None, pieces)
         self._rest = b""
+
+    def stop(self) -> None:
+        """End the file here."""
+        self._pieces = iter(())
 
     def readable(self) -> bool:
         return True

@@ -53,8 +53,8 @@ def is_series(X: Any) -> bool:
 def frame_columns(X: Any) -> list[str] | None:
     """Return the names of the columns of a data frame.
 
-    None for arrays, and for frames whose names are not all strings, such as those that pandas
-    numbers.
+    None for arrays, for frames whose columns pandas has numbered from 0 on, and for frames whose
+    names are neither strings nor integers. Integers become strings.
 
     Examples
     --------
@@ -68,7 +68,11 @@ def frame_columns(X: Any) -> list[str] | None:
         return None
     if _is_a(X, "pandas", "DataFrame"):
         names = X.columns.tolist()
-        return names if all(isinstance(name, str) for name in names) else None
+        if all(isinstance(name, str) for name in names):
+            return names
+        is_numbered = names == list(range(len(names)))
+        known = not is_numbered and all(isinstance(name, str | int) for name in names)
+        return list(map(str, names)) if known else None
     if _is_a(X, "polars", "DataFrame"):
         return X.columns
     if _is_a(X, "polars", "LazyFrame"):
@@ -104,7 +108,7 @@ def frame_matrix(X: Any, names: Sequence[str] | None = None) -> Array:
         X = (X if names is None else X.select(_existing(frame_columns(X), names))).collect()
     if _is_a(X, "pandas", "DataFrame"):
         if names is not None and X.columns.tolist() != list(names):
-            X = X[_existing(X.columns.tolist(), names)]
+            X = choose_columns(X, names)
         values = _pandas_numbers(X)
     elif _is_a(X, "polars", "DataFrame"):
         if names is not None and X.columns != list(names):
@@ -118,9 +122,18 @@ def frame_matrix(X: Any, names: Sequence[str] | None = None) -> Array:
 
 
 def choose_columns(X: Any, names: Sequence[str]) -> Any:
-    """Return a data frame with some of its columns, in the given order."""
+    """Return a data frame with some of its columns, in the given order.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> choose_columns(pd.DataFrame({10: [0.5], 20: [2.0]}), ["20"]).columns.tolist()
+    ['20']
+    """
     if _is_a(X, "pandas", "DataFrame"):
-        return X[list(names)]
+        if not set(names) <= set(X.columns):
+            X = X.set_axis(frame_columns(X) or X.columns, axis=1)
+        return X[_existing(X.columns.tolist(), names)]
     return (X if _is_a(X, "polars", "DataFrame") else arrow_table(X)).select(list(names))
 
 

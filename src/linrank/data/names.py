@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -39,6 +40,15 @@ class NameFile(NamedTuple):
 
     def of(self, n_features: int, index_base: int) -> list[str]:
         """Return the names of all features; a feature without a name is called by its index."""
+        names = self._names(n_features, index_base)
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise FileFormatError(
+                f"{self.path}: {twice[0]!r} is the name of several features. Use distinct names"
+            )
+        return names
+
+    def _names(self, n_features: int, index_base: int) -> list[str]:
         numbered = [_NUMBERED.fullmatch(line) for line in self.lines]
         if not numbered or None in numbered:
             if len(self.lines) != n_features:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from ..export import TargetName
 
 LARGEST = np.finfo(float).max
+
+
+class _Near(NamedTuple):
+    """Values x of a row that are near the training range: |(x − centre)·per_width| ≤ 1."""
+
+    centre: Vector
+    per_width: Vector  # 0 for features without a limit
 
 
 class LinearModel(Model):
@@ -165,13 +172,15 @@ class LinearModel(Model):
 
         A `FeatureRangeWarning` names features that are far outside the range of the training data.
         """
-        # One document takes as long as a product in numpy, because servers score single rows. The
-        # limits hold for every row near the training range, and NaN is never within them.
+        # One document takes little longer than a product in numpy, because servers score single
+        # rows. The distance of a row is NaN if a value is NaN or infinite.
         if type(X) is np.ndarray and X.shape in self._one_row and X.dtype.char in "df":
-            scores = np.dot(X.reshape(1, -1), self.coef)
-            low, high = self._score_limits
-            if low <= scores[0] <= high:
-                return scores
+            row = X.reshape(-1)
+            distance = (row - self._near.centre) * self._near.per_width
+            if distance.dot(distance) <= 1.0 or np.abs(distance).max() <= 1.0:
+                scores = np.dot(row[None], self.coef)
+                if -LARGEST <= scores[0] <= LARGEST:
+                    return scores
         return super().predict(X, qid)
 
     def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
@@ -180,7 +189,8 @@ class LinearModel(Model):
             return _product(X, self.coef)
         if not (self.needs_qid or sparse.issparse(X)):
             return self._scores_of_values(X)
-        rows = self.preprocessing.apply(X, query_ptr)
+        # Preprocessed values in single precision would give other scores than the exports.
+        rows = self.preprocessing.apply(X.astype(np.float64, copy=False), query_ptr)
         scores = _product(rows, self.scaled_coef)
         if not sparse.issparse(X):
             return scores
@@ -227,16 +237,14 @@ class LinearModel(Model):
         return np.flatnonzero(used)
 
     @cached_property
-    def _score_limits(self) -> tuple[float, float]:
-        """The smallest and largest score of a row whose features are all near the training range.
-
-        "Near" is a distance of `FAR` widths. A score beyond these limits needs a closer look.
-        """
+    def _near(self) -> _Near:
+        """The values that are within `FAR` widths of the training range, of features in use."""
         if self.summary is None:
-            return -LARGEST, LARGEST
-        width = self.summary.maximum - self.summary.minimum
-        ends = self.coef * [self.summary.minimum - FAR * width, self.summary.maximum + FAR * width]
-        return float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
+            return _Near(np.zeros(self.n_features), np.zeros(self.n_features))
+        low, high, per_width = self.summary.minimum, self.summary.maximum, np.zeros(self.n_features)
+        with np.errstate(over="ignore", divide="ignore"):
+            per_width[self.used] = 1.0 / ((FAR + 0.5) * (high - low)[self.used])
+        return _Near(0.5 * low + 0.5 * high, np.where(high > low, per_width, 0.0))
 
     def largest(self, n: int) -> list[tuple[str, float]]:
         """Return names and weights of the n features with the largest absolute weights."""
@@ -266,7 +274,7 @@ class LinearModel(Model):
             return X.astype(np.float64) * self.coef
         if self.needs_qid:
             rows = X if documents is None else np.vstack([documents, X])
-            scaled = steps.apply(rows)[-len(X) :].astype(np.float64) * self.scaled_coef
+            scaled = steps.apply(rows.astype(np.float64))[-len(X) :] * self.scaled_coef
             parts, of_indicators = scaled[:, : self.n_features], scaled[:, self.n_features :]
             parts[:, steps.indicators] += of_indicators
             return parts
