@@ -21,6 +21,8 @@ from linrank import (
 from linrank.baselines import LambdaMARTRanker
 from linrank.data.topics import read_topics
 from linrank.errors import DataError, FileFormatError
+from linrank.estimators.kernel_model import KernelModel
+from linrank.estimators.topics_model import TopicsModel
 from linrank.methods import METHODS, fit_ranker, make_ranker, model_of
 
 QUICK = {  # parameters that make a method quick on the small data of these tests
@@ -169,7 +171,12 @@ def test_kernels_that_no_file_can_hold(kernel, data):
         ({"kernel": 3}, "kernel must be a name"),
         ({"params": {"gama": 1}}, "takes gamma"),
         ({"beta": [1.0]}, "damaged"),
-        ({"anchors_indices": [10**6]}, "damaged"),
+        ({"params": {"gamma": "x"}}, "expected a finite number"),
+        ({"params": {"gamma": [1]}}, "expected a finite number"),
+        ({"anchors": [1.0]}, "not an object"),
+        ({"anchors": {"data": [1.0]}}, "cannot reshape"),
+        ({"n_features": 10**10}, "cannot reshape"),
+        ({"n_features": "2"}, "damaged"),
     ],
 )
 def test_damaged_kernel_models(change, words, data, tmp_path):
@@ -177,6 +184,30 @@ def test_damaged_kernel_models(change, words, data, tmp_path):
     path = tmp_path / "kernel.json"
     ranker.model_.save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(FileFormatError, match=words):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"indices": [0, 10**6]}, "not a valid sparse matrix"),
+        ({"indices": [0, -(10**6)]}, "not a valid sparse matrix"),
+        ({"indptr": [0, 10**6, 2]}, "not a valid sparse matrix"),
+        ({"indptr": [0, 1, 10**6]}, "damaged"),
+        ({"indptr": [0, 2]}, "damaged"),
+        ({"data": [1.0, float("inf")]}, "damaged"),
+        ({"data": [1.0, "x"]}, "data is not a list of numbers"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["kernel", "topics"])
+def test_damaged_sparse_matrices(kind, change, words, tmp_path):
+    X, path = sparse.csr_array(np.eye(2)), tmp_path / "model.json"
+    kernel = KernelModel(X, np.ones(2), "linear", {})
+    (kernel if kind == "kernel" else TopicsModel(X, ["1", "2"])).save(path)
+    content = json.loads(path.read_text())
+    (content["anchors"] if kind == "kernel" else content).update(change)
+    path.write_text(json.dumps(content))
     with pytest.raises(FileFormatError, match=words):
         load_model(path)
 

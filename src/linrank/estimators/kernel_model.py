@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
 from .._checks import choice
@@ -14,7 +15,7 @@ from .._threads import blas_threads, resolve_threads, run
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
-from ..model import Content, Model, numbers
+from ..model import Content, Model, matrix_parts, numbers, read_matrix
 from .base import library_matrix
 from .feature_maps import Documents, Kernel, row_chunks
 
@@ -28,6 +29,11 @@ def named_kernel(name: str, params: Mapping[str, Any]) -> Kernel:
         raise DataError(
             f"kernel_params has {min(set(params) - set(takes))!r}; kernel {name!r} takes {what}"
         )
+    for key, value in params.items():
+        if key == "gamma" and value is None:  # scikit-learn's default, 1 / n_features
+            continue
+        if not isinstance(value, Real) or not math.isfinite(value):
+            raise DataError(f"kernel_params[{key!r}] is {value!r}; expected a finite number")
     return lambda X, Z: pairwise_kernels(X, Z, metric=name, **params)
 
 
@@ -108,29 +114,17 @@ class KernelModel(Model):
         return {"kernel": f"{self.kernel}({params})", "anchors": len(self.beta)}
 
     def _parameters(self) -> Content:
-        content: Content = {"kernel": self.kernel, "params": self.params}
-        content["beta"] = self.beta.tolist()
-        rows = sparse.csr_array(self.anchors)
-        for name in ("indptr", "indices", "data"):
-            content[f"anchors_{name}"] = getattr(rows, name).tolist()
-        content["dense"] = not sparse.issparse(self.anchors)
-        return content
+        return {
+            "kernel": self.kernel,
+            "params": self.params,
+            "beta": self.beta.tolist(),
+            "anchors": matrix_parts(self.anchors),
+        }
 
     @classmethod
     def _from_parameters(cls, content: Content, **shared: Any) -> Self:
-        parts = [
-            np.array(numbers(content, f"anchors_{name}")) for name in ("data", "indices", "indptr")
-        ]
-        shape = (len(content["beta"]), content["n_features"])
-        data, indices, indptr = (
-            parts[0].astype(float),
-            *(part.astype(np.int64) for part in parts[1:]),
-        )
-        anchors = sparse.csr_array((data, indices, indptr), shape=shape)
         if not isinstance(content["kernel"], str) or not isinstance(content["params"], dict):
             raise DataError("kernel must be a name, and params an object")
-        dense = content["dense"] is True
-        anchors = anchors.toarray() if dense else anchors
-        check_finite(check_matrix(anchors), None)
         beta = np.array(numbers(content, "beta"), dtype=np.float64)
+        anchors = read_matrix(content["anchors"], (len(beta), content["n_features"]))
         return cls(anchors, beta, content["kernel"], content["params"], **shared)

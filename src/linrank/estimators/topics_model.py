@@ -11,7 +11,7 @@ from scipy import sparse
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
-from ..model import Column, Content, Model, numbers
+from ..model import Column, Content, Model, matrix_parts, read_matrix
 
 
 class TopicsModel(Model):
@@ -73,20 +73,11 @@ class TopicsModel(Model):
         ]  # fmt: skip
 
     def _parameters(self) -> Content:
-        weights = {
-            name: getattr(self.coef, name).tolist() for name in ("indptr", "indices", "data")
-        }
-        return {"topics": self.topics, **weights}
+        return {"topics": self.topics, **matrix_parts(self.coef)}
 
     @classmethod
     def _from_parameters(cls, content: Content, **shared: Any) -> Self:
-        indices, indptr = (
-            np.array(numbers(content, name), np.int64) for name in ("indices", "indptr")
-        )
-        data = np.array(numbers(content, "data"), np.float64)
         topics = content["topics"]
         if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
             raise DataError("topics is not a list of names")
-        coef = sparse.csr_array((data, indices, indptr), shape=(len(topics), content["n_features"]))
-        check_finite(check_matrix(coef), None)
-        return cls(coef, topics, **shared)
+        return cls(read_matrix(content, (len(topics), content["n_features"])), topics, **shared)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from .base import Column, Model
 from .explain import Explanation
-from .files import FORMATS, Content, load_model, numbers
+from .files import FORMATS, Content, load_model, matrix_parts, numbers, read_matrix
 from .linear import LinearModel
 from .terms import Term
 
 __all__ = [
     "FORMATS", "Column", "Content", "Explanation", "LinearModel", "Model", "Term", "load_model",
-    "numbers",
+    "matrix_parts", "numbers", "read_matrix",
 ]  # fmt: skip

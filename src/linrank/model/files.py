@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
+from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError, FileFormatError
 
 if TYPE_CHECKING:
@@ -130,6 +132,33 @@ def numbers(content: Content, name: str) -> list[float]:
     if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
         raise DataError(f"{name} is not a list of numbers")
     return values
+
+
+def matrix_parts(X: Matrix) -> Content:
+    """Return a matrix as an entry of a model file: all numbers, or the arrays of the CSR form."""
+    if not sparse.issparse(X):
+        return {"data": X.ravel().tolist()}
+    return {name: getattr(X, name).tolist() for name in ("indptr", "indices", "data")}
+
+
+def read_matrix(parts: object, shape: tuple[int, int]) -> Matrix:
+    """Return the matrix in an entry of a model file.
+
+    Its arrays are checked before they are used, because wrong indices would crash the process. A
+    dense matrix takes no more memory than its entry.
+    """
+    if not isinstance(parts, dict):
+        raise DataError("a matrix is not an object")
+    data = np.array(numbers(parts, "data"), dtype=np.float64)
+    if "indptr" in parts:
+        indices, indptr = (
+            np.array(numbers(parts, name), dtype=np.int64) for name in ("indices", "indptr")
+        )
+        X = check_matrix(sparse.csr_array((data, indices, indptr), shape=shape))
+    else:
+        X = check_matrix(data.reshape(shape))
+    check_finite(X, None)
+    return X
 
 
 def plain(settings: Mapping[str, object]) -> Content:
