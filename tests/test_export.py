@@ -275,7 +275,7 @@ def test_features_lists_what_must_be_computed(plain):
 
 # Names ---------------------------------------------------------------------------------------
 
-HOSTILE = ['a"; DROP TABLE docs; --', "x'y", "*/ }", "\\", "<&>", "ж", "a b", "{x}", '"""']
+HOSTILE = ['a"; DROP TABLE docs; --', "x'y", "*/ }", "\\", "<&>", "ж", "a b", "{x}", '"""', "`"]
 
 
 @pytest.mark.parametrize("target", ["python", "sql", "c", "pmml", "solr", "features"])
@@ -290,8 +290,8 @@ def test_names_of_features_cannot_break_out(target):
 
         with sqlite3.connect(":memory:") as base:
             columns = ", ".join('2 AS "' + n.replace('"', '""') + '"' for n in HOSTILE)
-            text = LinearModel(np.ones(9), feature_names=HOSTILE).export("sql", dialect="sqlite")
-            assert base.execute(f"SELECT {text} FROM (SELECT {columns})").fetchone() == (18.0,)
+            text = LinearModel(np.ones(10), feature_names=HOSTILE).export("sql", dialect="sqlite")
+            assert base.execute(f"SELECT {text} FROM (SELECT {columns})").fetchone() == (20.0,)
     if target == "c":
         assert text.count("*/") == 1
     if target == "pmml":
@@ -299,6 +299,14 @@ def test_names_of_features_cannot_break_out(target):
 
         fields = ElementTree.fromstring(text).iter("{http://www.dmg.org/PMML-4_4}DataField")
         assert [field.get("name") for field in fields] == HOSTILE
+
+
+def test_a_column_that_does_not_exist_is_an_error_in_sqlite():
+    import sqlite3
+
+    text = LinearModel([1.0], feature_names=["clicks"]).export("sql", dialect="sqlite")
+    with sqlite3.connect(":memory:") as base, pytest.raises(sqlite3.OperationalError):
+        base.execute(f"SELECT {text} FROM (SELECT 1 AS views)").fetchone()
 
 
 def test_the_output_of_pmml_has_a_name_of_its_own():

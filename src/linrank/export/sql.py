@@ -18,11 +18,14 @@ class _Words(NamedTuple):
     least: str
     greatest: str
     is_missing: str
+    quote: str = '"'  # mark around names of columns
 
 
 _DOUBLE = _Words("DOUBLE PRECISION", "LEAST", "GREATEST", "{x} IS NULL OR {x} = 'NaN'")
 _WORDS: dict[Dialect, _Words] = {
-    "sqlite": _Words("REAL", "MIN", "MAX", "{x} IS NULL"),  # SQLite stores NaN as NULL
+    # SQLite stores NaN as NULL. It reads "name" as a text if there is no such column, and a text
+    # counts as 0. In backquotes, a name that does not exist is an error.
+    "sqlite": _Words("REAL", "MIN", "MAX", "{x} IS NULL", "`"),
     "duckdb": _DOUBLE,
     "postgresql": _DOUBLE,
 }
@@ -49,7 +52,9 @@ def write_sql(formula: Formula, *, dialect: Dialect = "postgresql") -> str:
         missing=f"CASE WHEN {words.is_missing} THEN {{missing}} ELSE {{present}} END",
         number=_double,
     )
-    columns = [t.name if t.name in formula.given else _quote(t.name) for t in formula.terms]
+    columns = [
+        t.name if t.name in formula.given else _quote(t.name, words.quote) for t in formula.terms
+    ]
     references = [f"CAST({column} AS {words.double})" for column in columns]
     return write_sum(formula, references, syntax) + "\n"
 
@@ -60,10 +65,10 @@ def _double(number: float) -> str:
     return text if "e" in text else text + "e0"
 
 
-def _quote(name: str) -> str:
+def _quote(name: str, mark: str) -> str:
     if "\0" in name:
         raise DataError(
             f"feature {name!r} contains a NUL, which SQL cannot quote; give another name in "
             "features="
         )
-    return '"' + name.replace('"', '""') + '"'
+    return mark + name.replace(mark, 2 * mark) + mark
