@@ -265,6 +265,17 @@ def test_topics_that_training_has_not_seen_are_left_out(tmp_path):
     assert data.Y.toarray().tolist() == [[0, 1], [1, 0]]
 
 
+def test_topics_keep_all_their_digits(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("1234567,0.1 1:1\n1234568 2:1\n")
+    data = read_topics(path)
+    assert data.topics == ["0.1", "1234567", "1234568"]
+    again = read_topics(path, topics=data.topics)
+    assert (again.topics, again.Y.toarray().tolist()) == (data.topics, [[1, 1, 0], [0, 0, 1]])
+    with pytest.raises(DataError, match="topics in files are numbers"):
+        read_topics(path, topics=["sport"])
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [("a,b 1:2\n", "not a file of topics"), ("", "no documents"), ("1 x\n", "not a file of")],

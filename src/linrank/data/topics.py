@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._typing import Vector
-from ..errors import FileFormatError
+from ..errors import DataError, FileFormatError
 from .checks import Matrix, check_matrix
 
 
@@ -62,12 +62,27 @@ def read_topics(
         raise FileFormatError(f"{path}: the file has no documents")
     rows = np.repeat(np.arange(len(labels)), [len(found) for found in labels])
     values = np.concatenate([np.asarray(found) for found in labels])
-    known = np.unique(values) if topics is None else np.array(topics, dtype=float)
+    known = np.unique(values) if topics is None else _numbers(topics)
     order = np.argsort(known)
     place = np.clip(np.searchsorted(known[order], values), 0, len(known) - 1)
     kept = known[order][place] == values
     Y = _ones(rows[kept], order[place[kept]], (len(labels), len(known)))
-    return TopicData(check_matrix(X), Y, [f"{topic:g}" for topic in known])
+    return TopicData(check_matrix(X), Y, [_name(topic) for topic in known.tolist()])
+
+
+def _name(topic: float) -> str:
+    """Return a number with as many digits as are needed to read the same number."""
+    return str(int(topic) if topic.is_integer() else topic)
+
+
+def _numbers(topics: list[str]) -> Vector:
+    """Return the numbers of topics from their names."""
+    try:
+        return np.array(topics, dtype=np.float64)
+    except ValueError as error:
+        raise DataError(
+            f"topics in files are numbers, but those of the model are not: {error}"
+        ) from None
 
 
 def _ones(rows: Vector, columns: Vector, shape: tuple[int, int]) -> sparse.csr_array:
