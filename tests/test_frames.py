@@ -263,6 +263,8 @@ def test_missing_ids_and_arrays_are_refused():
     frame = pd.DataFrame({"label": [1, 0], "qid": ["a", None], "f": [1.0, 2.0]})
     with pytest.raises(DataError, match=r"qid\[1\] is missing; every row needs a query id"):
         RankingData.from_frame(frame)
+    with pytest.raises(DataError, match=r"doc_id\[1\] is missing; every row needs a document id"):
+        RankingData.from_frame(frame.rename(columns={"qid": "id"}), doc_id="id")
     with pytest.raises(DataError, match=r"is ndarray; expected a data frame\. For arrays, use"):
         RankingData.from_frame(np.eye(2))
     twice = pd.DataFrame(np.eye(2), columns=["label", "label"])

@@ -98,6 +98,9 @@ def test_parquet_files_of_pairs(tmp_path):
     pandas.DataFrame({name: ["x"] for name in "abcde"}).to_parquet(path)
     with pytest.raises(FileFormatError, match="there are 5 columns; expected a header"):
         read_pairs(path)
+    pandas.DataFrame({"winner": ["x", None], "loser": ["y", "z"]}).to_parquet(path)
+    with pytest.raises(FileFormatError, match="parquet:2: the preferred item is missing"):
+        read_pairs(path)
     path.write_bytes(b"PAR1 and no more")
     with pytest.raises(FileFormatError, match="cannot be read"):
         read_pairs(path)
@@ -108,7 +111,9 @@ def test_parquet_files_of_pairs(tmp_path):
     [
         (b"A,B\nA,A\n", ":2: item 'A' is compared with itself"),
         (b"A,B,1\n\nA,C\n", ":3: found 2 values; expected 3, as on line 1"),
-        (b"A,B\nA,\n", ":2: found 1 values; expected 2"),
+        (b"A,B\nA,\n", ":2: the other item is missing; expected its id"),
+        (b"note,loser,winner\n,B,A\nx,C,\n", ":3: the preferred item is missing"),
+        (b",\n,\n", "the file has no pairs"),
         (b"A B\nA B C\n", ":2: the line has 3 words but 2 are expected"),
         (b"A\n", ":1: the line has 1 words but 2 are expected"),
         (b"A,B,heavy\n", ":1: the weight is 'heavy'; expected a finite number"),

@@ -73,9 +73,7 @@ def ids(column: pa.ChunkedArray) -> Array:
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise DataError(f"qid[{row}] is missing; every row needs a query id")
+    _check_present(column, "qid", "a query id")
     if types.is_integer(column.type) or types.is_floating(column.type):
         return column.to_numpy()
     if types.is_string(column.type) or types.is_large_string(column.type):
@@ -83,6 +81,18 @@ def ids(column: pa.ChunkedArray) -> Array:
     values = np.empty(len(column), object)
     values[:] = column.to_pylist()
     return values
+
+
+def _check_present(column: pa.ChunkedArray, name: str, what: str) -> None:
+    """Raise a `DataError` that names the first row of a column without a value."""
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise DataError(f"{name}[{row}] is missing; every row needs {what}")
+
+
+def _doc_ids(column: pa.ChunkedArray) -> list[str]:
+    _check_present(column, "doc_id", "a document id")
+    return list(map(str, column.to_pylist()))
 
 
 class Labelled(NamedTuple):
@@ -106,7 +116,7 @@ def labelled(table: pa.Table, chosen: Chosen) -> Labelled:
     return Labelled(
         np.zeros(table.num_rows) if chosen.label is None else read(chosen.label),
         None if chosen.qid is None else ids(table[chosen.qid]),
-        None if chosen.doc_id is None else list(map(str, table[chosen.doc_id].to_pylist())),
+        None if chosen.doc_id is None else _doc_ids(table[chosen.doc_id]),
         {argument: read(name) for argument, name in chosen.per_row.items()},
     )
 

@@ -104,7 +104,7 @@ def read_pairs(path: StrPath) -> Pairs:
 
     words = _read_parquet(path) if is_parquet(Path(path)) else _read_text(path)
     places, words = _find_columns(words)
-    preferred, other = words.texts(places["preferred"]), words.texts(places["other"])
+    preferred, other = _items(words, places, "preferred"), _items(words, places, "other")
     same = next((k for k, pair in enumerate(zip(preferred, other, strict=True))
                  if pair[0] == pair[1]), None)  # fmt: skip
     if same is not None:
@@ -218,13 +218,15 @@ def _read_csv(path: StrPath, delimiter: str) -> Words:
                 lines.append(reader.line_num)
     except csv.Error as error:
         raise FileFormatError(f"{path}:{reader.line_num}: cannot be read: {error}") from None
+    if not rows:
+        raise FileFormatError(f"{path}: the file has no pairs; {PAIRS.lines}")
     if len(rows[0]) < 2:
         raise FileFormatError(f"{path}:{lines[0]}: the line has one column; {PAIRS.lines}")
     for cells, line in zip(rows, lines, strict=True):
-        if len(cells) != len(rows[0]) or not all(cells[:2]):
+        if len(cells) != len(rows[0]):
             raise FileFormatError(
-                f"{path}:{line}: found {len(list(filter(None, cells)))} values; expected "
-                f"{len(rows[0])}, as on line {lines[0]}"
+                f"{path}:{line}: found {len(cells)} values; expected {len(rows[0])}, as on line "
+                f"{lines[0]}"
             )
     return Words(os.fspath(path), [list(column) for column in zip(*rows, strict=True)],
                  np.array(lines))  # fmt: skip
@@ -232,26 +234,21 @@ def _read_csv(path: StrPath, delimiter: str) -> Words:
 
 def _read_parquet(path: StrPath) -> Words:
     """Return a Parquet file as the words of a text file with a header."""
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise DataError(
-            f"{os.fspath(path)}: Parquet files need pyarrow; install it with pip install pyarrow"
-        ) from None
-    try:
-        table = parquet.read_table(path)
-    except (ArrowException, OSError) as error:
-        raise FileFormatError(f"{os.fspath(path)}: cannot be read: {error}") from None
-    if table.num_columns < 2:
-        raise FileFormatError(f"{os.fspath(path)}: there is one column; {PAIRS.lines}")
-    names = table.column_names
-    if not _has_names(names) and len(names) <= len(NAMES):
-        names = list(NAMES)[: len(names)]
-    columns = [
-        [name.encode(), *(str(value).encode() for value in table.column(place).to_pylist())]
-        for place, name in enumerate(names)
-    ]
-    return Words(os.fspath(path), columns, np.arange(table.num_rows + 1))
+    from .parquet import open_parquet
+
+    name = os.fspath(path)
+    with open_parquet(name) as file:
+        names = file.schema.names
+        if len(names) < 2:
+            raise FileFormatError(f"{name}: there is one column; {PAIRS.lines}")
+        header = names
+        if not _has_names(names) and len(names) <= len(NAMES):
+            header = list(NAMES)[: len(names)]
+        columns = [[text.encode()] for text in header]
+        for batch in file.read(names, ()):
+            for column, values in zip(columns, batch.columns, strict=True):
+                column += (b"" if x is None else str(x).encode() for x in values.to_pylist())
+    return Words(name, columns, np.arange(len(columns[0])))
 
 
 def _find_columns(words: Words) -> tuple[dict[str, int], Words]:
@@ -268,6 +265,14 @@ def _find_columns(words: Words) -> tuple[dict[str, int], Words]:
             "header with the names preferred and other"
         )
     return dict(zip(NAMES, range(len(words.columns)), strict=False)), words
+
+
+def _items(words: Words, places: dict[str, int], name: str) -> list[str]:
+    """Return a column of ids, none of which may be missing."""
+    ids = words.texts(places[name])
+    if "" in ids:
+        raise words.error(ids.index(""), f"the {name} item is missing; expected its id")
+    return ids
 
 
 def _named(header: Sequence[str]) -> dict[str, int]:
