@@ -53,6 +53,20 @@ def parse_grid(text: str) -> tuple[float, ...]:
     return tuple(math.ldexp(low, k) for k in range(n_doublings + 1))
 
 
+def split_option(text: str, example: str) -> tuple[str, str]:
+    """Split ``NAME=VALUE``; an error shows the example.
+
+    Examples
+    --------
+    >>> split_option("store=mine", example="store=mine")
+    ('store', 'mine')
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE, such as {example}")
+    return name.strip(), value
+
+
 Train = Annotated[
     Path,
     typer.Argument(

@@ -20,7 +20,9 @@ from ..losses.tables import LossName
 from ..metrics.names import FlavourName, RuleName
 from ..penalties import PenaltyName
 from ..solvers import SolverChoice
-from ._options import CHOICE, FEATURES, FLAVOUR_HELP, LOSS, PANELS, SOLVER, Threads
+from ._options import (
+    CHOICE, FEATURES, FLAVOUR_HELP, LOSS, PANELS, SOLVER, Threads, split_option,
+)  # fmt: skip
 
 
 class Declared(NamedTuple):
@@ -80,10 +82,8 @@ def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
     """
     options = {}
     for text in texts or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip().isidentifier():
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE, such as damped=False")
-        options[name.strip()] = parse_literal(value)
+        name, value = split_option(text, "damped=False")
+        options[name] = parse_literal(value)
     return options
 
 

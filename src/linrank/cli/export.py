@@ -58,20 +58,6 @@ def parse_shift(text: str) -> Any:
     return number
 
 
-def split_option(text: str) -> tuple[str, str]:
-    """Split ``name=value``.
-
-    Examples
-    --------
-    >>> split_option("store=mine")
-    ('store', 'mine')
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE, such as store=mine")
-    return name, value
-
-
 def _of_target(flag: str, help: str) -> Any:
     return typer.Option(flag, metavar="TEXT", help=help, rich_help_panel=TARGET, show_default=False)
 
@@ -152,7 +138,7 @@ def export(
     """Write a linear model in the form of a search engine, a database or a language."""
     given = {"name": name, "normalizers": normalizers, "dialect": dialect}
     given = {key: value for key, value in given.items() if value is not None}
-    given |= dict(split_option(text) for text in option or [])
+    given |= dict(options.split_option(text, "store=mine") for text in option or [])
     check_output(out)
     if out is None and TARGETS[to].binary:
         raise DataError(f"--to {to} writes a binary file. Use --out to name it.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,21 +15,13 @@ from .._typing import Vector
 from ..data.checks import Matrix
 from ..data.pairs import Pairs
 from ..data.ranking import RankingData
-from ..errors import (
-    DataError,
-    NotConvergedWarning,
-    NothingSelectedWarning,
-    warn,
-)
+from ..errors import DataError, NotConvergedWarning, NothingSelectedWarning, warn
 from ..model import LinearModel
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
 from .base import DTYPES, LinearRanker, aligned
 from .explaining import ExplainsScores
 from .habits import EvalSet, HeldOut, held_out, queries
-
-if TYPE_CHECKING:
-    pass
 
 
 class TrainedRanker(ExplainsScores, LinearRanker):
