@@ -19,6 +19,7 @@ from linrank import (
     read_letor,
 )
 from linrank.baselines import LambdaMARTRanker
+from linrank.baselines.lightgbm_model import LightGBMModel, Tree, parse_trees
 from linrank.data.topics import read_topics
 from linrank.errors import DataError, FileFormatError
 from linrank.estimators.kernel_model import KernelModel
@@ -212,14 +213,56 @@ def test_damaged_sparse_matrices(kind, change, words, tmp_path):
         load_model(path)
 
 
-@pytest.mark.parametrize("text", ["", "tree\nnothing", 3])
-def test_damaged_trees(text, data, tmp_path):
-    ranker = LambdaMARTRanker(n_estimators=2).fit(data.X, data.y, qid=data.qid)
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_trees_score_as_in_lightgbm(make, tmp_path):
+    """Ties with thresholds, many leaves, and a matrix of several blocks."""
+    data = make_ranking(n_queries=500, docs_per_query=10, n_features=5, random_state=0)
+    X = make(data.X.round(1) * (data.X > 0))
+    ranker = LambdaMARTRanker(n_estimators=20, min_samples_leaf=1).fit(X, data.y, qid=data.qid)
+    ranker.model_.save(tmp_path / "trees.json")
+    model = load_model(tmp_path / "trees.json")
+    np.testing.assert_allclose(model.predict(X), ranker.predict(X), rtol=1e-12)
+    splits, gains = (column.values for column in model.columns())
+    booster = ranker.estimator_.booster_
+    assert splits.tolist() == booster.feature_importance("split").tolist()
+    np.testing.assert_allclose(gains, booster.feature_importance("gain"), rtol=1e-4)
+
+
+def test_a_tree_without_splits_has_one_leaf(tmp_path):
+    leaf = {name: [] for name in Tree._fields} | {"value": [2.5]}
+    LightGBMModel([leaf], 3).save(tmp_path / "leaf.json")
+    assert load_model(tmp_path / "leaf.json").predict(np.zeros((2, 3))).tolist() == [2.5, 2.5]
+
+
+TREE = {
+    "feature": [1, 0], "threshold": [0.5, 0.5], "gain": [2.0, 1.0], "left": [1, -1],
+    "right": [-3, -2], "value": [1.0, 2.0, 3.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"feature": [1, 2]}, {"feature": [-1, 0]}, {"feature": [1]}, {"left": [0, -1]},
+        {"left": [1, 0]}, {"left": [2, -1]}, {"right": [-4, -2]}, {"value": [1.0, 2.0]},
+        {"value": [1.0, 2.0, float("nan")]}, {"threshold": [0.5, "x"]}, {"gain": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_damaged_trees(change, tmp_path):
     path = tmp_path / "trees.json"
-    ranker.model_.save(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"text": text}))
-    with pytest.raises(FileFormatError, match="damaged"):
-        load_model(path)
+    LightGBMModel([TREE], 2).save(path)
+    assert load_model(path).predict(np.eye(2)).tolist() == [2.0, 3.0]
+    for trees in ([TREE | change], [change["feature"]] if "feature" in change else "trees"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"trees": trees}))
+        with pytest.raises(FileFormatError, match="damaged"):
+            load_model(path)
+
+
+def test_trees_of_categories_are_refused():
+    text = "tree\n\nTree=0\nnum_cat=1\ndecision_type=1\n\nend of trees\n"
+    with pytest.raises(DataError, match="trees of numbers only"):
+        parse_trees(text)
 
 
 # Topics ------------------------------------------------------------------------------------

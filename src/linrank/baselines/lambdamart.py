@@ -93,12 +93,13 @@ class LambdaMARTRanker(TreeRanker):
     @property
     def model_(self) -> LightGBMModel:
         """The trees in the form that is saved: ``ranker.model_.save("model.json")``."""
-        from .lightgbm_model import LightGBMModel
+        from .lightgbm_model import LightGBMModel, parse_trees
 
         check_is_fitted(self)
         settings = {"method": type(self).__name__} | self.get_params()
         return LightGBMModel(
-            self.estimator_.booster_.model_to_string(),  # type: ignore[attr-defined]
+            parse_trees(self.estimator_.booster_.model_to_string()),  # type: ignore[attr-defined]
+            self.n_features_in_,
             feature_names=getattr(self, "feature_names_in_", None), settings=settings,
             training={"queries": self.n_queries_},
         )  # fmt: skip

@@ -1,74 +1,169 @@
-"""`LightGBMModel`: trees of LightGBM in a model file."""
+"""`LightGBMModel`: trees that LightGBM has learnt, as arrays in a model file.
+
+LightGBM's own reader ends the process if a file is damaged, and may loop for ever. The trees are
+therefore kept in a form that is checked before it is used. Scoring does not need LightGBM.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 
-from .._typing import Integers, Vector
+from .._threads import resolve_threads, run
+from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
-from ..estimators.base import library_matrix
-from ..model import Column, Content, Model
-from .lambdamart import lightgbm
+from ..model import Column, Content, Model, numbers
+
+BLOCK_ROWS = 4096  #: rows scored at a time; more rows leave the cache
+
+
+class Tree(NamedTuple):
+    """A tree: node k sends a document to `left` if feature[k] ≤ threshold[k], else to `right`.
+
+    A child c ≥ 0 is a node, which comes after its parent. A child c < 0 is the leaf −1 − c. The
+    root is node 0. A tree without nodes has one leaf.
+    """
+
+    feature: Integers
+    threshold: Vector
+    gain: Vector  #: decrease of the loss in training by the split
+    left: Integers
+    right: Integers
+    value: Vector  #: of each leaf
+
+    @classmethod
+    def from_content(cls, content: Content, n_features: int) -> Self:
+        """Check and return a tree of a model file."""
+        if not isinstance(content, dict):
+            raise DataError("a tree is not an object")
+        tree = cls(*(np.array(numbers(content, name), _TYPES[name]) for name in cls._fields))
+        n_nodes, n_leaves = len(tree.feature), len(tree.value)
+        if n_leaves != n_nodes + 1 or any(len(part) != n_nodes for part in tree[:-1]):
+            raise DataError("a tree has arrays of wrong lengths")
+        if not all(np.isfinite(part).all() for part in (tree.threshold, tree.gain, tree.value)):
+            raise DataError("a tree has numbers that are not finite")
+        children = np.stack([tree.left, tree.right])
+        later = (children > np.arange(n_nodes)) & (children < n_nodes)
+        leaf = (children < 0) & (children >= -n_leaves)
+        known = (tree.feature >= 0) & (tree.feature < n_features)
+        if not ((later | leaf).all() and known.all()):
+            raise DataError("a tree has a feature or a child that does not exist")
+        return tree
+
+    def scores(self, X: Array) -> Vector:
+        """Return the value of the leaf of each row of a dense matrix."""
+        place = np.full(X.shape[0], 0 if len(self.feature) else -1)
+        rows = np.flatnonzero(place >= 0)
+        while len(rows):
+            node = place[rows]
+            below = X[rows, self.feature[node]] <= self.threshold[node]
+            place[rows] = np.where(below, self.left[node], self.right[node])
+            rows = rows[place[rows] >= 0]
+        return self.value[-1 - place]
+
+
+_TYPES: dict[str, type] = {
+    "feature": np.int64, "threshold": np.float64, "gain": np.float64, "left": np.int64,
+    "right": np.int64, "value": np.float64,
+}  # fmt: skip
+#: Names of the arrays of a tree in LightGBM's text format.
+_IN_TEXT = {
+    "feature": "split_feature", "threshold": "threshold", "gain": "split_gain",
+    "left": "left_child", "right": "right_child", "value": "leaf_value",
+}  # fmt: skip
+CATEGORY, ZERO_IS_MISSING = 0b1, 0b100  #: bits of LightGBM's decision_type
+
+
+def parse_trees(text: str) -> list[Content]:
+    """Return the trees in a text of LightGBM's `Booster.model_to_string`, as in model files."""
+    trees = []
+    for section in text.partition("end of trees")[0].split("\nTree=")[1:]:
+        lines = dict(line.split("=", 1) for line in section.splitlines() if "=" in line)
+        kinds = [int(kind) for kind in lines.get("decision_type", "").split()]
+        if any(kind & CATEGORY or kind & ZERO_IS_MISSING for kind in kinds):
+            raise DataError("a model file holds trees of numbers only, without missing zeros")
+        trees.append({
+            name: [_TYPES[name](word).item() for word in lines.get(key, "").split()]
+            for name, key in _IN_TEXT.items()
+        })  # fmt: skip
+    return trees
 
 
 class LightGBMModel(Model):
-    """Model whose scores are the predictions of a LightGBM booster.
+    """Model whose score is the sum of the values of trees.
 
     Parameters
     ----------
-    text : str
-        The booster in LightGBM's own text format, as `Booster.model_to_string` returns it.
+    trees : sequence of mappings
+        The arrays of each `Tree`, as lists.
+    n_features : int
     feature_names, index_base, settings, training
         As in `linrank.LinearModel`.
+
+    Examples
+    --------
+    >>> tree = {"feature": [1], "threshold": [0.5], "gain": [1.0], "left": [-1], "right": [-2],
+    ...         "value": [-1.0, 2.0]}
+    >>> LightGBMModel([tree], 2).predict([[0.0, 0.5], [0.0, 0.75]]).tolist()
+    [-1.0, 2.0]
     """
 
     format = "linrank-lightgbm"
 
     def __init__(
         self,
-        text: str,
+        trees: Sequence[Content],
+        n_features: int,
         *,
         feature_names: Sequence[str] | None = None,
         index_base: int = 1,
         settings: Mapping[str, object] | None = None,
         training: Mapping[str, object] | None = None,
     ) -> None:
-        if not isinstance(text, str) or not text.startswith("tree"):
-            raise DataError("the text is not a model of LightGBM")
-        library = lightgbm()
-        try:
-            self.booster = library.Booster(model_str=text)
-        except library.basic.LightGBMError as error:
-            raise DataError(f"LightGBM cannot read the trees: {error}") from None
-        self.text = text
-        n_features = self.booster.num_feature()
+        self.trees = [Tree.from_content(tree, n_features) for tree in trees]
         super().__init__(n_features, feature_names, index_base, settings, training)
 
     def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
         """Score the rows of a matrix with the right number of features."""
         X = check_matrix(X)
         check_finite(X, None)
-        return np.asarray(self.booster.predict(library_matrix(X)), dtype=np.float64)
+        scores = np.zeros(X.shape[0])
+
+        def add(first: int) -> None:
+            rows = X[first : first + BLOCK_ROWS]
+            rows = rows.toarray() if sparse.issparse(rows) else rows
+            for tree in self.trees:
+                scores[first : first + BLOCK_ROWS] += tree.scores(rows)
+
+        run(add, [(first,) for first in range(0, X.shape[0], BLOCK_ROWS)], resolve_threads())
+        return scores
 
     def facts(self) -> dict[str, object]:
         """Return the number of trees."""
-        return {"trees": self.booster.num_trees()}
+        return {"trees": len(self.trees)}
 
     def columns(self) -> list[Column]:
         """Return the splits of each feature, and the sum of their gains in training."""
-        splits, gains = (self.booster.feature_importance(kind) for kind in ("split", "gain"))
+        feature = np.concatenate([np.empty(0, np.int64), *(tree.feature for tree in self.trees)])
+        gain = np.concatenate([np.empty(0), *(tree.gain for tree in self.trees)])
+        d = self.n_features
         return [
-            Column("splits", np.asarray(splits, np.int64), "number of splits"),
-            Column("gain", np.asarray(gains, np.float64), "sum of the gains of the splits"),
+            Column("splits", np.bincount(feature, minlength=d), "number of splits"),
+            Column("gain", np.bincount(feature, gain, d), "sum of the gains of the splits"),
         ]
 
     def _parameters(self) -> Content:
-        return {"text": self.text}
+        trees = [
+            {name: part.tolist() for name, part in tree._asdict().items()} for tree in self.trees
+        ]
+        return {"trees": trees}
 
     @classmethod
     def _from_parameters(cls, content: Content, **shared: Any) -> Self:
-        return cls(content["text"], **shared)
+        if not isinstance(content["trees"], list) or type(content["n_features"]) is not int:
+            raise DataError("trees is not a list, or n_features is not a number")
+        return cls(content["trees"], content["n_features"], **shared)
