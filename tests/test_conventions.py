@@ -188,6 +188,10 @@ def test_scorers_get_the_queries(data):
             assert found["test_map"][k] == pytest.approx(ranker.score(*held_out, metric="map"))
             error = ranker.score(*held_out, metric="all-pairs-error")
             assert found["test_error"][k] == pytest.approx(-error)
+    by_query = make_pipeline(StandardScaler(), RankSVM(0.01, scale="query"))
+    by_query.fit(data.X, data.y, qid=data.qid)
+    expected = by_query.score(data.X, data.y, qid=data.qid)
+    assert make_ranking_scorer()(by_query, data.X, data.y, qid=data.qid) == expected
     search = GridSearchCV(
         RankSVM(), {"C": [1e-4, 1.0]}, cv=QueryKFold(3), scoring=make_ranking_scorer("p@3")
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from ..data.checks import Matrix
@@ -26,8 +27,10 @@ class RankingScorer:
         """Return the mean of the metric over the queries; errors are negated."""
         ranker = estimator[-1] if hasattr(estimator, "steps") else estimator
         check_score_qid(ranker, qid)
-        by_query = isinstance(estimator, Ranker)
-        scores = estimator.predict(X, qid) if by_query else estimator.predict(X)
+        # A pipeline passes qid on if metadata routing is enabled, and else refuses it.
+        routed = isinstance(ranker, Ranker) and get_config()["enable_metadata_routing"]
+        by_query = isinstance(estimator, Ranker) or (routed and qid is not None)
+        scores = estimator.predict(X, qid=qid) if by_query else estimator.predict(X)
         found = evaluate(y, scores, qid, self.metric, flavour=self.flavour)
         value = found.mean[self.metric.name]
         return value if self.metric.greater_is_better else -value
