@@ -21,7 +21,14 @@ from ..metrics.names import FlavourName, RuleName
 from ..penalties import PenaltyName
 from ..solvers import SolverChoice
 from ._options import (
-    CHOICE, FEATURES, FLAVOUR_HELP, LOSS, PANELS, SOLVER, Threads, split_option,
+    CHOICE,
+    FEATURES,
+    FLAVOUR_HELP,
+    LOSS,
+    PANELS,
+    SOLVER,
+    Threads,
+    split_option,
 )  # fmt: skip
 
 
