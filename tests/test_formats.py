@@ -243,3 +243,18 @@ def test_tables_that_cannot_be_read(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(FileFormatError, match=message):
         load(tmp_path / name)
+
+
+@pytest.mark.parametrize("offset", [2**30, -(2**30), 0])
+def test_wrong_offsets_in_arrow_files_are_an_error(offset, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    columns = {"label": [0.0, 1.0, 0.0], "qid": ["first", "first", "third"], "x": [1.0, 2.0, 3.0]}
+    path, table = tmp_path / "a.arrow", pa.table(columns)
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    content, offsets = path.read_bytes(), np.array([0, 5, 10, 15], np.int32)
+    assert content.count(offsets.tobytes()) == 1
+    wrong = np.array([0, 5, offset, 15], np.int32)
+    path.write_bytes(content.replace(offsets.tobytes(), wrong.tobytes()))
+    with pytest.raises(FileFormatError, match="cannot be read as Arrow"):
+        load(path)

@@ -42,4 +42,6 @@ def _read(
     options = pa.ipc.IpcReadOptions(included_fields=[fields.index(name) for name in names])
     reader = pa.ipc.open_file(file, options=options)
     for k in range(reader.num_record_batches):
-        yield reader.get_batch(k).select(list(names))
+        batch = reader.get_batch(k).select(list(names))
+        batch.validate(full=True)  # Wrong offsets of texts in a damaged file would crash.
+        yield batch
