@@ -259,6 +259,15 @@ def test_damaged_trees(change, tmp_path):
             load_model(path)
 
 
+@pytest.mark.parametrize("n_features", [0, 10**12, 2**70, "2", True, None])
+def test_trees_of_a_wrong_number_of_features(n_features, tmp_path):
+    path = tmp_path / "trees.json"
+    LightGBMModel([], 2).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n_features": n_features}))
+    with pytest.raises(FileFormatError, match="damaged: n_features is"):
+        load_model(path)
+
+
 def test_trees_of_categories_are_refused():
     text = "tree\n\nTree=0\nnum_cat=1\ndecision_type=1\n\nend of trees\n"
     with pytest.raises(DataError, match="trees of numbers only"):

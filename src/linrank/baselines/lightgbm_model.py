@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from .._checks import whole_number
 from .._threads import resolve_threads, run
 from .._typing import Array, Integers, Vector
-from ..data.checks import Matrix, check_finite, check_matrix
+from ..data.checks import Matrix, check_finite, check_matrix, check_n_features
 from ..errors import DataError
 from ..model import Column, Content, Model, numbers
 
@@ -164,6 +165,8 @@ class LightGBMModel(Model):
 
     @classmethod
     def _from_parameters(cls, content: Content, **shared: Any) -> Self:
-        if not isinstance(content["trees"], list) or type(content["n_features"]) is not int:
-            raise DataError("trees is not a list, or n_features is not a number")
-        return cls(content["trees"], content["n_features"], **shared)
+        if not isinstance(content["trees"], list):
+            raise DataError("trees is not a list")
+        n_features = whole_number("n_features", content["n_features"])
+        check_n_features(n_features)
+        return cls(content["trees"], n_features, **shared)
