@@ -20,6 +20,7 @@ from linrank import (
     SparseRankSVM,
     make_ranking,
 )
+from linrank._tables import BAR_WIDTH, html_table
 from linrank.baselines.stumps import StumpModel, Stumps
 from linrank.features.prepared import Prepared
 from linrank.features.steps import FeatureSteps
@@ -236,3 +237,8 @@ def test_models_in_one_line():
     assert r"e\n -" in repr(model)
     assert repr(LinearModel([0.0])) == "LinearModel(1 feature)"
     assert repr(LinearModel([0.5, 2.0])) == "LinearModel(2 features; largest by weight: 2 2, 1 0.5)"
+
+
+@pytest.mark.parametrize("largest", [1e308, np.inf])
+def test_bars_of_huge_numbers_have_the_full_width(largest):
+    assert f"width:{BAR_WIDTH}px" in html_table(["f"], [["a"]], bars=[largest])

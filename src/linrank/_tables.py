@@ -100,7 +100,7 @@ def _cell(kind: str, column: int, text: str, style: str = "") -> str:
 
 
 def _bar(value: float, longest: float) -> str:
-    width = round(BAR_WIDTH * abs(value) / longest)
+    width = round(BAR_WIDTH * min(1.0, abs(value) / longest))  # 1 for infinity / infinity
     colour = NEGATIVE if value < 0 else POSITIVE
     style = f"display:inline-block;height:.7em;width:{width}px;background:{colour}"
     return f'<span style="{style}"></span>'
