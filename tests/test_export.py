@@ -301,6 +301,12 @@ def test_names_of_features_cannot_break_out(target):
         assert [field.get("name") for field in fields] == HOSTILE
 
 
+@pytest.mark.parametrize("name", ["max", "math", "class", "a b"])
+def test_functions_in_python_need_a_free_name(name, plain):
+    with pytest.raises(DataError, match="expected a free identifier of Python"):
+        plain.export("python", name=name)
+
+
 def test_a_column_that_does_not_exist_is_an_error_in_sqlite():
     import sqlite3
 

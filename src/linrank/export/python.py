@@ -9,6 +9,8 @@ from ..errors import DataError
 from .expression import Syntax, write_sum
 from .formula import Formula
 
+_USED = ("math", "abs", "max", "min")  # names that the function itself calls
+
 _SYNTAX = Syntax(
     log="math.copysign(math.log1p(abs({x})), {x})",
     low="max({x}, {limit})",
@@ -28,8 +30,8 @@ def write_python(formula: Formula, *, name: str = "score") -> str:
     name : str
         Name of the function.
     """
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise DataError(f"name is {name!r}; expected an identifier of Python, such as 'score'")
+    if not name.isidentifier() or keyword.iskeyword(name) or name in _USED:
+        raise DataError(f"name is {name!r}; expected a free identifier of Python, such as 'score'")
     score = write_sum(formula, [f"x[{t.name!a}]" for t in formula.terms], _SYNTAX, " " * 8)
     return (
         f'"""Written by linrank {__version__}."""\n\n'
