@@ -110,7 +110,7 @@ def test_parquet_files_of_pairs(tmp_path):
         (b"A,B,1\n\nA,C\n", ":3: found 2 values; expected 3, as on line 1"),
         (b"A,B\nA,\n", ":2: found 1 values; expected 2"),
         (b"A B\nA B C\n", ":2: the line has 3 words but 2 are expected"),
-        (b"A\n", ":1: the line has 1 words but 2 are expected"),
+        (b"A\n", ":1: the line has 1 word but 2 are expected"),
         (b"A,B,heavy\n", ":1: the weight is 'heavy'; expected a finite number"),
         (b"winner,loser\n", "there are no pairs after the header"),
         (b"a,b,c,d,e\n", ":1: there are 5 columns; expected a header with the names preferred"),

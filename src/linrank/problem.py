@@ -254,5 +254,6 @@ def no_pair(data: RankingData) -> DataError:
     """Return the error for data without any pair of different labels."""
     return DataError(
         "there is no pair to learn from: within every query all labels are equal "
-        f"({data.n_queries} queries, {data.n_docs} documents). Check y and qid."
+        f"({data.n_docs:,} documents in {data.n_queries:,} "
+        f"{'query' if data.n_queries == 1 else 'queries'}). Check the labels and the query ids."
     )

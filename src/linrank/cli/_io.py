@@ -48,7 +48,10 @@ def read_data(
 
 
 def read_for(model: Model, path: Path, inputs: Input, **options: Any) -> RankingData:
-    """Read the data that a model scores, with its features; warn if the file has fewer."""
+    """Read the data that a model scores, with its features.
+
+    Warn if the file has fewer features, or no queries although the model needs them.
+    """
     data = read_data(
         path, inputs, model.feature_names, n_features=model.n_features,
         index_base=model.index_base, allow_missing=model.fills, **options,
@@ -57,6 +60,12 @@ def read_for(model: Model, path: Path, inputs: Input, **options: Any) -> Ranking
         say_error(
             f"{path}: the file has {data.n_read} features, but the model has {model.n_features}; "
             "the others count as 0. Check that both have the same features.",
+            "warning: ",
+        )
+    if model.needs_qid and data.n_queries == 1 and data.query_ids[0] == 0:
+        say_error(
+            f"{path}: all {data.n_docs:,} documents are one query, but the model scales features "
+            "within each query. If a table has query ids, name their column with --qid.",
             "warning: ",
         )
     return data
@@ -70,10 +79,15 @@ def load_options(inputs: Input) -> dict[str, Any]:
     return options
 
 
-def check_output(path: Path | None, *, is_folder: bool = False) -> None:
-    """Raise an error before any long work if a file (or folder) cannot be written there."""
+def check_output(path: Path | None, *read: Path | None, is_folder: bool = False) -> None:
+    """Raise an error before any long work if a file (or folder) cannot be written there.
+
+    `read` are files of the same command, which must not be overwritten.
+    """
     if path is None:
         return
+    if any(file is not None and _is_same(path, file) for file in read):
+        raise DataError(f"{path}: is read by this command; pass another name for the output")
     if path.is_dir() and not is_folder:
         raise DataError(f"{path}: is a folder; pass the name of a file to write")
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -88,6 +102,12 @@ def check_output(path: Path | None, *, is_folder: bool = False) -> None:
             pass
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {folder}: {error.strerror}") from None
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Tell whether two paths lead to the same file or folder; devices may be read and written."""
+    is_stored = one.is_file() or one.is_dir()
+    return is_stored and other.exists() and one.samefile(other)
 
 
 def looks_like_model(path: Path) -> bool:

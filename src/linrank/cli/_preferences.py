@@ -44,13 +44,19 @@ def prefer(data: RankingData, path: Path, preferences: Path) -> RankingData:
             items = require_doc_ids(data)
         except DataError as error:
             raise DataError(f"--preferences: {path}: {error}") from None
+        unknown = {*pairs.preferred, *pairs.other}.difference(items)
+        if unknown:
+            raise DataError(
+                f"{preferences}: no document of {path} has the id {min(unknown)!r}. Add the "
+                "document, or remove the pairs with this id"
+            )
         try:
             preferred = RankingData.from_pairs(
                 data.X, pairs, feature_names=data.feature_names, items=items,
                 allow_missing=data.has_missing,
             )  # fmt: skip
         except DataError as error:
-            raise DataError(f"{preferences}: {error} of {path}") from None
+            raise DataError(f"{path}: {error}") from None
     return preferred.replace(index_base=data.index_base)
 
 

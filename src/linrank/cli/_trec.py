@@ -95,6 +95,11 @@ def is_run(data: Path, scores: Path) -> bool:
     """Tell whether two files are a qrels file and a run; raise an error if one of them is not."""
     from ..data.trec import looks_like_qrels, looks_like_run
 
+    if looks_like_run(data) and looks_like_qrels(scores):
+        raise DataError(
+            f"{data}: is a run file, and {scores} is a qrels file. The judgements come first: "
+            "linrank evaluate QRELS RUN"
+        )
     has_qrels, has_run = looks_like_qrels(data), looks_like_run(scores)
     if has_qrels != has_run:
         odd, other = (data, scores) if has_qrels else (scores, data)

@@ -75,7 +75,7 @@ def convert(
 ) -> None:
     """Convert data between LETOR text and a store, which opens without reading it."""
     to_text = dest.suffix.lower() in TEXT
-    check_output(dest, is_folder=not to_text)
+    check_output(dest, source, is_folder=not to_text)
     started = time.perf_counter()
     data = _convert(
         source, dest, to_text, inputs, n_features=n_features,

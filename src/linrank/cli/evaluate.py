@@ -102,7 +102,7 @@ def evaluate(
     inputs: Input,
 ) -> None:
     """Compute ranking metrics of scores, of a model or of a run."""
-    check_output(per_query)
+    check_output(per_query, data, scores, qrels)
     if preferences is not None:
         _evaluate_preferences(data, scores, preferences, qrels, per_query, inputs, threads, json)
         return

@@ -153,12 +153,10 @@ def export(
     given = {"name": name, "normalizers": normalizers, "dialect": dialect}
     given = {key: value for key, value in given.items() if value is not None}
     given |= dict(split_option(text) for text in option or [])
-    check_output(out)
+    check_output(out, model, check, feature_map)
     if out is None and TARGETS[to].binary:
         raise DataError(f"--to {to} writes a binary file. Use --out to name it.")
-    from ..model import LinearModel
-
-    learnt = LinearModel.load(model)
+    learnt = _linear_model(model)
     features = None if feature_map is None else read_feature_map(feature_map)
     content = learnt.export(to, out, features=features, shift=shift, **given)
     if check is not None:
@@ -169,6 +167,19 @@ def export(
         sys.stdout.write(content)
 
 
+def _linear_model(path: Path) -> LinearModel:
+    """Read a model, and raise an error unless it is linear."""
+    from ..model import LinearModel, load_model
+
+    found = load_model(path)
+    if not isinstance(found, LinearModel):
+        raise DataError(
+            f"{path}: holds a {type(found).__name__}, which has no weights of features. Export a "
+            "linear model, such as linrank train writes without --method"
+        )
+    return found
+
+
 def read_feature_map(path: Path) -> dict[str, str]:
     """Read a JSON object of texts."""
     try:
@@ -176,7 +187,9 @@ def read_feature_map(path: Path) -> dict[str, str]:
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path}: not JSON: {error}") from None
+        raise FileFormatError(
+            f'{path}: not JSON ({error}); expected an object such as {{"1": "bm25"}}'
+        ) from None
     if not isinstance(content, dict) or not all(isinstance(v, str) for v in content.values()):
         raise FileFormatError(f'{path}: expected an object of texts, such as {{"1": "bm25"}}')
     return content

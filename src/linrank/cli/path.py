@@ -92,7 +92,7 @@ def path(
 ) -> None:
     """Train with a grid of C and compare on held-out data or by folds."""
     check_choice_of_C(folds, valid)
-    check_output(out)
+    check_output(out, train, valid)
     check_plot(plot)
     train, valid = find_held_out(train, valid, is_wanted=not folds)
     if valid is None and not folds:

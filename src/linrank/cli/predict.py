@@ -68,7 +68,7 @@ def predict(
 
     If the model has topics, a line has one score per topic, separated by tabs.
     """
-    check_output(out)
+    check_output(out, model, data)
     from .._files import atomic_write
     from ..data.scores import score_blocks
     from ..model import load_model

@@ -86,7 +86,7 @@ def train(
     _check_usage(valid, C, folds, warm_start, dask, margin_scale)
     _check_inputs(valid, dask, qrels, preferences, margin_scale)
     _check_input(inputs, dask, topics)
-    check_output(out)
+    check_output(out, train, valid, qrels, preferences)
     train, valid = find_held_out(train, valid, is_wanted=C is None and not folds)
     how = Reading(
         inputs, number_of(index_base), float32, options["threads"], options["missing"] is not None,

@@ -71,6 +71,8 @@ def _label_problem(token: str) -> str:
     shown = _short(token)
     if ":" in token:
         return f"the line begins with {shown!r}; expected a label first, as in '2 qid:10 1:0.5'"
+    if token.startswith("{"):
+        return "the file looks like JSON, such as a model; expected data, such as LETOR text"
     if _NOT_FINITE.fullmatch(token):
         return f"the label is {shown!r}; expected a finite number"
     return f"the label {shown!r} is not a number; expected one such as 2 or 0.5"

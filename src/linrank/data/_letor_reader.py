@@ -173,7 +173,7 @@ def _plan(source: Source, totals: Integers, facts: Integers, options: ReadOption
         has_comments=bool(totals[COMMENT] > 0),
         is_dense=n_features > 0 and largest <= most and _is_dense(totals, n_features, options),
         n_features=n_features,
-        n_read=largest + 1 - index_base,
+        n_read=max(largest + 1 - index_base, 0),
         index_base=index_base,
         largest_value=_LARGEST[options.dtype],
         allow_missing=options.allow_missing,

@@ -357,7 +357,9 @@ def _expected(found: str, expected: Expected) -> str:
         return f"expected {expected.what}"
     if "Parquet" in found or "Arrow" in found:
         return "expected LETOR text. Use linrank.load"
-    return "expected LETOR text, or a Parquet, Arrow or CSV file"
+    if "archive" in found:
+        return "unpack it first"
+    return "expected LETOR text, or a Parquet, Arrow or CSV file. Write the data as one of these"
 
 
 def _open(name: str) -> io.FileIO:

@@ -70,9 +70,11 @@ def read_words(path: str | os.PathLike[str], widths: Sequence[int], expected: Ex
                 columns = [[] for _ in range(width)]
             wrong = np.flatnonzero((counts != width) & (counts > 0))
             if len(wrong):
+                found = int(counts[wrong[0]])
                 raise FileFormatError(
-                    f"{source.path}:{line + wrong[0]}: the line has {counts[wrong[0]]} words but "
-                    f"{width} are expected, as in {expected.example!r}"
+                    f"{source.path}:{line + wrong[0]}: the line has {found} "
+                    f"{'word' if found == 1 else 'words'} but {width} are expected, as in "
+                    f"{expected.example!r}"
                 )
             for place, column in enumerate(columns):
                 column += words[place::width]

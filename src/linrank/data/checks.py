@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -129,10 +130,16 @@ def holds_missing(X: Matrix) -> bool:
 
 def check_labels(y: ArrayLike, n_docs: int) -> Vector:
     """Return the labels as a float64 vector of the right length, all finite."""
+    if np.iscomplexobj(y):
+        raise DataError("y holds complex numbers; labels must be real")
     try:
         y = np.ascontiguousarray(y, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"y cannot be read as numbers: {error}") from None
+        reason = re.sub(r"np\.str_\((.*)\)", r"\1", str(error))
+        raise DataError(
+            f"y cannot be read as numbers: {reason}. Replace words by numbers; a larger label is "
+            "more relevant."
+        ) from None
     if y.ndim != 1 or len(y) != n_docs:
         raise DataError(
             f"y has shape {y.shape} but X has {n_docs} rows; expected one label per row"
@@ -203,6 +210,8 @@ def check_pairs(pairs: ArrayLike, n_docs: int) -> Integers:
         raise DataError(
             f"pairs has shape {pairs.shape}; expected (n_pairs, 2) with at least one pair"
         )
+    if pairs.dtype.kind in "OSTU":
+        raise DataError("pairs holds names. Pass items=, the name of each row of X, too.")
     if pairs.dtype.kind not in "iu":
         raise DataError(f"pairs holds {pairs.dtype}; expected row numbers of X, as integers")
     pairs = pairs.astype(np.int64)

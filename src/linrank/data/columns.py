@@ -5,6 +5,7 @@ Frames in memory, files of tables and the partitions of Dask DataFrames share th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # pandas is slow to import, and workers of a cluster start of
     import pandas as pd
 
 LABEL, QID = "label", "qid"  #: default names of the columns with labels and query ids
+_ID_NAMES = {"qid", "query", "queryid"}  # what a column of query ids may be called, as letters
 PER_ROW = ("sample_weight", "query_weight", "propensity", "margin")  #: other numbers of a document
 
 
@@ -88,13 +90,23 @@ class Columns:
         others = [name for name in (label, qid, self.doc_id, *per_row.values()) if name is not None]
         for name in (*others, *self.ignore, *(self.features or ())):
             if name not in names:
-                raise DataError(no_column(name, names) + _how_to_name(name, self.label))
+                raise DataError(no_column(name, names) + self._how_to_name(name, names))
         both = [name for name in self.features or () if name in others]
         if both:
             raise DataError(f"column {both[0]!r} cannot be a feature: it has another use")
         unused = {*others, *self.ignore}
         features = [name for name in self.features or names if name not in unused]
+        if qid is None and self.features is None:
+            _check_no_ids(features)
         return Chosen(label, qid, self.doc_id, per_row, features)
+
+    def _how_to_name(self, name: str, names: Sequence[str]) -> str:
+        """Return what to do if a column does not exist."""
+        if all(map(_is_number, names)):
+            return ". These are numbers: add a first line with the names of the columns"
+        if name == LABEL and self.label is None:
+            return ". Name the column with the labels: label= (--label)"
+        return ""
 
 
 class Chosen(NamedTuple):
@@ -119,10 +131,23 @@ def _several(name: str, value: Any) -> tuple[str, ...] | None:
     return value if value is None else tuple(value)
 
 
-def _how_to_name(name: str, label: str | None) -> str:
-    if name != LABEL or label is not None:
-        return ""
-    return ". Name the column with the labels: label= (--label)"
+def _check_no_ids(features: Sequence[str]) -> None:
+    """Raise a `DataError` if query ids would be a feature, because no column is named qid."""
+    for name in features:
+        if re.sub("[^a-z]", "", name.lower()) in _ID_NAMES:
+            raise DataError(
+                f"there is no column {QID!r}, but a column {name!r}. If it holds the query ids, "
+                f"use qid={name!r} (--qid {name}); otherwise leave it out with ignore=[{name!r}] "
+                "(--ignore), or list the features with features= (--features)"
+            )
+
+
+def _is_number(name: object) -> bool:
+    try:
+        float(str(name))
+    except ValueError:
+        return False
+    return True
 
 
 def no_column(name: str, columns: Sequence[str]) -> str:

@@ -138,6 +138,11 @@ def open_reader(path: StrPath, options: dict[str, Any]) -> Callable[..., Ranking
 
     Options are checked against the format: only tables have columns.
     """
+    if not os.path.exists(path):
+        raise FileFormatError(
+            f"{os.fspath(path)}: no such file or folder; expected LETOR text, a Parquet, Arrow or "
+            "CSV file, or a store"
+        )
     found = find_format(path)
     columns, rest = Columns.split(options)
     if "feature_names" in rest and found.name != "letor":

@@ -13,23 +13,24 @@ from .ranking import RankingData
 LISTED = 5  #: absent features that an error lists
 
 
-def check_names(found: Sequence[str], expected: Sequence[str]) -> None:
+def check_names(found: Sequence[str], expected: Sequence[str], whose: str = "X") -> None:
     """Raise a `DataError` that lists the expected features that are not among those found.
 
-    Names that are not unique cannot be matched, and are an error, too.
+    Names that are not unique cannot be matched, and are an error, too. `whose` names the data with
+    the features that were found.
 
     Examples
     --------
     >>> check_names(["age", "size", "title"], ["size", "age"])
     """
-    check_unique(found)
+    check_unique(found, whose)
     check_unique(expected, "the training data")
     absent = sorted(set(expected) - set(found))
     if absent:
         shown = ", ".join(map(repr, absent[:LISTED])) + (", …" if len(absent) > LISTED else "")
         raise DataError(
-            f"X lacks {len(absent)} of the {len(expected)} features that the model was trained on: "
-            f"{shown}. Pass a frame with these columns, or an array in the order of training."
+            f"{whose} lacks {len(absent)} of the {len(expected)} features that the model was trained "
+            f"on: {shown}. Pass a frame with these columns, or an array in the order of training."
         )
 
 

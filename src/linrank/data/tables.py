@@ -115,7 +115,8 @@ def read_tables(
     if n_features is not None and n_features != len(head.features):
         raise FileFormatError(
             f"{os.fspath(path)}: the file has {len(head.features)} features, but "
-            f"{n_features} are expected"
+            f"{n_features} are expected. Choose the columns with features= or ignore= (--features, "
+            "--ignore)"
         )
     with about_file(path):
         y, qid, doc_ids, per_row = head.others

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .._rows import multiply
 from .._threads import resolve_threads
@@ -25,7 +25,7 @@ from ..errors import DataError
 from ..metrics import parse_metric, preference_accuracy
 from ..model import LinearModel
 from .habits import queries
-from .mistakes import check_text_labels, warn_of_mistakes
+from .mistakes import check_arguments, text_error, warn_of_mistakes
 
 DTYPES = [np.float64, np.float32]  #: precisions in which X is used without a copy
 
@@ -74,11 +74,7 @@ class Ranker(BaseEstimator):
             refuse_arguments(qid=qid, group=group)
             self._check_features(X)
             return self._scores_of(X.X, X.qid)
-        X = validate_data(
-            self, aligned(X, self), reset=False, dtype=DTYPES, accept_sparse="csr",
-            ensure_all_finite=False,
-        )  # fmt: skip
-        X = check_matrix(X)
+        X = check_matrix(self._checked_features(aligned(X, self), reset=False))
         return self._scores_of(X, queries(qid, group, range(X.shape[0])))
 
     def decision_function(self, X: Matrix | RankingData, qid: ArrayLike | None = None) -> Vector:
@@ -209,12 +205,10 @@ class Ranker(BaseEstimator):
                 y=y, qid=qid, sample_weight=sample_weight, query_weight=query_weight, **more
             )
             return self._own_data(X, reset)
-        check_text_labels(y, qid)
+        check_arguments(X, y, qid)
         check_unique(frame_columns(X) or ())
-        X, y = validate_data(
-            self, X, y, reset=reset, dtype=DTYPES, order="C", accept_sparse="csr",
-            ensure_all_finite=False, ensure_min_samples=2, y_numeric=True,
-        )  # fmt: skip
+        X = self._checked_features(X, reset=reset, order="C", ensure_min_samples=2)
+        y = column_or_1d(y, warn=True)
         if self.uses_queries:
             warn_of_mistakes(np.asarray(y), qid)
         self.fitted_with_qid_ = qid is not None
@@ -229,6 +223,15 @@ class Ranker(BaseEstimator):
             allow_missing=getattr(self, "missing", None) is not None,
             **more,
         )
+
+    def _checked_features(self, X: Matrix, **how: Any) -> Matrix:
+        """Return X as scikit-learn checks it; NaN and infinity are checked later."""
+        try:
+            return validate_data(
+                self, X, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False, **how
+            )
+        except ValueError as error:
+            raise text_error(X) or error from None
 
     def _own_data(self, data: RankingData, reset: bool) -> RankingData:
         """Check data that the caller has made, and store the names and number of its features."""
@@ -283,16 +286,17 @@ def check_score_qid(ranker: object, qid: Any) -> None:
     raise DataError(f"{sentence} If all rows belong to one query, pass qid=np.zeros(len(y)).")
 
 
-def aligned(X: Any, ranker: Ranker) -> Any:
+def aligned(X: Any, ranker: Ranker, name: str = "X") -> Any:
     """Return a frame with the columns that a ranker was fitted on, in their order.
 
-    Anything else than a frame, and frames with just these columns, are returned as they are.
+    Anything else than a frame, and frames with just these columns, are returned as they are. `name`
+    is what errors call the frame.
     """
     expected = getattr(ranker, "feature_names_in_", None)
     names = frame_columns(X)
     if expected is None or names is None or names == list(expected):
         return X
-    check_names(names, list(expected))
+    check_names(names, list(expected), name)
     return choose_columns(X, list(expected))
 
 

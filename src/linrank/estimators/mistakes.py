@@ -1,12 +1,18 @@
-"""Mistakes that a fit would not notice: a forgotten `qid`, and `y` in the place of `qid`."""
+"""Mistakes in the arguments of `fit`.
+
+Some of them a fit would not notice: a forgotten `qid`, `y` in the place of `qid`, and the labels
+among the features.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from .._typing import Array
+from ..data.frames import frame_columns, frame_matrix
 from ..errors import DataError, ForgottenQueriesWarning, SwappedArgumentsWarning, warn
 
 GRADES = 5  #: labels 0, …, GRADES − 1 look like grades of relevance
@@ -14,7 +20,48 @@ LEAST_DOCS = 1000  #: documents from which a single query with grades looks like
 LEAST_IDS = 20  #: distinct values from which whole numbers look like query ids
 
 
-def check_text_labels(y: Any, qid: Any) -> None:
+def check_arguments(X: Any, y: Any, qid: Any) -> None:
+    """Raise a `DataError` for arguments of `fit` that cannot be meant so."""
+    if isinstance(X, str | os.PathLike):
+        raise DataError(
+            f"X is the path {os.fspath(X)!r}; expected features. Read the file first, as in "
+            f"fit(linrank.load({os.fspath(X)!r}))."
+        )
+    if y is None:
+        raise DataError(
+            "fit requires y to be passed, but the target y is None. Pass the labels, as in "
+            "fit(X, y, qid), or a RankingData, such as that of RankingData.from_frame."
+        )
+    _check_swapped_text(y, qid)
+    _check_leak(X, y)
+
+
+def text_error(X: Any) -> DataError | None:
+    """Return the error for a frame with a column that holds no numbers; None for other X."""
+    for name in frame_columns(X) or ():
+        try:
+            np.asarray(X[name], np.float64)
+        except (TypeError, ValueError) as error:
+            return DataError(
+                f"column {name!r} of X cannot be read as numbers: {error}. Leave the column out, "
+                "or use RankingData.from_frame, which chooses columns."
+            )
+    return None
+
+
+def _check_leak(X: Any, y: Any) -> None:
+    """Raise a `DataError` if the labels are a column of a frame that has the features."""
+    name = getattr(y, "name", None)
+    if not isinstance(name, str) or name not in (frame_columns(X) or ()):
+        return
+    if np.array_equal(frame_matrix(X, [name])[:, 0], np.asarray(y)):
+        raise DataError(
+            f"X has a column {name!r} with the labels y, so the labels would be a feature. Leave "
+            f"the column out, or use RankingData.from_frame(X, label={name!r})."
+        )
+
+
+def _check_swapped_text(y: Any, qid: Any) -> None:
     """Raise a `DataError` if y is text and qid holds numbers, because they look swapped."""
     if qid is None:
         return
@@ -26,8 +73,8 @@ def check_text_labels(y: Any, qid: Any) -> None:
         float(first)
     except ValueError:
         raise DataError(
-            f"y[0] is {first[:40]!r}, but qid holds numbers. If y and qid are swapped, use "
-            "fit(X, y, qid)."
+            f"y[0] is {str(first)[:40]!r}, but qid holds numbers. If y and qid are swapped, use "
+            "fit(X, y, qid). Otherwise replace words by numbers; a larger label is more relevant."
         ) from None
 
 
@@ -45,6 +92,13 @@ def warn_of_mistakes(y: Array, qid: Any) -> None:
         grades = _grades(y) if len(y) >= LEAST_DOCS else None
         if grades is not None and len(grades) > 2:
             _warn_of_forgotten_qid(y, grades)
+    else:
+        warn_of_swap(y, qid, "fit(X, y, qid)")
+
+
+def warn_of_swap(y: Array, qid: Any, call: str) -> None:
+    """Warn if y and qid look swapped, and recommend a call; see `warn_of_mistakes`."""
+    if qid is None:
         return
     ids = np.asarray(qid)
     grades = _grades(ids)
@@ -53,7 +107,7 @@ def warn_of_mistakes(y: Array, qid: Any) -> None:
     listed = ", ".join(f"{grade:g}" for grade in grades)
     warn(
         f"qid has only the values {listed}, as labels have, and y has {_n_runs(y):,} whole numbers "
-        "in blocks, as query ids have. If y and qid are swapped, use fit(X, y, qid).",
+        f"in blocks, as query ids have. If y and qid are swapped, use {call}.",
         SwappedArgumentsWarning,
     )
 

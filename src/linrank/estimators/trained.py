@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
 from .._checks import whole_number
 from .._threads import resolve_threads
@@ -24,9 +23,10 @@ from ..errors import (
 from ..model import LinearModel
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
-from .base import DTYPES, LinearRanker, aligned
+from .base import LinearRanker, aligned
 from .explaining import ExplainsScores
 from .habits import EvalSet, HeldOut, held_out, queries
+from .mistakes import warn_of_swap
 
 if TYPE_CHECKING:
     pass
@@ -149,9 +149,7 @@ class TrainedRanker(ExplainsScores, LinearRanker):
                 "scale='query' needs the queries of the documents, but fit_pairs has no qid. Use "
                 "another scale, such as scale='standard'."
             )
-        X = validate_data(
-            self, X, dtype=DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
-        )
+        X = self._checked_features(X, order="C")
         self.fitted_with_qid_ = False
         return RankingData.from_pairs(
             X, pairs, pair_weight, margin, feature_names=getattr(self, "feature_names_in_", None),
@@ -177,13 +175,15 @@ class TrainedRanker(ExplainsScores, LinearRanker):
                     "all rows of valid belong to one query, use np.zeros(len(y)) as its qid."
                 )
             X, y, qid = valid
+            warn_of_swap(np.asarray(y), qid, "valid=(X, y, qid)")
             valid = RankingData(
-                aligned(X, self), y, qid, n_threads=resolve_threads(self.n_threads),
-                allow_missing=self.missing is not None,
+                aligned(X, self, "the X of valid"), y, qid,
+                n_threads=resolve_threads(self.n_threads), allow_missing=self.missing is not None,
             )  # fmt: skip
         if valid.n_features != self.n_features_in_:
             raise DataError(
-                f"valid has {valid.n_features} features, but X has {self.n_features_in_}"
+                f"valid has {valid.n_features} features, but X has {self.n_features_in_}. Use the "
+                "same features in both."
             )
         return valid
 
@@ -200,6 +200,17 @@ class TrainedRanker(ExplainsScores, LinearRanker):
 
     def _scores_of(self, X: Matrix, qid: ArrayLike | None) -> Vector:
         return self.model_.predict(X, qid)
+
+    @property
+    def classes_(self) -> Vector:
+        """The two labels of the training data, for functions of scikit-learn that expect them."""
+        found = getattr(self, "_classes", None)
+        if found is None:
+            raise AttributeError(
+                "classes_ is defined for rankers that were fitted on two different labels only. "
+                "CalibratedClassifierCV and other functions for classifiers need two, such as y > 0"
+            )
+        return found
 
     def _options(self) -> dict[str, Any]:
         """Return the parameters that are options of the settings."""
@@ -223,9 +234,8 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         if sentence is not None:
             warn(sentence, NothingSelectedWarning)
         self.coef_ = training.model.coef
-        self.__dict__.pop("classes_", None)
-        if training.n_levels == 2 and isinstance(data, RankingData):
-            self.classes_ = np.array([data.y.min(), data.y.max()])
+        has_two = training.n_levels == 2 and isinstance(data, RankingData)
+        self._classes = np.array([data.y.min(), data.y.max()]) if has_two else None
         self.result_ = result
         self.model_ = training.model
         self.n_iter_ = max(1, result.n_iter)

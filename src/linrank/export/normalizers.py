@@ -56,7 +56,7 @@ def weighted_features(
     if formula.constant and constant is None:
         raise DataError(
             f"{target} has no constant term, so shift= needs a feature that is 1 for all "
-            "documents. Give its name, such as constant='one'."
+            "documents. Give its name, such as constant='one' (--option constant=one)."
         )
     features = [
         _weigh(term, column, normalizers, target)

@@ -53,7 +53,7 @@ def write_vespa(
         if not _FEATURE.fullmatch(term.name):
             raise DataError(
                 f"feature {term.name!r} is not a rank feature of Vespa. Give one, such as "
-                f"features={{{term.name!r}: 'attribute(popularity)'}}."
+                f"features={{{term.name!r}: 'attribute(popularity)'}} (--feature-map)."
             )
     score = write_sum(formula, [t.name for t in formula.terms], _SYNTAX, " " * 12)
     return (

@@ -187,18 +187,20 @@ def parse_metric(name: str | Metric) -> Metric:
     """
     if isinstance(name, Metric):
         return name
-    match = _PATTERN.fullmatch(str(name).strip().lower().replace("_", "-"))
+    if not isinstance(name, str):
+        raise DataError(f"metric is {name!r}; expected a name, such as 'ndcg@10'")
+    match = _PATTERN.fullmatch(name.strip().lower().replace("_", "-"))
     kind = _BY_NAME.get(match["name"]) if match else None
     if match is None or kind is None:
-        raise DataError(_unknown(str(name)))
-    texts = _split_options(str(name), match["options"])
+        raise DataError(_unknown(name))
+    texts = _split_options(name, match["options"])
     for option in [*texts] + ["k"] * (match["k"] is not None):
         if option not in kind.options:
             raise DataError(
                 f"metric {name!r}: {kind.name} has no {_OPTIONS[option]}; use {kind.name!r}"
             )
-    k = _cutoff(str(name), match["k"])
-    numbers = {option: _number(str(name), option, text) for option, text in texts.items()}
+    k = _cutoff(name, match["k"])
+    numbers = {option: _number(name, option, text) for option, text in texts.items()}
     options = ", ".join(f"{option}={numbers[option]:.15g}" for option in sorted(numbers)[::-1])
     spelling = kind.name + (f"({options})" if options else "") + ("" if k is None else f"@{k}")
     return Metric(spelling, kind, k, **numbers)

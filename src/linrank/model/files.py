@@ -20,6 +20,8 @@ Content: TypeAlias = dict[str, Any]  #: a JSON object
 
 MAX_DEPTH = 20  #: nesting levels of lists and objects in a model file; deeper files are refused
 
+_MODEL_FILE = "a file that linrank train or model_.save has written"
+
 #: Module and class that read each model format. A module is imported only to read its format.
 FORMATS = {
     "linrank-model": ("linrank.model.linear", "LinearModel"),
@@ -67,9 +69,15 @@ def read_content(path: str | os.PathLike[str]) -> Content:
         text = Path(path).read_text(encoding="utf-8")
         content = json.loads(text, object_pairs_hook=_without_repeats)
         _check_depth(content)
+    except FileNotFoundError:
+        raise FileFormatError(f"{path}: no such file; expected {_MODEL_FILE}") from None
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise FileFormatError(
+            f"{path}: not a linrank model, or damaged: it is not JSON; expected {_MODEL_FILE}"
+        ) from None
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: not a linrank model, or damaged: {error}") from None
     return content if isinstance(content, dict) else {}
 
@@ -78,7 +86,9 @@ def wrong_format(path: str | os.PathLike[str], content: Content, expected: str) 
     """Return the error for a file of another format than expected."""
     found = content.get("format")
     if found is None:
-        return FileFormatError(f'{path}: not a linrank model: it has no "format"')
+        return FileFormatError(
+            f'{path}: not a linrank model: it has no "format"; expected {_MODEL_FILE}'
+        )
     shown = repr(found)[:60]
     if isinstance(found, str) and found in FORMATS:
         return FileFormatError(

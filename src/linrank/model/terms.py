@@ -40,7 +40,7 @@ def terms_of(model: LinearModel) -> list[Term]:
     if model.needs_qid:
         raise DataError(
             "this model scales features within each query, so its score is no formula of one "
-            "document. Train with another scale, such as scale='standard'."
+            "document. Train with another scale, such as scale='standard' (--scale standard)."
         )
     steps, names = model.preprocessing, model.names()
     columns: dict[str, Vector | None] = {"weight": model.coef, "missing": model.missing}
