@@ -281,9 +281,10 @@ def npz():
 def test_other_files_are_named(here, kind):
     other_files()[kind](here / "train.txt")
     said = error_of("train", "train.txt")
-    assert said == (
-        f"train.txt: the file is {kind}; expected LETOR text, or a Parquet, Arrow or CSV file"
-    )
+    advice = "expected LETOR text, or a Parquet, Arrow or CSV file. Write the data as one of these"
+    if "archive" in kind:
+        advice = "unpack it first"
+    assert said == f"train.txt: the file is {kind}; {advice}"
 
 
 def test_commands_list_the_same_options():

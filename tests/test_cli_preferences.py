@@ -68,8 +68,8 @@ def test_C_is_chosen_by_folds_of_pairs(items):
 def test_files_that_do_not_fit_get_a_sentence(items):
     Path("other.csv").write_text("item1,nobody\n")
     assert error_of("train", "items.txt", "--preferences", "other.csv") == (
-        "other.csv: pairs[0] names 'nobody', which is not in items; expected the id of a row of X "
-        "of items.txt"
+        "other.csv: no document of items.txt has the id 'nobody'. Add the document, or remove the "
+        "pairs with this id"
     )
     Path("plain.txt").write_text("0 qid:1 1:1\n0 qid:1 1:2\n")
     sentence = "--preferences: plain.txt: the data has no document ids"

@@ -138,7 +138,7 @@ def test_every_truncation_is_refused(model, tmp_path):
 
 
 def test_missing_file_and_missing_folder(model, tmp_path):
-    with pytest.raises(FileFormatError, match="cannot be read"):
+    with pytest.raises(FileFormatError, match="no such file; expected a file that"):
         LinearModel.load(tmp_path / "none.json")
     with pytest.raises(DataError, match="nowhere"):
         model.save(tmp_path / "nowhere" / "model.json")

@@ -29,8 +29,9 @@ def check_names(found: Sequence[str], expected: Sequence[str], whose: str = "X")
     if absent:
         shown = ", ".join(map(repr, absent[:LISTED])) + (", …" if len(absent) > LISTED else "")
         raise DataError(
-            f"{whose} lacks {len(absent)} of the {len(expected)} features that the model was trained "
-            f"on: {shown}. Pass a frame with these columns, or an array in the order of training."
+            f"{whose} lacks {len(absent)} of the {len(expected)} features that the model was "
+            f"trained on: {shown}. Pass a frame with these columns, or an array in the order of "
+            "training."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -292,6 +292,11 @@ def aligned(X: Any, ranker: Ranker, name: str = "X") -> Any:
     Anything else than a frame, and frames with just these columns, are returned as they are. `name`
     is what errors call the frame.
     """
+    if isinstance(X, Mapping):
+        raise DataError(
+            f"{name} is a mapping; expected an array or a frame. Use model_.predict, which takes "
+            "mappings, or a frame such as pandas.DataFrame([X])."
+        )
     expected = getattr(ranker, "feature_names_in_", None)
     names = frame_columns(X)
     if expected is None or names is None or names == list(expected):

@@ -81,7 +81,7 @@ class ChoosesC(TrainedRanker):
         held_out = None
         if valid is not None:
             held_out = RankingData.from_pairs(*valid, n_threads=resolve_threads(self.n_threads))
-            self._check_features(held_out)
+            self._check_held_out(held_out)
         return self._fit_data(data, held_out)
 
     def _fit_data(self, data: RankingData, valid: RankingData | None = None) -> Self:

@@ -180,12 +180,16 @@ class TrainedRanker(ExplainsScores, LinearRanker):
                 aligned(X, self, "the X of valid"), y, qid,
                 n_threads=resolve_threads(self.n_threads), allow_missing=self.missing is not None,
             )  # fmt: skip
+        self._check_held_out(valid)
+        return valid
+
+    def _check_held_out(self, valid: RankingData) -> None:
+        """Raise a `DataError` unless held-out data have as many features as the training data."""
         if valid.n_features != self.n_features_in_:
             raise DataError(
                 f"valid has {valid.n_features} features, but X has {self.n_features_in_}. Use the "
                 "same features in both."
             )
-        return valid
 
     def _fit_data(self, data: RankingData, valid: RankingData | None = None) -> Self:
         self.__dict__.pop("_stream", None)  # a fit ends the stream of `RankSVM.partial_fit`
