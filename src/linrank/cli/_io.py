@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._files import find_descriptor
 from ..errors import DataError
+from ._console import count
 from ._guard import say_error
 from ._progress import reading
 
@@ -58,8 +59,8 @@ def read_for(model: Model, path: Path, inputs: Input, **options: Any) -> Ranking
     )  # fmt: skip
     if data.n_read is not None and data.n_read < model.n_features:
         say_error(
-            f"{path}: the file has {data.n_read} features, but the model has {model.n_features}; "
-            "the others count as 0. Check that both have the same features.",
+            f"{path}: the file has {count(data.n_read, 'feature')}, but the model has "
+            f"{model.n_features}; the others count as 0. Check that both have the same features.",
             "warning: ",
         )
     if model.needs_qid and data.n_queries == 1 and data.query_ids[0] == 0:

@@ -93,8 +93,6 @@ def explain(
     wanted = pair or (() if document is None else (document,))
     if pair is not None and document is not None:
         raise typer.BadParameter("--document and --pair cannot be combined; use one of them")
-    if pair is not None and pair[0] == pair[1]:
-        raise typer.BadParameter(f"--pair names document {pair[0]} twice; use two documents")
     if plot is not None and not wanted:
         raise typer.BadParameter("--plot needs --document or --pair")
     check_plot(plot)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._typing import Array, Integers, Vector
+from ..errors import DataError
 from .checks import (
     Grouping,
     Matrix,
@@ -288,6 +289,11 @@ class RankingData:
 
     def replace(self, **parts: Any) -> RankingData:
         """Return a copy with other values of some attributes, which are not checked."""
+        unknown = sorted(parts.keys() - self.__dict__.keys())
+        if unknown:
+            raise DataError(
+                f"{unknown[0]} cannot be replaced. Make new data with RankingData(X, y, qid, …)."
+            )
         return RankingData.from_parts(**(self.__dict__ | parts))
 
     @property

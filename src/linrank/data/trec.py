@@ -36,7 +36,7 @@ class Qrels:
     Attributes
     ----------
     qid, doc_ids : list of str
-        The query and the document of each judgement.
+        The query and the document of each judgement. Other ids become texts.
     y : float64 array of shape (n_judgements,)
         The labels.
 
@@ -51,7 +51,7 @@ class Qrels:
     y: Vector
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "y", _one_each(self.qid, self.doc_ids, self.y, "y"))
+        _check_lines(self, "y")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -64,7 +64,7 @@ class Run:
     Attributes
     ----------
     qid, doc_ids : list of str
-        The query and the document of each line.
+        The query and the document of each line. Other ids become texts.
     scores : float64 array of shape (n_lines,)
         Higher is better. Ranks in files are ignored, as trec_eval does.
     tag : str
@@ -82,7 +82,7 @@ class Run:
     tag: str = "linrank"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", _one_each(self.qid, self.doc_ids, self.scores, "scores"))
+        _check_lines(self, "scores")
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -219,7 +219,7 @@ def run_lines(run: Run) -> Iterator[str]:
 
 def run_of(data: RankingData, scores: Vector, tag: str = "linrank") -> Run:
     """Return the run of scores of documents, which are in the row order of `data`."""
-    return Run(list(map(str, data.qid.tolist())), require_doc_ids(data), scores, tag)
+    return Run(data.qid.tolist(), require_doc_ids(data), scores, tag)
 
 
 def require_doc_ids(data: RankingData) -> list[str]:
@@ -328,12 +328,22 @@ def _like(qid: Sequence[str], query_ids: Array) -> Sequence[object]:
     return [int(text) if _INTEGER.fullmatch(text) else text for text in qid]
 
 
-def _one_each(qid: Sequence[str], doc_ids: Sequence[str], values: Vector, name: str) -> Vector:
-    if len(qid) != len(doc_ids):
-        raise DataError(f"qid has {len(qid)} entries but doc_ids has {len(doc_ids)}")
-    numbers = check_rows(values, len(qid), name, "qid has")
-    assert numbers is not None
-    return numbers
+def _check_lines(found: Qrels | Run, name: str) -> None:
+    """Check that there are as many queries, documents and values; ids become texts."""
+    if found.doc_ids is None:
+        raise DataError("doc_ids is None. Use data with document ids, or pass a list of them.")
+    n = len(found.qid)
+    if n != len(found.doc_ids):
+        raise DataError(f"qid has {n} entries but doc_ids has {len(found.doc_ids)}")
+    for ids in ("qid", "doc_ids"):
+        object.__setattr__(found, ids, _texts(getattr(found, ids)))
+    object.__setattr__(found, name, check_rows(getattr(found, name), n, name, "qid has"))
+
+
+def _texts(ids: Sequence[object]) -> Sequence[str]:
+    """Return ids as texts; those of `RankingData.qid` may be numbers."""
+    names = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    return names if all(type(name) is str for name in names) else list(map(str, names))  # type: ignore[return-value]
 
 
 def _check_twice(words: Words, found: Qrels | Run) -> None:
