@@ -405,7 +405,7 @@ def test_training_on_other_forms_gives_the_same_ranking(scaled, gaps, form):
 @pytest.mark.parametrize("form", FORMS)
 def test_missing_values_are_refused_by_default_with_their_column(gaps, form):
     X, y, qid = gaps
-    with pytest.raises(DataError, match=r"is NaN; .* Use missing='median'"):
+    with pytest.raises(DataError, match=r"is NaN; .* Train with missing='median'"):
         RankSVM().fit(as_form(X, form), y, qid=qid)
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     frame["a"] = 0.0

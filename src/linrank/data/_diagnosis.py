@@ -9,7 +9,7 @@ from . import _letor_kernels as kernels
 from ._content import find_delimiter
 from ._letor_kernels import MAX_INDEX, Layout
 from ._source import Excerpt
-from .checks import FEATURE_BYTES, FOR_MISSING, most_features
+from .checks import FEATURE_BYTES, FOR_INFINITE, FOR_MISSING, most_features
 
 _TOKEN = re.compile(rb"[^\s#]*")
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -105,7 +105,7 @@ def _entry_problem(token: str, layout: Layout) -> str:
 
 
 def _advice(value: str) -> str:
-    return FOR_MISSING if "nan" in value.lower() else "expected a finite number"
+    return FOR_MISSING if "nan" in value.lower() else FOR_INFINITE
 
 
 def _range_problem(index: str, layout: Layout) -> str:

@@ -23,8 +23,8 @@ MAX_FEATURES = 2**31 - 1  #: features that an int32 index can count
 FEATURE_BYTES = 128  #: memory that a fit takes per feature: 16 vectors of the size of the weights
 FOR_INFINITE = "features must be finite numbers. Use a number in its place, or remove the row."
 FOR_MISSING = (
-    "features must be finite numbers. Use missing='median' (--missing median), which replaces NaN "
-    "by the median of the feature, or remove the row."
+    "features must be finite numbers. Train with missing='median' (--missing median), which "
+    "replaces NaN by the median of the feature, or remove the row."
 )
 LEAST_PROPENSITY = 1e-12  #: smaller propensities would give a pair an unbounded weight
 
