@@ -237,7 +237,7 @@ IN_PYTHON = {
     # Parameters
     "unknown scale": (lambda: fit(scale="zscore"), "^scale is 'zscore'; expected log1p, clip or"),
     "steps in another order": (
-        lambda: fit(scale="standard+log1p"), "in this order and joined by +, such as 'log1p+standard'"
+        lambda: fit(scale="standard+log1p"), "in this order and joined by +, such as 'log1p"
     ),
     "unknown missing": (lambda: fit(missing="mean"), "^missing is 'mean'; known choices are "),
     "unknown loss": (lambda: fit(loss="rank:ndcg"), "^loss is 'rank:ndcg'; known choices are"),
