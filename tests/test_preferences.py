@@ -294,7 +294,7 @@ def test_held_out_pairs_choose_C(rng):
         for C in (1e-3, 1e-1, 10.0)
     ]
     np.testing.assert_allclose(ranker.metric_path_[:, 0], expected)
-    with pytest.raises(DataError, match="the data have 3 features, but the ranker was fitted on 4"):
+    with pytest.raises(DataError, match="valid has 3 features, but X has 4"):
         RankSVMCV([1.0]).fit_pairs(X, pairs, valid=(valid_X[:, :3], valid_pairs))
 
 

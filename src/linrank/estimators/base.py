@@ -292,7 +292,7 @@ def aligned(X: Any, ranker: Ranker, name: str = "X") -> Any:
     Anything else than a frame, and frames with just these columns, are returned as they are. `name`
     is what errors call the frame.
     """
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # dok_array is a mapping, too
         raise DataError(
             f"{name} is a mapping; expected an array or a frame. Use model_.predict, which takes "
             "mappings, or a frame such as pandas.DataFrame([X])."
