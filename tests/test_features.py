@@ -632,7 +632,7 @@ def test_mappings(named, gaps):
     np.testing.assert_allclose(found, named.predict(frame))
     row = {"d": 1, "c": None, "b": 2.0, "a": np.float32(3), "id": "x"}
     assert named.model_.predict(row) == named.model_.predict([[3.0, 2.0, np.nan, 1.0]])
-    with pytest.raises(DataError, match=r"the X of valid lacks 1 of the 4 features .*: 'd'"):
+    with pytest.raises(DataError, match=r"X lacks 1 of the 4 features .*: 'd'"):
         named.model_.predict({"a": 1.0, "b": 1.0, "c": 1.0})
     with pytest.raises(DataError, match="the model has no feature names"):
         LinearModel([1.0]).predict({"a": 1.0})
