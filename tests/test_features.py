@@ -575,7 +575,7 @@ def test_held_out_frames_are_aligned(gaps):
     moved = frame[["d", "b", "a", "c"]].assign(title=1.0)
     other = RankSVMCV(**options).fit(frame, y, qid=qid, valid=(moved, y, qid))
     np.testing.assert_array_equal(other.metric_path_, plain.metric_path_)
-    with pytest.raises(DataError, match=r"X lacks 1 of the 4 features .*: 'd'"):
+    with pytest.raises(DataError, match=r"the X of valid lacks 1 of the 4 features .*: 'd'"):
         RankSVMCV(**options).fit(frame, y, qid=qid, valid=(frame[["a", "b", "c"]], y, qid))
     filled = frame.fillna(0.0)
     with pytest.raises(DataError, match="is NaN"):

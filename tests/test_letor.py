@@ -619,8 +619,11 @@ GOOD = "1 qid:1 1:0.5 2:1\n# a comment\n\n"  # The malformed line is the fourth.
         ("2 qid:1 1:1.2.3", "feature 1 has the value '1.2.3'; expected a number"),
         ("2 qid:1 1:0x1", "feature 1 has the value '0x1'; expected a number"),
         ("2 qid:1 1:1_0", "feature 1 has the value '1_0'; expected a number"),
-        ("2 qid:1 1:nan", "feature 1 is 'nan'; features must be finite numbers. Use missing="),
-        ("2 qid:1 1:-Inf", "feature 1 is '-Inf'; expected a finite number"),
+        (
+            "2 qid:1 1:nan",
+            "feature 1 is 'nan'; features must be finite numbers. Train with missing=",
+        ),
+        ("2 qid:1 1:-Inf", "feature 1 is '-Inf'; features must be finite numbers"),
         ("2 qid:1 1:1e999", "feature 1 is 1e999; expected a number that fits float64"),
         ("nan qid:1 1:1", "the label is 'nan'; expected a finite number"),
         ("-infinity qid:1 1:1", "the label is '-infinity'; expected a finite number"),
