@@ -224,6 +224,8 @@ def test_names_of_features_in_text(folder, text):
     ("text", "message"),
     [
         ("a\nb\n", "names.txt: there are 2 names, but the data have 4 features"),
+        ("a\nb\nc\na\n", "names.txt: 'a' is the name of several features. Use distinct names"),
+        ("2 1\n", "names.txt: '1' is the name of several features. Use distinct names"),
         ("5 a\n", "names.txt: feature 5 is named, but the features of the data are 1 to 4"),
         (None, "names.txt: cannot be read: No such file"),
     ],

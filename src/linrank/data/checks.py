@@ -24,7 +24,8 @@ FEATURE_BYTES = 128  #: memory that a fit takes per feature: 16 vectors of the s
 FOR_INFINITE = "features must be finite numbers. Use a number in its place, or remove the row."
 FOR_MISSING = (
     "features must be finite numbers. Train with missing='median' (--missing median), which "
-    "replaces NaN by the median of the feature, or remove the row."
+    "replaces NaN by the median of the feature, or remove the row. RankingData also needs "
+    "allow_missing=True."
 )
 LEAST_PROPENSITY = 1e-12  #: smaller propensities would give a pair an unbounded weight
 
