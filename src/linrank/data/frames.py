@@ -15,6 +15,7 @@ import numpy as np
 from .._typing import Array
 from ..errors import DataError
 from ._arrow import Labelled, check_features, feature_type, fill_rows, labelled, needs
+from .checks import Matrix, check_feature_names, check_matrix
 from .columns import Columns, no_column
 
 if TYPE_CHECKING:
@@ -238,3 +239,12 @@ def _exchanged(frame: Any) -> pa.Table:
     if isinstance(known, narwhals.DataFrame):
         return known.to_arrow()
     return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else from_dataframe(frame)
+
+
+def checked_matrix(X: Any, feature_names: Sequence[str] | None) -> tuple[Matrix, list[str] | None]:
+    """Return a checked matrix, and the names of its features if they are given or X has them."""
+    if is_frame(X):
+        feature_names = frame_columns(X) if feature_names is None else feature_names
+        X = frame_matrix(X)
+    X = check_matrix(X)
+    return X, check_feature_names(feature_names, X.shape[1])

@@ -14,10 +14,8 @@ from ..errors import DataError
 from .checks import (
     Grouping,
     Matrix,
-    check_feature_names,
     check_finite,
     check_labels,
-    check_matrix,
     check_pairs,
     check_propensity,
     check_rows,
@@ -28,7 +26,7 @@ from .checks import (
     take_rows,
 )
 from .columns import Columns
-from .frames import frame_columns, frame_matrix, is_frame, read_frame
+from .frames import checked_matrix, read_frame
 from .keys import query_keys
 from .pairs import GivenPairs, Pairs, connected_rows, rows_of_pairs
 from .text import TextColumn, comment_column
@@ -122,7 +120,7 @@ class RankingData:
         n_threads: int | None = None,
         allow_missing: bool = False,
     ) -> None:
-        X, names = _matrix_and_names(X, feature_names)
+        X, names = checked_matrix(X, feature_names)
         y = check_labels(y, X.shape[0])
         # A reader of files knows the grouping before it fills X, and fills X in its order.
         is_ordered = isinstance(qid, Grouping)
@@ -270,7 +268,7 @@ class RankingData:
         >>> named.pairs.rows.tolist()
         [[1, 0]]
         """
-        X, names = _matrix_and_names(X, feature_names)
+        X, names = checked_matrix(X, feature_names)
         rows = check_pairs(rows_of_pairs(pairs, items, X.shape[0]), X.shape[0])
         if isinstance(pairs, Pairs):
             pair_weight = pairs.weight if pair_weight is None else pair_weight
@@ -391,17 +389,6 @@ class RankingData:
             f"RankingData({self.n_docs:,} documents, {self.n_queries:,} queries, "
             f"{self.n_features:,} features, {kind} {self.X.dtype})"
         )
-
-
-def _matrix_and_names(
-    X: Any, feature_names: Sequence[str] | None
-) -> tuple[Matrix, list[str] | None]:
-    """Return a checked matrix, and the names of its features if they are given or X has them."""
-    if is_frame(X):
-        feature_names = frame_columns(X) if feature_names is None else feature_names
-        X = frame_matrix(X)
-    X = check_matrix(X)
-    return X, check_feature_names(feature_names, X.shape[1])
 
 
 def _reordered(values: Vector | None, order: Integers) -> Vector | None:
