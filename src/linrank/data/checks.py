@@ -24,8 +24,7 @@ FEATURE_BYTES = 128  #: memory that a fit takes per feature: 16 vectors of the s
 FOR_INFINITE = "features must be finite numbers. Use a number in its place, or remove the row."
 FOR_MISSING = (
     "features must be finite numbers. Train with missing='median' (--missing median), which "
-    "replaces NaN by the median of the feature, or remove the row. RankingData also needs "
-    "allow_missing=True."
+    "replaces NaN by the median of the feature, or remove the row."
 )
 LEAST_PROPENSITY = 1e-12  #: smaller propensities would give a pair an unbounded weight
 
@@ -119,7 +118,9 @@ def check_finite(
         value = values[row, feature]
     row = row if order is None else order[row]
     name = "" if names is None else f" (feature {names[feature]!r})"
-    advice = FOR_MISSING if np.isnan(value) else FOR_INFINITE
+    advice = FOR_INFINITE
+    if np.isnan(value):
+        advice = f"{FOR_MISSING} RankingData also needs allow_missing=True."
     value = "NaN" if np.isnan(value) else value
     raise DataError(f"X[{row}, {feature}]{name} is {value}; {advice}")
 

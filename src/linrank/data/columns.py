@@ -144,7 +144,7 @@ def _several(name: str, value: Any) -> tuple[str, ...] | None:
 def _check_no_ids(features: Sequence[str]) -> None:
     """Raise a `DataError` if query ids would be a feature, because no column is named qid."""
     for name in features:
-        if re.sub("[^a-z]", "", name.lower()) in _ID_NAMES:
+        if re.sub("[^a-z]", "", str(name).lower()) in _ID_NAMES:
             raise DataError(
                 f"there is no column {QID!r}, but a column {name!r}. If it holds the query ids, "
                 f"use qid={name!r} (--qid {name}); otherwise leave it out with ignore=[{name!r}] "
