@@ -172,13 +172,21 @@ def test_a_fold_is_training_and_held_out_data(folder):
     assert "Add --valid" in run("path", "Fold1/train.txt", code=2).stderr
 
 
-def test_a_folder_of_folds_is_refused(folder):
+def test_the_test_files_of_all_folds_are_one_data_set(folder):
     for k in (1, 2):
         (folder / "MQ" / f"Fold{k}").mkdir(parents=True)
-        for name in ("train.txt", "vali.txt"):
-            (folder / "MQ" / f"Fold{k}" / name).write_bytes((folder / name).read_bytes())
+        (folder / "MQ" / f"Fold{k}" / "train.txt").write_bytes((folder / "train.txt").read_bytes())
+        (folder / "MQ" / f"Fold{k}" / "vali.txt").write_bytes((folder / "vali.txt").read_bytes())
     said = error_of("train", "MQ")
-    assert said == "MQ: the folder holds the folds Fold1, Fold2. Pass one of them, such as MQ/Fold1"
+    assert said == (
+        "MQ: the folder holds the folds Fold1, Fold2, but not all have test data. Pass one of "
+        "them, such as MQ/Fold1"
+    )
+    for k, test in ((1, "vali.txt"), (2, "train.txt")):
+        (folder / "MQ" / f"Fold{k}" / "test.txt").write_bytes((folder / test).read_bytes())
+    parts = [run_json("inspect", name)["n_docs"] for name in ("vali.txt", "train.txt")]
+    assert run_json("inspect", "MQ")["n_docs"] == sum(parts)
+    assert run_json("train", "MQ", "--C", "1")["train"]["documents"] == sum(parts)
 
 
 def test_a_folder_of_parts_is_one_data_set(folder, sets):

@@ -395,7 +395,8 @@ $ linrank train equal.txt
 equal.txt: there is no pair to learn from: within every query all labels are equal (2 documents in
 1 query). Check the labels and the query ids.
 $ linrank train MQ2007
-MQ2007: the folder holds the folds Fold1, Fold2. Pass one of them, such as MQ2007/Fold1
+MQ2007: the folder holds the folds Fold1, Fold2, but not all have test data. Pass one of them,
+such as MQ2007/Fold1
 $ linrank train named.json
 named.json:1: the file looks like JSON, such as a model; expected data, such as LETOR text
 

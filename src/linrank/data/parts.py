@@ -1,4 +1,4 @@
-"""Folders of data: parts of one data set, or a fold with training and held-out data."""
+"""Folders of data: parts or folds of a data set, or a fold with training and held-out data."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ def find_fold(folder: Path) -> Fold | None:
 def list_files(path: Path) -> list[Path]:
     """Return the parts of a data set: the files of a folder, or a file itself.
 
+    Of a folder with all folds of LETOR data (``Fold1``, …), the parts are the test files of the
+    folds. Together they hold each query once.
+
     Raises
     ------
     FileFormatError
-        If the folder holds no parts, but folders or the files of a fold.
+        If the folder holds no parts, or the files of one fold.
     """
     if not path.is_dir():
         return [path]
@@ -52,11 +55,14 @@ def list_files(path: Path) -> list[Path]:
     if files:
         return files
     folders = sorted(inner.name for inner in path.iterdir() if inner.is_dir())
-    folds = [name for name in folders if find_fold(path / name) is not None]
+    folds = {name: fold for name in folders if (fold := find_fold(path / name)) is not None}
+    tests = [fold.test for fold in folds.values() if fold.test is not None]
+    if folds and len(tests) == len(folds):
+        return tests
     if folds:
         raise FileFormatError(
-            f"{path}: the folder holds the folds {', '.join(folds)}. Pass one of them, such as "
-            f"{path / folds[0]}"
+            f"{path}: the folder holds the folds {', '.join(folds)}, but not all have test data. "
+            f"Pass one of them, such as {path / min(folds)}"
         )
     raise FileFormatError(
         f"{path}: not a linrank store: it has no meta.json, and there are no files of data in it"
