@@ -8,8 +8,8 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
 # Tests whose assertions compare results of floating-point arithmetic.
 NUMERICAL := $(patsubst %,tests/test_%.py,bounds combinations coordinate_descent counting cutting_planes domination \
-	domination_rank estimators grid kernel lbfgs metrics pair_sums sgd solvers sparse sparse_baselines \
-	sparse_solvers stopping structures)
+	domination_rank estimators explain export features grid kernel lbfgs metric_peers metrics pair_sums pipeline_models \
+	preferences sgd solvers sparse sparse_baselines sparse_solvers stopping structures)
 # What numpy dispatches to on this processor, beyond what it was built for.
 FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 
