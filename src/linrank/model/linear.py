@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from .._maps import check_maps
 from .._rows import multiply
 from .._threads import resolve_threads, run
 from .._typing import Array, Integers, Vector
@@ -393,6 +394,8 @@ class LinearModel(Model):
 
 
 def _product(X: Matrix, w: Vector) -> Vector:
-    """Return Xw; a dense X in another layout than rows is not copied."""
-    in_rows = sparse.issparse(X) or X.flags.c_contiguous
-    return multiply(X, w) if in_rows else np.asarray(X @ w, dtype=np.float64)
+    """Return Xw. BLAS takes any layout of a dense X, but only double precision without a copy."""
+    if sparse.issparse(X) or (X.dtype != np.float64 and X.flags.c_contiguous):
+        return multiply(X, w)
+    check_maps(X)
+    return np.asarray(X @ w, dtype=np.float64)
