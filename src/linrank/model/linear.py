@@ -259,9 +259,7 @@ class LinearModel(Model):
 
         They do not depend on the units of the features, so they say which features matter.
         """
-        if self.summary is None:
-            return None
-        return self.coef * self.summary.deviation
+        return None if self.summary is None else self.coef * self.summary.deviation
 
     @property
     def mean_parts(self) -> Vector | None:
