@@ -4,6 +4,8 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
@@ -22,6 +24,7 @@ from linrank import (
 )
 from linrank.data import csv_files, formats
 from linrank.data.formats import FORMATS, Format, find_format
+from linrank.data.parquet import open_parquet
 
 
 def frame_of(data, names=("label", "qid")):
@@ -287,3 +290,16 @@ def test_wrong_offsets_in_arrow_files_are_an_error(offset, tmp_path):
     path.write_bytes(content.replace(offsets.tobytes(), wrong.tobytes()))
     with pytest.raises(FileFormatError, match="cannot be read as Arrow"):
         load(path)
+
+
+def test_parquet_files_are_read_in_constant_memory(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "d.parquet"
+    table = pa.table({name: rng.random(200_000) for name in "abcdefgh"})
+    pq.write_table(table, path, row_group_size=2_000)
+    del table
+    before, most = pa.total_allocated_bytes(), 0
+    with open_parquet(str(path)) as file:
+        for batch in file.read(file.schema.names, []):
+            most = max(most, pa.total_allocated_bytes() - before)
+            del batch
+    assert 0 < most < path.stat().st_size / 4

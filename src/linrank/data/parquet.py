@@ -30,7 +30,8 @@ def open_parquet(name: str) -> Iterator[TableFile]:
     with arrow_errors(name, "Parquet"):
         from pyarrow.parquet import ParquetFile
 
-        with ParquetFile(name) as file:
+        # A buffer for all row groups would keep the bytes of the whole file in memory.
+        with ParquetFile(name, pre_buffer=False) as file:
             yield TableFile(file.schema_arrow, partial(_read, file))
 
 
