@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from ._literals import parse_literal
 from .data.ranking import RankingData
@@ -26,22 +30,33 @@ class Method:
         The parameter that a value without a name sets, as in ``sparse:log``.
     saves : bool
         Whether linrank has a model file for it.
+    chooser : str or None
+        The class, in the same module, that chooses C along a path with warm starts.
     """
 
     module: str
     kind: str
     main: str | None = None
     saves: bool = True
+    chooser: str | None = None
 
     def ranker_class(self) -> type[Ranker]:
         """Return the class of the ranker."""
         return getattr(import_module(f"linrank.{self.module}"), self.kind)
 
+    def chooser_class(self) -> type[Ranker] | None:
+        """Return the class that chooses C along a path; None if there is none."""
+        if self.chooser is None:
+            return None
+        return getattr(import_module(f"linrank.{self.module}"), self.chooser)
+
 
 METHODS = {
-    "ranksvm": Method("estimators.ranksvm", "RankSVM", "loss"),
-    "sparse": Method("estimators.sparse", "SparseRankSVM", "penalty"),
-    "domination": Method("estimators.domination", "DominationRank", "penalty"),
+    "ranksvm": Method("estimators.ranksvm", "RankSVM", "loss", chooser="RankSVMCV"),
+    "sparse": Method("estimators.sparse", "SparseRankSVM", "penalty", chooser="SparseRankSVMCV"),
+    "domination": Method(
+        "estimators.domination", "DominationRank", "penalty", chooser="DominationRankCV"
+    ),
     "kernel": Method("estimators.kernel", "KernelRankSVM", "kernel"),
     "adarank": Method("baselines.adarank", "AdaRank", "metric"),
     "rankboost": Method("baselines.rankboost", "RankBoost"),
@@ -70,30 +85,61 @@ def make_ranker(text: str, **defaults: Any) -> Ranker:
     >>> make_ranker("sparse:log,C=0.1")
     SparseRankSVM(C=0.1, penalty='log')
     """
+    method, texts = parse_method(text)
+    kind = method.ranker_class()
+    known = inspect.signature(kind).parameters
+    given = {key: parse_literal(value) for key, value in texts.items()}
+    return kind(**{key: value for key, value in defaults.items() if key in known} | given)
+
+
+def parse_method(text: str) -> tuple[Method, dict[str, str]]:
+    """Return the method that a text names, and the texts of its parameters.
+
+    Examples
+    --------
+    >>> method, parameters = parse_method("sparse:log,C=0.1")
+    >>> method.kind, parameters
+    ('SparseRankSVM', {'penalty': 'log', 'C': '0.1'})
+    """
     name, _, rest = text.strip().partition(":")
     if name not in METHODS:
-        raise DataError(f"the method {name!r} is not known; known are {', '.join(METHODS)}")
+        raise DataError(f"the method {name!r} is not known; {_known(name, METHODS)}")
     method = METHODS[name]
-    kind = method.ranker_class()
-    known = set(inspect.signature(kind).parameters)
-    given: dict[str, Any] = {}
+    known = inspect.signature(method.ranker_class()).parameters
+    given: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in rest.split(","))):
         key, equals, value = part.partition("=")
         if not equals and method.main is not None:
             key, value = method.main, part
         if key.strip() not in known:
             raise DataError(
-                f"{text!r}: {name} has no parameter {key.strip()!r}; it has "
-                f"{', '.join(sorted(known))}"
+                f"{text!r}: {name} has no parameter {key.strip()!r}; {_known(key.strip(), known)}"
             )
-        given[key.strip()] = parse_literal(value.strip())
-    return kind(**{key: value for key, value in defaults.items() if key in known} | given)
+        given[key.strip()] = value.strip()
+    return method, given
 
 
-def fit_ranker(ranker: Any, data: RankingData) -> Any:
+def _known(name: str, names: Iterable[str]) -> str:
+    """Return the end of an error sentence: the names that are near, and all of them."""
+    names = sorted(names)
+    near = get_close_matches(name, names)
+    question = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{question}known are {', '.join(names)}"
+
+
+def fit_ranker(ranker: Any, data: RankingData, valid: RankingData | None = None) -> Any:
     """Fit a ranker to data with all that the data hold: labels, queries and weights.
 
+    Rankers of other libraries get the queries as `qid` or as `group`, whichever their `fit` takes.
     A `DataError` names weights that the ranker does not take.
+
+    Parameters
+    ----------
+    ranker : object
+        An unfitted ranker, with the interface of scikit-learn.
+    data : RankingData
+    valid : RankingData, optional
+        Held-out data, for the rankers of linrank that choose C on them.
 
     Examples
     --------
@@ -108,13 +154,21 @@ def fit_ranker(ranker: Any, data: RankingData) -> Any:
         "query_weight": data.row_query_weight,
         "propensity": data.propensity,
         "margin": data.margin,
+        "valid": valid,
     }
-    given = {name: values for name, values in held.items() if values is not None}
-    refused = given.keys() - inspect.signature(ranker.fit).parameters.keys()
+    known = inspect.signature(ranker.fit).parameters
+    given: dict[str, Any] = {name: held[name] for name in held if held[name] is not None}
+    refused = given.keys() - known.keys()
     if refused:
         raise DataError(f"{type(ranker).__name__} takes no {min(refused)}. Leave it out.")
-    one_query = data.n_queries == 1
-    return ranker.fit(data.X, data.y, qid=None if one_query else data.qid, **given)
+    sizes = np.diff(data.query_ptr)
+    if isinstance(ranker, Ranker) and len(sizes) == 1:
+        given["qid"] = None
+    elif "qid" in known:  # numbers in increasing order, because XGBoost takes no others
+        given["qid"] = np.repeat(np.arange(len(sizes)), sizes)
+    elif "group" in known:
+        given["group"] = sizes
+    return ranker.fit(data.X, data.y, **given)
 
 
 def model_of(ranker: Any, data: RankingData) -> Model:
@@ -122,3 +176,28 @@ def model_of(ranker: Any, data: RankingData) -> Model:
     model: Model = ranker.model_
     model.feature_names, model.index_base = data.feature_names, data.index_base
     return model
+
+
+def count_used(ranker: Any) -> int | None:
+    """Return the number of features that a fitted ranker uses; None if it does not tell.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> count_used(fit_ranker(make_ranker("adarank:n_rounds=1"), make_ranking(random_state=0)))
+    1
+    """
+    model = getattr(ranker, "model_", None)
+    if isinstance(model, Model):
+        columns = model.columns()
+        return int(np.count_nonzero(columns[-1].values)) if columns else None
+    for name in ("coef_", "feature_importances_"):
+        weights = getattr(getattr(ranker, "estimator_", ranker), name, None)
+        if weights is not None:
+            return int(np.count_nonzero(np.atleast_2d(weights).any(axis=0)))
+    return None
+
+
+def accepts(function: Any, name: str) -> bool:
+    """Return whether a function or class has an argument of this name."""
+    return name in inspect.signature(function).parameters

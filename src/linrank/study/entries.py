@@ -1,0 +1,178 @@
+"""Methods of a study: rankers with the settings that are tried, and score files of other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from .._literals import parse_literal
+from ..errors import DataError
+from ..methods import METHODS, Method, parse_method
+
+#: Separates the values of a parameter that are tried, as in ``forest:min_samples_leaf=1|5``.
+OR = "|"
+
+#: The settings that are tried unless a study names others. None: the values of C are chosen from
+#: the data, along a path with warm starts.
+GRIDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
+    "ranksvm": {"C": None},
+    "sparse": {"C": None},
+    "domination": {"C": None},
+    "kernel": {"gamma": (0.01, 0.1), "C": (0.01, 1.0)},
+    "adarank": {"metric": ("map", "ndcg@10")},
+    "rankboost": {"n_rounds": (30, 100, 300)},
+    "pamir": {"C": tuple(10.0**k for k in range(-5, 1))},
+    "fenchelrank": {"r": tuple(10.0 ** (k / 2) for k in range(-2, 5))},
+    "fsmrank": {
+        "importance_weight": (1e-4, 1e-3, 1e-2, 1e-1),
+        "similarity_weight": (1e-4, 1e-2),
+    },
+    "svr": {"C": tuple(2.0**k for k in range(-10, 5, 2))},
+    "lambdamart": {
+        "n_estimators": (100, 300),
+        "learning_rate": (0.03, 0.1),
+        "max_leaf_nodes": (7, 31),
+    },
+    "forest": {"n_estimators": (100,), "min_samples_leaf": (1, 5, 20, 50)},
+    "gbdt": {"n_estimators": (100, 300), "learning_rate": (0.03, 0.1), "max_depth": (2, 4)},
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A ranker in a study, with the settings that are tried.
+
+    Attributes
+    ----------
+    name : str
+        The name in tables and pictures.
+    ranker : object
+        An unfitted ranker with the parameters that do not vary.
+    grid : mapping of parameters to values
+        All combinations are tried, and the best on validation data is kept. The value None of C
+        stands for values that the ranker chooses from the data.
+    chooser : class, optional
+        The ranker that chooses C along a path with warm starts.
+    """
+
+    name: str
+    ranker: Any
+    grid: Mapping[str, Sequence[Any] | None] = field(default_factory=dict)
+    chooser: Any = None
+
+    def __post_init__(self) -> None:
+        known = self.ranker.get_params(deep=True)
+        for key, values in self.grid.items():
+            if key not in known:
+                raise DataError(
+                    f"the method {self.name!r} has no parameter {key!r}; it has "
+                    f"{', '.join(sorted(known))}"
+                )
+            if values is not None and not len(values):
+                raise DataError(
+                    f"the method {self.name!r} has no values for {key!r}. List at least one."
+                )
+
+    @property
+    def follows_path(self) -> bool:
+        """Whether C varies, and is chosen along a path with warm starts."""
+        return self.chooser is not None and "C" in self.grid
+
+    def settings(self) -> Iterator[dict[str, Any]]:
+        """Yield the combinations of values; C is left out if it is chosen along a path."""
+        varied = {
+            key: values for key, values in self.grid.items()
+            if values is not None and not (key == "C" and self.follows_path)
+        }  # fmt: skip
+        for values in product(*varied.values()):
+            yield dict(zip(varied, values, strict=True))
+
+
+def parse_entry(text: str, name: str | None = None, grid: Mapping[str, Any] | None = None) -> Entry:
+    """Make an entry from a text: ``METHOD``, or ``METHOD:parameter=value,…``.
+
+    Several values of a parameter are separated by ``|``; the best one on validation data is kept.
+    A parameter without a value has those of `GRIDS`, or its default.
+
+    Parameters
+    ----------
+    text : str
+        A name of `linrank.methods.METHODS`, with parameters.
+    name : str, optional
+        The name of the entry; by default the text.
+    grid : mapping of parameters to lists of values, optional
+        More values that are tried.
+
+    Examples
+    --------
+    >>> entry = parse_entry("svr:C=0.1|1,loss=squared")
+    >>> entry.ranker, list(entry.settings())
+    (LinearSVRRanker(), [{'C': 0.1}, {'C': 1}])
+    >>> parse_entry("ranksvm:loss=huber").follows_path
+    True
+    """
+    method, texts = parse_method(text)
+    given = {key: [parse_literal(part) for part in value.split(OR)] for key, value in texts.items()}
+    fixed = {key: values[0] for key, values in given.items() if len(values) == 1}
+    varied = {key: values for key, values in given.items() if len(values) > 1} | dict(grid or {})
+    short = text.strip().partition(":")[0]
+    default = {key: values for key, values in GRIDS[short].items() if key not in fixed}
+    ranker = method.ranker_class()(**fixed)
+    return Entry(name or text.strip(), ranker, default | varied, method.chooser_class())
+
+
+def entry_of(name: str, ranker: Any, grid: Mapping[str, Any] | None = None) -> Entry:
+    """Make an entry from a ranker of Python: one of linrank, or any with `fit` and `predict`.
+
+    Examples
+    --------
+    >>> from linrank import RankSVM
+    >>> entry_of("l2", RankSVM(), {"C": [0.1, 1.0]}).follows_path
+    True
+    """
+    for needed in ("fit", "predict", "get_params", "set_params"):
+        if not hasattr(ranker, needed):
+            raise DataError(
+                f"the method {name!r} is {ranker!r}, which has no {needed}. Pass a ranker as in "
+                "scikit-learn, or a text such as 'ranksvm:loss=huber'."
+            )
+    known = _method_of(ranker)
+    return Entry(name, ranker, dict(grid or {}), None if known is None else known.chooser_class())
+
+
+def _method_of(ranker: Any) -> Method | None:
+    """Return the method of linrank whose class a ranker has; None for other rankers."""
+    kind = type(ranker)
+    for method in METHODS.values():
+        if kind.__module__ == f"linrank.{method.module}" and kind.__name__ == method.kind:
+            return method
+    return None
+
+
+@dataclass(frozen=True)
+class ScoreFiles:
+    """Scores of another tool: a file per fold, with one score per line or in TREC's format.
+
+    Attributes
+    ----------
+    name : str
+        The name in tables and pictures.
+    pattern : str
+        The path of the files, in which ``{data}`` and ``{fold}`` stand for the names of the data
+        set and of the fold.
+    """
+
+    name: str
+    pattern: str
+
+    def path(self, data: str, fold: str) -> str:
+        """Return the path of the file of one fold."""
+        try:
+            return self.pattern.format(data=data, fold=fold)
+        except (KeyError, IndexError, ValueError):
+            raise DataError(
+                f"the path {self.pattern!r} of the method {self.name!r} has other names in braces "
+                "than {data} and {fold}"
+            ) from None

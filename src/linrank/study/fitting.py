@@ -1,0 +1,157 @@
+"""One run of a study: fit, choose C along a path if the method does so, and score the test part."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .._typing import Vector
+from ..data.ranking import RankingData
+from ..data.store import open_store
+from ..errors import DataError, FeatureRangeWarning
+from ..methods import accepts, count_used, fit_ranker
+from ..model import LinearModel
+from ..path import RegularizationPath
+from ..solvers.result import Result
+from .folds import PARTS
+from .jobs import Job
+from .outcomes import Curve, Outcome, Trial, Weights
+
+PATH_FEATURES = 20  #: features whose weights along a path are kept, for pictures
+OPEN_PARTS = 6  #: parts of folds that a process keeps open
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fitted model of a run, with its setting and the seconds of its fit."""
+
+    setting: dict[str, Any]
+    scorer: Any  #: a fitted ranker or a model
+    n_features: int | None
+    seconds: float
+
+
+def run(job: Job) -> Outcome:
+    """Fit a setting to the training part of a fold, and score the test part."""
+    started = time.perf_counter()
+    train, valid, test = (_open(str(job.parts / part)) for part in PARTS)
+    ranker = _with_threads(job.ranker, job.n_threads)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", FeatureRangeWarning)
+        path = None
+        if job.chooser is None:
+            candidates = [_fit(ranker, train, job.setting)]
+        else:
+            path, candidates = _fit_path(job, ranker, train, valid)
+        trials = [_measure(job, candidate, valid, test) for candidate in candidates]
+        chosen = _choose(job, trials)
+        final = candidates[chosen]
+        if path is not None:  # seconds and history of one fit from weights of 0
+            alone = _fit(ranker.set_params(C=final.setting["C"]), train, final.setting)
+            debiased = bool(getattr(ranker, "debias", False))  # the models of a path are not
+            final = alone if debiased else replace(final, seconds=alone.seconds)
+        begun = time.perf_counter()
+        scores = _predict(final.scorer, test)
+        score_seconds = time.perf_counter() - begun
+    return Outcome(
+        trials=trials, chosen=chosen, scores=scores, n_features=train.n_features,
+        n_used=final.n_features, train_seconds=final.seconds, score_seconds=score_seconds,
+        total_seconds=time.perf_counter() - started, weights=_weights(ranker, path),
+        curve=_curve(getattr(ranker, "result_", None)),
+        notes=list(dict.fromkeys(" ".join(str(one.message).split()) for one in said)),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=OPEN_PARTS)
+def _open(path: str) -> RankingData:
+    return open_store(path, allow_missing=True)
+
+
+def _with_threads(ranker: Any, n_threads: int) -> Any:
+    """Return a copy of the ranker that uses this many threads, unless it names a number."""
+    from sklearn.base import clone
+
+    ranker = clone(ranker)
+    known = ranker.get_params(deep=False)
+    unset = {name for name in ("n_threads", "n_jobs") if name in known and known[name] is None}
+    return ranker.set_params(**dict.fromkeys(unset, n_threads))
+
+
+def _fit(ranker: Any, train: RankingData, setting: dict[str, Any]) -> Candidate:
+    begun = time.perf_counter()
+    fit_ranker(ranker, train)
+    seconds = time.perf_counter() - begun
+    return Candidate(setting, ranker, count_used(ranker), seconds)
+
+
+def _predict(scorer: Any, data: RankingData) -> Vector:
+    qid = {"qid": data.qid} if accepts(scorer.predict, "qid") else {}
+    scores = np.asarray(scorer.predict(data.X, **qid), dtype=np.float64)
+    if scores.shape != (data.n_docs,):
+        raise DataError(
+            f"predict of {type(scorer).__name__} returned an array of shape {scores.shape}; "
+            f"expected one score for each of {data.n_docs:,} documents"
+        )
+    return scores
+
+
+def _fit_path(
+    job: Job, ranker: Any, train: RankingData, valid: RankingData
+) -> tuple[RegularizationPath, list[Candidate]]:
+    """Fit the ranker for each C, with warm starts."""
+    shared = {name: value for name, value in ranker.get_params().items()
+              if accepts(job.chooser, name)}  # fmt: skip
+    chooser = job.chooser(Cs=job.Cs, metric=job.criterion.metric, **shared)
+    fit_ranker(chooser, train, valid)
+    path, first = chooser.path_, chooser.model_
+    models = map(first.with_coef, path.coefs)
+    return path, [
+        Candidate(job.setting | {"C": C}, model, len(model.used), result.seconds)
+        for C, model, result in zip(path.Cs.tolist(), models, path.results, strict=True)
+    ]
+
+
+def _measure(job: Job, candidate: Candidate, valid: RankingData, test: RankingData) -> Trial:
+    mean = job.criterion.mean
+    return Trial(
+        candidate.setting, mean(valid, _predict(candidate.scorer, valid)),
+        mean(test, _predict(candidate.scorer, test)), candidate.n_features, candidate.seconds,
+    )  # fmt: skip
+
+
+def _choose(job: Job, trials: list[Trial]) -> int:
+    """Return the first trial with the best validation metric, among those that use features."""
+    used = np.array([1 if trial.n_features is None else trial.n_features for trial in trials])
+    return job.criterion.choose(np.array([trial.valid for trial in trials]), 0.0, used)
+
+
+def _weights(ranker: Any, path: RegularizationPath | None) -> Weights | None:
+    """Return the weights of a linear model, and of its largest features along the path."""
+    model = getattr(ranker, "model_", None)
+    if not isinstance(model, LinearModel):
+        return None
+    if path is None:
+        none = np.empty((0, 0))
+        return Weights(model.coef, np.empty(0), np.empty(0, np.int64), none, model.names())
+    largest = np.argsort(-np.abs(path.coefs).max(axis=0), kind="stable")[:PATH_FEATURES]
+    largest = np.sort(largest[largest < model.n_features])
+    return Weights(model.coef, path.Cs, largest, path.coefs[:, largest], model.names())
+
+
+def _curve(result: Any) -> Curve | None:
+    """Return the history of one of linrank's solvers."""
+    if not isinstance(result, Result) or not result.history:
+        return None
+    history = result.history
+    return Curve(
+        seconds=np.array([step.seconds for step in history]),
+        products=np.array([step.products for step in history]),
+        objective=np.array([step.objective for step in history]),
+        gradient_norm=np.array([step.gradient_norm for step in history]),
+    )

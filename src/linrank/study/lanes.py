@@ -1,0 +1,100 @@
+"""Runs on several processes; the end of a process ends one run only."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from typing import Any, NamedTuple
+
+from .fitting import run
+from .jobs import Job
+from .outcomes import Outcome
+
+PARENT_CHECK = 1.0  #: seconds between two checks that the main process still exists
+IDLE = 600.0  #: seconds after which a process without work ends
+
+
+class Finished(NamedTuple):
+    """A job with its outcome, or with the sentence that says why it failed."""
+
+    job: Job
+    outcome: Outcome | None
+    error: str | None
+
+
+def run_all(
+    jobs: Iterable[Job], n_processes: int, started: Callable[[Job], None] = lambda job: None
+) -> Iterator[Finished]:
+    """Do the runs, and yield each one when it is finished, in any order.
+
+    A run that raises an error, or whose process ends (as when memory is exhausted), yields the
+    reason. The other runs go on. Each process does one run at a time.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+    n_processes : int
+    started : callable
+        Called with each job when it begins.
+    """
+    waiting = iter(jobs)
+    lanes: dict[Future[Outcome], tuple[Job, Any]] = {}
+    free = [_new_lane() for _ in range(n_processes)]
+    try:
+        while True:
+            while free and (job := next(waiting, None)) is not None:
+                lane = free.pop()
+                started(job)
+                lanes[lane.submit(run, job)] = job, lane
+            if not lanes:
+                return
+            for future in wait(lanes, return_when=FIRST_COMPLETED).done:
+                job, lane = lanes.pop(future)
+                outcome, error, alive = _result(future)
+                free.append(lane if alive else _replace(lane))
+                yield Finished(job, outcome, error)
+    finally:
+        for lane in [*free, *(lane for _, lane in lanes.values())]:
+            lane.shutdown(wait=False, kill_workers=True)
+
+
+def _new_lane() -> Any:
+    """Return an executor with one process.
+
+    A process that ends breaks its executor, so each executor has only one.
+    """
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(1, timeout=IDLE, initializer=_follow_parent)
+
+
+def _replace(lane: Any) -> Any:
+    lane.shutdown(wait=False, kill_workers=True)
+    return _new_lane()
+
+
+def _result(future: Future[Outcome]) -> tuple[Outcome | None, str | None, bool]:
+    """Return the outcome, or the reason why there is none, and whether the process is alive."""
+    try:
+        return future.result(), None, True
+    except BrokenExecutor:
+        return None, "its process was killed, perhaps because memory was exhausted", False
+    except MemoryError:
+        return None, "there was not enough memory", True
+    except Exception as error:  # a study goes on whatever one method raises
+        return None, f"{type(error).__name__}: {' '.join(str(error).split())}", True
+
+
+def _follow_parent() -> None:
+    """End this process when its parent ends, even if the parent is killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

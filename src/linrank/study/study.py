@@ -1,0 +1,299 @@
+"""`Study`: many methods on many folds, chosen and tested by one protocol."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from .._checks import choice
+from .._threads import resolve_threads
+from ..criterion import Criterion
+from ..data.ranking import RankingData
+from ..data.store import is_store, save_store
+from ..errors import DataError
+from ..metrics import parse_metric
+from ..metrics.names import FLAVOURS, FlavourName
+from .entries import Entry, ScoreFiles, entry_of, parse_entry
+from .folds import DEFAULT_FOLDS, PARTS, DataSet, FoldData
+from .jobs import Job, plan
+from .lanes import Finished, run_all
+from .outcomes import Outcome
+from .results import FoldResult, Missing, StudyResults, best_of
+from .scored import outcome_of_scores
+from .store import ResultStore, StoreFailed, TestPart
+
+DEFAULT_METRICS = ("map", "ndcg@5", "ndcg@10", "p@10", "mrr")  #: reported beside the chosen one
+DEFAULT_METHODS = ("ranksvm", "sparse:l1", "sparse:log", "domination", "svr")
+PARTS_SUFFIX = ".parts"  #: of the folder beside the results from which processes read the data
+
+
+class Progress(Protocol):
+    """Gets news of a study while it runs."""
+
+    def planned(self, jobs: Sequence[Job], n_done: int) -> None:
+        """Called once, with the runs to do and the number of those that were found on disk."""
+
+    def started(self, job: Job) -> None:
+        """Called when a run begins."""
+
+    def finished(self, done: Finished) -> None:
+        """Called when a run has ended."""
+
+
+class _NoProgress:
+    def planned(self, jobs: Sequence[Job], n_done: int) -> None: ...
+    def started(self, job: Job) -> None: ...
+    def finished(self, done: Finished) -> None: ...
+
+
+@dataclass
+class Study:
+    """Compare methods on data sets: fit, choose settings on validation data, measure on test data.
+
+    For each fold, a method is fitted to the training part with every setting. The setting with the
+    best mean metric on the validation part is kept, and its scores of the test part are compared.
+
+    Parameters
+    ----------
+    data : path, RankingData, or mapping of names to sources
+        A source is a folder with folds of LETOR data, a file, a store, a `RankingData`, or a list
+        of (train, valid, test). Data that are one part are split into `n_folds` folds of queries.
+    methods : sequence of texts, or mapping of names to methods
+        A method is a text such as ``"ranksvm:loss=huber"`` (see `parse_entry`), a ranker with the
+        interface of scikit-learn, a tuple of a ranker and a grid, or `ScoreFiles`.
+    metric : str
+        The metric by which settings are chosen.
+    metrics : sequence of str
+        Metrics that are reported, too.
+    flavour : str
+        The conventions of the metrics; see `linrank.evaluate`.
+    n_folds : int
+    n_features : int, optional
+        The number of features of LETOR text whose last features may not occur.
+    options : mapping, optional
+        Options of `linrank.load` for all files, such as the names of columns.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.study import Study
+    >>> data = make_ranking(n_queries=30, docs_per_query=8, random_state=0)
+    >>> study = Study({"made": data}, ["ranksvm:C=0.1|1", "adarank:map"], n_folds=3)
+    >>> results = study.run(n_processes=1)
+    >>> results.methods
+    ['ranksvm:C=0.1|1', 'adarank:map']
+    """
+
+    data: Any
+    methods: Any = DEFAULT_METHODS
+    metric: str = "ndcg@10"
+    metrics: Sequence[str] = DEFAULT_METRICS
+    flavour: FlavourName = "standard"
+    n_folds: int = DEFAULT_FOLDS
+    n_features: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        choice("flavour", self.flavour, FLAVOURS)
+        self.metric = parse_metric(self.metric).name
+        names = [self.metric, *(parse_metric(name).name for name in self.metrics)]
+        self.metrics = tuple(dict.fromkeys(names))
+        self.data_sets = self._data_sets()
+        self.entries = self._entries()
+
+    def _data_sets(self) -> list[DataSet]:
+        given = self.data
+        if not isinstance(given, Mapping):
+            sources = given if isinstance(given, list | tuple) else [given]
+            names = [_name_of(source, k) for k, source in enumerate(sources, 1)]
+            for name in names:
+                if names.count(name) > 1:
+                    raise DataError(f"two data sets have the name {name!r}. Name them differently.")
+            given = dict(zip(names, sources, strict=True))
+        if not given:
+            raise DataError("the study has no data. Name a folder with folds, or a file.")
+        return [
+            source if isinstance(source, DataSet)
+            else DataSet(name, source, self.n_folds, self.n_features, self.options)
+            for name, source in given.items()
+        ]  # fmt: skip
+
+    def _entries(self) -> list[Entry | ScoreFiles]:
+        given = self.methods
+        if not isinstance(given, Mapping):
+            given = {str(text).strip(): text for text in given}
+        if not given:
+            raise DataError("the study has no methods. Name some, such as ranksvm and sparse:log.")
+        return [_entry(name, method) for name, method in given.items()]
+
+    def run(
+        self,
+        results: str | os.PathLike[str] | None = None,
+        *,
+        n_processes: int | None = None,
+        progress: Progress | None = None,
+    ) -> StudyResults:
+        """Do the runs that are not in the file of results yet, and return all results.
+
+        Parameters
+        ----------
+        results : path-like, optional
+            The SQLite file. If a study was killed or interrupted, the same call continues it. None:
+            results are kept in memory.
+        n_processes : int, optional
+            By default one per core.
+        progress : Progress, optional
+            Gets news while the study runs.
+        """
+        progress = _NoProgress() if progress is None else progress
+        n_cores = resolve_threads(None)
+        n_processes = n_cores if n_processes is None else n_processes
+        n_threads = max(1, n_cores // n_processes)
+        with _opened(results) as (store, folder):
+            work = self._plan(store, folder, n_threads)
+            progress.planned(work.waiting, work.n_known)
+            for done in run_all(work.waiting, min(n_processes, max(1, len(work.waiting))),
+                                progress.started):  # fmt: skip
+                work.take(done, store)
+                progress.finished(done)
+            return self._results(work, store)
+
+    def _plan(self, store: ResultStore, folder: Path, n_threads: int) -> _Work:
+        """Read all folds, and list the runs that are not in the store."""
+        work = _Work()
+        criterion = Criterion(self.metric, self.flavour)
+        for data_set in self.data_sets:
+            for fold in data_set.folds():
+                place = data_set.name, fold.fold
+                work.tests[place] = TestPart.of(fold.test)
+                parts = folder / fold.digest
+                jobs: list[Job] = []
+                for entry in self.entries:
+                    if isinstance(entry, ScoreFiles):
+                        work.read_scores(entry, fold, criterion)
+                        continue
+                    planned = list(plan(entry, *place, fold.digest, parts, criterion, n_threads))
+                    work.planned[*place, entry.name] = planned
+                    jobs += planned
+                known = store.known(job.key for job in jobs)
+                waiting = [job for job in jobs if job.key not in known]
+                work.n_known += len(jobs) - len(waiting)
+                work.waiting += waiting
+                if waiting:
+                    _write_parts(fold, parts)
+        return work
+
+    def _results(self, work: _Work, store: ResultStore) -> StudyResults:
+        greater = parse_metric(self.metric).greater_is_better
+        found = dict(work.scored)
+        for place, jobs in work.planned.items():
+            outcomes = [
+                work.unsaved.get(job.key) or store.get(job.key)
+                for job in jobs if job.key not in work.failed
+            ]  # fmt: skip
+            if outcomes:
+                found[place] = best_of(outcomes, greater)
+        keys = [job.key for jobs in work.planned.values() for job in jobs]
+        return StudyResults(
+            metric=self.metric, metrics=list(self.metrics), flavour=self.flavour,
+            methods=[entry.name for entry in self.entries], tests=work.tests, found=found,
+            missing=list(work.failed.values()), problems=work.problems,
+            settings={entry.name: describe(entry) for entry in self.entries},
+            made=store.made(keys),
+        )  # fmt: skip
+
+
+class _Work:
+    """The runs of a study while they are done."""
+
+    def __init__(self) -> None:
+        self.planned: dict[tuple[str, str, str], list[Job]] = {}
+        self.waiting: list[Job] = []
+        self.n_known = 0
+        self.tests: dict[tuple[str, str], TestPart] = {}
+        self.scored: dict[tuple[str, str, str], FoldResult] = {}
+        self.unsaved: dict[str, Outcome] = {}
+        self.failed: dict[str, Missing] = {}
+        self.problems: list[str] = []
+
+    def read_scores(self, entry: ScoreFiles, fold: FoldData, criterion: Criterion) -> None:
+        """Take the scores of another tool for one fold."""
+        outcome = outcome_of_scores(entry.path(fold.data, fold.fold), fold.test, criterion)
+        self.scored[fold.data, fold.fold, entry.name] = best_of([outcome], True)
+
+    def take(self, done: Finished, store: ResultStore) -> None:
+        """Store a finished run; a run that cannot be stored is kept in memory."""
+        job = done.job
+        if done.outcome is None:
+            reason = done.error or ""
+            self.failed[job.key] = Missing(job.data, job.fold, job.method, job.setting, reason)
+            return
+        try:
+            store.add(job, done.outcome)
+        except StoreFailed as error:
+            self.unsaved[job.key] = done.outcome
+            if str(error) not in self.problems:
+                self.problems.append(str(error))
+
+
+@contextmanager
+def _opened(results: str | os.PathLike[str] | None) -> Iterator[tuple[ResultStore, Path]]:
+    """Open the file of results, and a folder for the parts of folds that is removed at the end."""
+    if results is None:
+        temporary = tempfile.TemporaryDirectory(prefix="linrank-study-")
+        with temporary as name, ResultStore(":memory:") as store:
+            yield store, Path(name)
+        return
+    folder = Path(f"{os.fspath(results)}{PARTS_SUFFIX}")
+    with ResultStore(results) as store:
+        yield store, folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_parts(fold: FoldData, folder: Path) -> None:
+    """Write the parts of a fold as stores, unless an earlier study has left them complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in zip(PARTS, fold.parts, strict=True):
+        if not is_store(folder / name):
+            save_store(data, folder / name)
+
+
+def _entry(name: str, method: Any) -> Entry | ScoreFiles:
+    if isinstance(method, Entry | ScoreFiles):
+        return method
+    if isinstance(method, str):
+        return parse_entry(method, name)
+    if isinstance(method, tuple):
+        ranker, grid = method
+        return (
+            parse_entry(ranker, name, grid)
+            if isinstance(ranker, str)
+            else entry_of(name, ranker, grid)
+        )
+    return entry_of(name, method)
+
+
+def _name_of(source: Any, number: int) -> str:
+    """Return the name of a data set: that of its folder or file, or its number."""
+    if isinstance(source, RankingData) or not isinstance(source, str | os.PathLike):
+        return f"data {number}"
+    return Path(os.path.abspath(source)).name.partition(".")[0]
+
+
+def describe(entry: Entry | ScoreFiles) -> str:
+    """Return the exact settings of a method as text."""
+    if isinstance(entry, ScoreFiles):
+        return f"scores of {entry.pattern}"
+    ranker = " ".join(repr(entry.ranker).split())
+    tried = [
+        f"{key} chosen from the data along a path" if values is None
+        else f"{key} of {', '.join(map(str, values))}"
+        for key, values in entry.grid.items()
+    ]  # fmt: skip
+    return f"{ranker}; {'; '.join(tried)}" if tried else ranker
