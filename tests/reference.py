@@ -530,3 +530,36 @@ def query_level_norm(X, qid):
             for i in rows if high > low else ():
                 out[i, f] = (X[i, f] - low) / (high - low)
     return out
+
+
+def randomization_p_value(a, b, alternative):
+    """Return the share of all choices of signs whose mean difference is as extreme as the given."""
+    d = [x - y for x, y in zip(a, b, strict=True) if not math.isnan(x - y)]
+    if not d:
+        return 1.0
+    size = {"two-sided": abs, "greater": lambda x: x, "less": lambda x: -x}[alternative]
+    choices = itertools.product([1, -1], repeat=len(d))
+    sums = [size(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in choices]
+    return sum(total >= size(sum(d)) - 1e-12 * sum(map(abs, d)) for total in sums) / len(sums)
+
+
+def closed_bonferroni(p):
+    """Return adjusted p-values: the largest Bonferroni p-value of any set with the hypothesis."""
+    sets = [
+        chosen
+        for size in range(1, len(p) + 1)
+        for chosen in itertools.combinations(range(len(p)), size)
+    ]
+    bonferroni = {chosen: min(1.0, len(chosen) * min(p[j] for j in chosen)) for chosen in sets}
+    return [max(bonferroni[chosen] for chosen in sets if i in chosen) for i in range(len(p))]
+
+
+def maximal_groups(ranks, critical_difference):
+    """Return the largest sets of at least two methods whose ranks all differ by less than this."""
+    groups = [
+        frozenset(chosen)
+        for size in range(2, len(ranks) + 1)
+        for chosen in itertools.combinations(range(len(ranks)), size)
+        if max(ranks[i] for i in chosen) - min(ranks[i] for i in chosen) < critical_difference
+    ]
+    return {group for group in groups if not any(group < other for other in groups)}
