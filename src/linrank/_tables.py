@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._text import printable
@@ -36,8 +36,10 @@ def same_decimals(values: Iterable[float]) -> list[str]:
     return [format(v, form) for v in values]
 
 
-def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an aligned table: the first column to the left, the others to the right.
+def text_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], left: Container[int] = (0,)
+) -> str:
+    """Return an aligned table: the columns of `left` to the left, the others to the right.
 
     Examples
     --------
@@ -50,7 +52,7 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if k else cell.ljust(width)
+            cell.ljust(width) if k in left else cell.rjust(width)
             for k, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

@@ -107,14 +107,25 @@ def plot_path(
 
 
 @contextmanager
-def _figure(path: str | os.PathLike[str], size: tuple[float, float]) -> Iterator[Figure]:
-    """Give a figure in the style of linrank, and write it to a file at the end."""
-    check_plot_file(path)
+def new_figure(height: float = 4.0, width: float = WIDTH) -> Iterator[Figure]:
+    """Give an empty figure in the style of linrank, with a size in inches.
+
+    Draw on it, and write it, inside the ``with`` statement: matplotlib makes some parts of a figure
+    when it is written.
+    """
+    check_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=size, dpi=DPI, layout="constrained")
+        yield Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+
+
+@contextmanager
+def _figure(path: str | os.PathLike[str], size: tuple[float, float]) -> Iterator[Figure]:
+    """Give a figure in the style of linrank, and write it to a file at the end."""
+    check_plot_file(path)
+    with new_figure(size[1], size[0]) as figure:
         yield figure
         _write(figure, path)
 

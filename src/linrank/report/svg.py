@@ -1,0 +1,116 @@
+"""Figures of matplotlib as SVG inside a page, in the colours of the page."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from .._draw import STYLE, check_matplotlib
+from ..errors import DataError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Colours that follow the page, as variables of its style sheet. Where a variable is not defined,
+#: the colour is the one that was drawn.
+_VARIABLES = {
+    "#000000": "var(--ink, #000000)",
+    "#666666": "var(--muted, #666666)",
+    STYLE["grid.color"]: f"var(--line, {STYLE['grid.color']})",
+    "#ffffff": "var(--paper, #ffffff)",
+}
+_COLOUR = re.compile("|".join(map(re.escape, _VARIABLES)))
+_FAMILY = re.compile("'DejaVu Sans'[^;]*")  # the font of matplotlib, and what may stand in for it
+_SKIPPED = ("metadata", "style")  # elements of matplotlib that a page does not need
+_DRAWN = {**STYLE, "svg.fonttype": "none"}  # texts stay texts
+
+
+def svg_of(figure: Figure) -> str:
+    """Return a figure as an SVG element whose texts, axes and grid have the colours of the page.
+
+    The background is transparent. Black, white and the grey of axes and grids follow the colour
+    scheme of the page, and other colours stay. The same figure gives the same text.
+
+    Examples
+    --------
+    >>> from linrank.report.plots import new_figure
+    >>> with new_figure(height=3.0) as figure:
+    ...     _ = figure.subplots().plot([1, 2, 3])
+    ...     svg = svg_of(figure)
+    >>> svg.startswith("<svg viewBox=")
+    True
+    """
+    check_matplotlib()
+    import matplotlib
+
+    file = io.StringIO()
+    with matplotlib.rc_context(_DRAWN):
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    root = ElementTree.fromstring(file.getvalue())
+    _clean(root)
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.set("fill", _VARIABLES["#000000"])  # matplotlib leaves out black
+    root.set("stroke-linejoin", "round")
+    return _written(root)
+
+
+def labelled_svg(svg: str, prefix: str, label: str) -> str:
+    """Return an SVG element as one picture with a label, whose ids begin with a prefix.
+
+    Examples
+    --------
+    >>> labelled_svg('<svg><g id="a"/><use href="#a"/></svg>', "b", "A cat.")
+    '<svg role="img" aria-label="A cat."><g id="b-a" /><use href="#b-a" /></svg>'
+    """
+    try:
+        root = ElementTree.fromstring(svg)
+    except ElementTree.ParseError as error:
+        raise DataError(
+            f"picture {prefix!r} is no SVG element ({error}); use linrank.report.svg.svg_of"
+        ) from None
+    _strip_namespaces(root)
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name == "id":
+                element.set(name, f"{prefix}-{value}")
+            elif name == "href" or "url(#" in value:
+                element.set(name, value.replace("#", f"#{prefix}-", 1))
+    root.set("role", "img")
+    root.set("aria-label", label)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _clean(root: ElementTree.Element) -> None:
+    """Remove what a page does not need, and let colours and fonts follow the page."""
+    _strip_namespaces(root)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in _SKIPPED:
+                parent.remove(child)
+    used = {
+        value.partition("#")[2].rstrip(")")
+        for element in root.iter()
+        for name, value in element.attrib.items()
+        if name == "href" or value.startswith("url(#")
+    }
+    for element in root.iter():
+        if element.get("id") not in used:
+            element.attrib.pop("id", None)
+        for name, value in element.attrib.items():
+            value = _COLOUR.sub(lambda found: _VARIABLES[found.group()], value)
+            element.set(name, _FAMILY.sub("var(--font, sans-serif)", value))
+
+
+def _strip_namespaces(root: ElementTree.Element) -> None:
+    """Give elements and attributes their plain names, which inline SVG has."""
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        element.attrib = {name.rpartition("}")[2]: value for name, value in element.items()}
+
+
+def _written(root: ElementTree.Element) -> str:
+    root.set("xmlns", "http://www.w3.org/2000/svg")
+    return ElementTree.tostring(root, encoding="unicode")
