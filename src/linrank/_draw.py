@@ -75,6 +75,17 @@ def height_of_bars(n: int) -> float:
     return 1.0 + BAR_HEIGHT * max(n, 2)
 
 
+def colour(k: int) -> str:
+    """Return the k-th colour of the palette, or of its repetition.
+
+    Black is replaced by the present colour of text, which is seen on dark pages too.
+    """
+    import matplotlib
+
+    found = COLOURS[k % len(COLOURS)]
+    return matplotlib.rcParams["text.color"] if found == "#000000" else found
+
+
 def draw_bars(
     ax: Axes, names: Sequence[str], values: Sequence[float], *, title: str, label: str,
     rest: float | None = None, rest_name: str = "",

@@ -1,0 +1,1 @@
+"""Many methods, folds and settings compared by one protocol."""

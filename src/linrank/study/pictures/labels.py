@@ -1,0 +1,107 @@
+"""Labels beside points, at places where they overlap as little as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..._draw import short
+from ..._typing import Vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
+
+DISTANCES = (5.0, 12.0, 20.0, 30.0, 42.0)  #: points between a marker and its label, nearest first
+ANGLES = np.deg2rad((0, 180, 90, 270, 45, 315, 135, 225, 22, 338, 158, 202, 67, 293, 113, 247))
+SIDES = np.tile(np.column_stack([np.cos(ANGLES), np.sin(ANGLES)]), (len(DISTANCES), 1))
+OFFSETS = np.repeat(DISTANCES, len(ANGLES))[:, None] * SIDES  #: places of labels, nearest first
+LEADER_FROM = 11.0  #: points from which a line joins the marker and its label
+MARKER_SIZE = 7.0  #: points of the square around a marker that labels avoid
+MARGIN = 1.0  #: points around a label that other labels avoid
+FONT_SIZE = 8.0
+
+
+class Panel(NamedTuple):
+    """Axes with one point for each method; a point with NaN is not drawn."""
+
+    ax: Axes
+    x: Vector
+    y: Vector
+
+
+def label_points(
+    figure: Figure, panels: Sequence[Panel], names: Sequence[str], legend: Callable[[], None]
+) -> None:
+    """Write the names beside the points, or numbers if the names do not fit.
+
+    Parameters
+    ----------
+    figure : Figure
+        The figure of the panels. Its layout is computed, because the room for labels depends on it.
+    panels : sequence of Panel
+    names : sequence of str
+    legend : callable
+        Draws a legend with the numbers of the names. It is called if the names do not fit.
+    """
+    figure.draw_without_rendering()
+    attempts = [_label(panel, [short(name) for name in names]) for panel in panels]
+    if all(fits for _, fits in attempts):
+        return
+    for texts, _ in attempts:
+        for text in texts:
+            text.remove()
+    legend()
+    figure.draw_without_rendering()
+    for panel in panels:
+        _label(panel, [str(k + 1) for k in range(len(names))])
+
+
+def _label(panel: Panel, labels: Sequence[str]) -> tuple[list[Annotation], bool]:
+    """Label the points of a panel, and tell whether no label overlaps anything."""
+    drawn = np.flatnonzero(np.isfinite(panel.x) & np.isfinite(panel.y))
+    unit = panel.ax.figure.dpi / 72.0  # pixels of a point; the lengths below are in points
+    corners = panel.ax.transData.transform(np.column_stack([panel.x[drawn], panel.y[drawn]]))
+    at, inside = corners / unit, np.array(panel.ax.bbox.extents) / unit
+    taken = np.hstack([at - MARKER_SIZE / 2, at + MARKER_SIZE / 2])
+    texts, fits = [], True
+    for k in np.lexsort((at[:, 1], at[:, 0])):
+        text = _annotate(panel, drawn[k], labels[drawn[k]])
+        size = np.array(text.get_window_extent().size) / unit + 2 * MARGIN
+        offsets = OFFSETS + SIDES * size / 2
+        boxes = np.hstack([at[k] + offsets - size / 2, at[k] + offsets + size / 2])
+        costs = (
+            _overlaps(boxes, taken).sum(axis=1) + size.prod() - _overlaps(boxes, inside[None])[:, 0]
+        )
+        best = int(np.argmin(np.round(costs, 3)))  # the nearest of equally good places
+        text.set_position(tuple(offsets[best]))
+        text.arrow_patch.set_visible(bool(np.hypot(*OFFSETS[best]) >= LEADER_FROM))
+        taken = np.vstack([taken, boxes[best]])
+        texts.append(text)
+        fits &= costs[best] < 1e-3
+    return texts, fits
+
+
+def _annotate(panel: Panel, i: int, label: str) -> Annotation:
+    import matplotlib
+
+    text = panel.ax.annotate(
+        label, (panel.x[i], panel.y[i]), xytext=(0, 0), textcoords="offset points",
+        ha="center", va="center", fontsize=FONT_SIZE, annotation_clip=False,
+        arrowprops={
+            "arrowstyle": "-", "linewidth": 0.6, "color": matplotlib.rcParams["axes.edgecolor"],
+            "shrinkA": 0.0, "shrinkB": 3.0,
+        },
+    )  # fmt: skip
+    text.set_in_layout(False)  # the label is inside the axes, and must not move them
+    return text
+
+
+def _overlaps(boxes: Vector, others: Vector) -> Vector:
+    """Return the area that each box shares with each other box; a box is (x0, y0, x1, y1)."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    return np.clip(high - low, 0.0, None).prod(axis=2)
