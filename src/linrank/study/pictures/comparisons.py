@@ -62,7 +62,7 @@ def draw_differences(
     95 % interval: [-0.1000, +0.3000]
     """
     found = -np.sort(-differences[~np.isnan(differences)])
-    wins, losses = np.count_nonzero(found > TIE), np.count_nonzero(found < -TIE)
+    wins, losses = int(np.count_nonzero(found > TIE)), int(np.count_nonzero(found < -TIE))
     edges = np.arange(len(found) + 1.0)
     for k, (shown, n) in enumerate(((found > TIE, wins), (found < -TIE, losses))):
         ax.stairs(
@@ -76,7 +76,7 @@ def draw_differences(
     ax.set_xlabel("queries, sorted by their difference")
     ax.set_ylabel(f"difference in {plain(metric)}")
     ax.margins(x=0.01)
-    ax.legend(loc="upper right")  # differences fall, so this corner is free
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.01), borderaxespad=0.0, ncols=2)
     return ax
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PANEL_HEIGHT = 2.3  #: inches of a panel that shares its x axis with others
 CHOSEN_SIZE = 8.0  #: points of the marker at a chosen C
+MOST_BANDS = 6  #: methods above which bands would hide each other, and are not drawn
+MOST_TICKS = 12  #: cutoffs above which not every cutoff has a tick
 
 
 def draw_along_C(
@@ -26,8 +28,9 @@ def draw_along_C(
 ) -> Figure:  # fmt: skip
     """Draw a metric, the features in use and the training time against C, in three panels.
 
-    Lines are means over the folds that have a result, and bands reach from the smallest to the
-    largest fold. Large markers are at the chosen values of C.
+    Lines are means over the folds that have a result. Bands reach from the smallest to the
+    largest fold; they are left out if there are more than six methods. Large
+    markers are at the chosen values of C.
 
     Parameters
     ----------
@@ -66,9 +69,10 @@ def draw_along_C(
     chosen = chosen or [()] * len(names)
     for ax, found in zip(panels, (values, n_features, seconds), strict=True):
         for k, name in enumerate(names):
-            _draw_folds(ax, k, name, Cs[k], found[k], chosen[k])
+            _draw_folds(ax, k, name, Cs[k], found[k], chosen[k], band=len(names) <= MOST_BANDS)
     panels[0].set_xscale("log", base=2)
     panels[0].set_ylabel(plain(metric))
+    panels[0].set_title("Mean over folds (large markers: chosen C)")
     panels[1].set_ylabel("features in use")
     panels[2].set_ylabel("training time (s)")
     panels[2].set_xlabel(C_AXIS)
@@ -78,14 +82,16 @@ def draw_along_C(
 
 
 def _draw_folds(
-    ax: Axes, k: int, name: str, Cs: Vector, values: Vector, chosen: Sequence[float]
-) -> None:
+    ax: Axes, k: int, name: str, Cs: Vector, values: Vector, chosen: Sequence[float],
+    *, band: bool,
+) -> None:  # fmt: skip
     """Draw the mean over the folds, their range, and large markers at the chosen values of C."""
     mean, low, high = over_folds(values)
     if not np.isfinite(mean).any():
         return
     (drawn,) = ax.plot(Cs, mean, label=short(name), **line(k, 3.0))
-    ax.fill_between(Cs, low, high, color=drawn.get_color(), alpha=0.12, linewidth=0.0)
+    if band:
+        ax.fill_between(Cs, low, high, color=drawn.get_color(), alpha=0.15, linewidth=0.0)
     marked = np.isin(Cs, np.asarray(chosen, dtype=np.float64))
     style = {**line(k, CHOSEN_SIZE), "linestyle": "none", "markeredgecolor": text_colour()}
     if marked.any():
@@ -178,6 +184,9 @@ def draw_cutoffs(
             ax.plot(cutoffs, values[k], label=short(name), **line(k, 4.5))
     ax.set_xlabel("k")
     ax.set_ylabel(f"{plain(metric)}@k")
-    ax.locator_params(axis="x", integer=True)
+    if len(cutoffs) <= MOST_TICKS:
+        ax.set_xticks(cutoffs)
+    else:
+        ax.locator_params(axis="x", integer=True)
     legend_beside(ax)
     return ax

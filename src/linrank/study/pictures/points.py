@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -24,9 +24,11 @@ from .marks import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.projections.polar import PolarAxes
 
 PANELS_IN_A_ROW = 2
 PANEL_HEIGHT = 2.7  #: inches
+REMOVED = "share of removed features (1 − sparsity ratio)"
 LEAST_OF_A_RADAR = 3  #: data sets below which a radar has no area
 
 
@@ -74,13 +76,16 @@ def draw_tradeoff(
     panels = []
     for d, data_set in enumerate(data_sets):
         ax = figure.add_subplot(rows, columns, d + 1)
+        mean = _draw_mean(ax, values[d][np.isfinite(sparsity[d])])
         _draw_marks(ax, numbered(names), sparsity[d], values[d])
-        _draw_mean(ax, values[d][np.isfinite(sparsity[d])])
-        ax.set_title(plain(data_set))
-        ax.set_xlabel("sparsity ratio (features in use / all)")
-        ax.set_ylabel(plain(metric))
-        panels.append(Panel(ax, sparsity[d], values[d]))
-    label_points(figure, panels, names, lambda: legend_below_all(figure))
+        ax.set_xlim(-0.03, 1.03)
+        ax.set_title(f"{short(data_set)} (dotted: mean {mean:.4f})")
+        if d + columns >= len(data_sets):
+            ax.set_xlabel("sparsity ratio (features in use / all)")
+        if d % columns == 0:
+            ax.set_ylabel(plain(metric))
+        panels.append(Panel(ax, sparsity[d], values[d], np.array([[0.0, mean], [1.0, mean]])))
+    label_points(panels, names, lambda: legend_below_all(figure))
     return figure
 
 
@@ -130,30 +135,31 @@ def draw_pareto(
     joined = joined[np.lexsort((values[joined], costs[joined]))]
     ax.plot(
         costs[joined], values[joined], color=text_colour(), linestyle="--", linewidth=1.0,
-        label="Pareto front", zorder=1.5,
+        zorder=1.5,
     )  # fmt: skip
     _draw_marks(ax, numbered(names), costs, values)
     set_wide_scale(ax, "x", costs[known])
     ax.set_xlabel(plain(cost))
     ax.set_ylabel(plain(metric))
-    label_points(ax.figure, [Panel(ax, costs, values)], names, lambda: legend_beside(ax))
+    ax.set_title("Pareto front (dashed)")
+    front_line = np.column_stack([costs[joined], values[joined]])
+    label_points([Panel(ax, costs, values, front_line)], names, lambda: legend_beside(ax))
     return ax
 
 
 def _draw_marks(ax: Axes, labels: Sequence[str], x: Vector, y: Vector) -> None:
     """Draw a marker for each method that has a result."""
     for k in np.flatnonzero(np.isfinite(x) & np.isfinite(y)):
-        ax.plot(x[k], y[k], linestyle="none", label=labels[k], **marker(int(k), 6.0))
+        ax.plot(x[k], y[k], linestyle="none", label=labels[int(k)], **marker(int(k), 6.0))
     ax.margins(0.12)
 
 
-def _draw_mean(ax: Axes, values: Vector) -> None:
+def _draw_mean(ax: Axes, values: Vector) -> float:
+    """Draw a line at the mean of the values that are not NaN, and return it."""
     known = values[np.isfinite(values)]
-    if len(known):
-        ax.axhline(
-            known.mean(), color=text_colour(), linestyle=":", linewidth=1.0, zorder=1.5,
-            label="mean over methods",
-        )  # fmt: skip
+    mean = float(known.mean()) if len(known) else np.nan
+    ax.axhline(mean, color=text_colour(), linestyle=":", linewidth=1.0, zorder=1.5)
+    return mean
 
 
 def draw_removed(
@@ -195,12 +201,15 @@ def draw_removed(
         _draw_dots(figure.add_subplot(), names, data_sets, 1.0 - sparsity)
     else:
         figure.set_figheight(4.6)
-        _draw_radar(figure.add_subplot(projection="polar"), names, data_sets, 1.0 - sparsity)
+        ax = cast("PolarAxes", figure.add_subplot(projection="polar"))
+        _draw_radar(ax, names, data_sets, 1.0 - sparsity)
     legend_beside_all(figure)
     return figure
 
 
-def _draw_radar(ax: Axes, names: Sequence[str], data_sets: Sequence[str], shares: Vector) -> None:
+def _draw_radar(
+    ax: PolarAxes, names: Sequence[str], data_sets: Sequence[str], shares: Vector
+) -> None:
     angles = np.linspace(0.0, 2 * np.pi, len(data_sets), endpoint=False)
     around = np.append(angles, 2 * np.pi)
     for k, name in enumerate(names):
@@ -209,10 +218,14 @@ def _draw_radar(ax: Axes, names: Sequence[str], data_sets: Sequence[str], shares
     ax.set_theta_zero_location("N")
     ax.set_theta_direction(-1)
     ax.set_xticks(angles, [short(name) for name in data_sets])
+    for angle, text in zip(angles, ax.get_xticklabels(), strict=True):
+        side = np.round(np.sin(angle), 6)  # to the right of the centre if it is positive
+        text.set_horizontalalignment("left" if side > 0 else "right" if side < 0 else "center")
+    ax.tick_params(axis="x", pad=1.0)
     ax.set_ylim(0.0, 1.0)
     ax.set_yticks([0.25, 0.5, 0.75, 1.0])
     ax.set_rlabel_position(np.rad2deg(angles[1] / 2))  # between the axes of two data sets
-    ax.set_title("share of removed features", loc="left", pad=18.0)
+    ax.set_title(REMOVED, pad=12.0)
 
 
 def _draw_dots(ax: Axes, names: Sequence[str], data_sets: Sequence[str], shares: Vector) -> None:
@@ -222,4 +235,4 @@ def _draw_dots(ax: Axes, names: Sequence[str], data_sets: Sequence[str], shares:
     ax.set_yticks(rows, [short(name) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)  # the first name is on top
     ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel("share of removed features")
+    ax.set_xlabel(REMOVED)
