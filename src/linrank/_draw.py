@@ -75,6 +75,17 @@ def height_of_bars(n: int) -> float:
     return 1.0 + BAR_HEIGHT * max(n, 2)
 
 
+def colour(k: int) -> str:
+    """Return the k-th colour of the palette, or of its repetition.
+
+    Black is replaced by the present colour of text, which is seen on dark pages too.
+    """
+    import matplotlib
+
+    found = COLOURS[k % len(COLOURS)]
+    return matplotlib.rcParams["text.color"] if found == "#000000" else found
+
+
 def draw_bars(
     ax: Axes, names: Sequence[str], values: Sequence[float], *, title: str, label: str,
     rest: float | None = None, rest_name: str = "",
@@ -166,9 +177,11 @@ def draw_weights(
     here, anywhere = np.abs(coefs[at]), np.abs(coefs).max(axis=0)
     largest = np.lexsort((-anywhere, -here))[: min(len(COLOURS), np.count_nonzero(anywhere))]
     shown = largest[np.argsort(-coefs[-1, largest], kind="stable")]  # the order of the legend
-    for feature, colour in zip(shown, COLOURS, strict=False):
-        label = short(names[feature])
-        ax.semilogx(Cs, coefs[:, feature], base=2, color=colour, linewidth=1.4, label=label)
+    for k, feature in enumerate(shown):
+        ax.semilogx(
+            Cs, coefs[:, feature], base=2, color=colour(k), linestyle=LINES[k % len(LINES)],
+            linewidth=1.4, label=short(names[feature]),
+        )  # fmt: skip
     ax.axhline(0.0, color="#666666", linewidth=0.8)
     if marked is not None:
         ax.axvline(Cs[marked], color=COLOURS[1], linewidth=0.8, linestyle=":")
