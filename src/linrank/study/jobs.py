@@ -19,6 +19,7 @@ from .entries import Entry
 
 #: Parameters that do not change what is learnt.
 WITHOUT_EFFECT = {"n_threads", "n_jobs", "verbose", "verbosity"}
+SEED = 0  #: `random_state` of rankers that name none, so that runs can be repeated
 KEY_VERSION = 1  #: raised when the same settings mean something else than before
 
 
@@ -65,6 +66,8 @@ def plan(
 
     for setting in entry.settings():
         ranker = clone(entry.ranker).set_params(**setting)
+        if ranker.get_params(deep=False).get("random_state", 0) is None:
+            ranker.set_params(random_state=SEED)
         chooser, given = None, None
         if entry.follows_path:
             chooser, given = entry.chooser, entry.grid["C"]

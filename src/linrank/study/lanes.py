@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from functools import partial
 from typing import Any, NamedTuple
 
 from .fitting import run
@@ -37,9 +38,13 @@ def run_all(
     ----------
     jobs : iterable of Job
     n_processes : int
+        0: the runs are done in this process, one after the other.
     started : callable
         Called with each job when it begins.
     """
+    if n_processes == 0:
+        yield from _run_here(jobs, started)
+        return
     waiting = iter(jobs)
     lanes: dict[Future[Outcome], tuple[Job, Any]] = {}
     free = [_new_lane() for _ in range(n_processes)]
@@ -53,12 +58,19 @@ def run_all(
                 return
             for future in wait(lanes, return_when=FIRST_COMPLETED).done:
                 job, lane = lanes.pop(future)
-                outcome, error, alive = _result(future)
+                outcome, error, alive = _result(future.result)
                 free.append(lane if alive else _replace(lane))
                 yield Finished(job, outcome, error)
     finally:
         for lane in [*free, *(lane for _, lane in lanes.values())]:
             lane.shutdown(wait=False, kill_workers=True)
+
+
+def _run_here(jobs: Iterable[Job], started: Callable[[Job], None]) -> Iterator[Finished]:
+    for job in jobs:
+        started(job)
+        outcome, error, _ = _result(partial(run, job))
+        yield Finished(job, outcome, error)
 
 
 def _new_lane() -> Any:
@@ -68,7 +80,7 @@ def _new_lane() -> Any:
     """
     from joblib.externals.loky import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(1, timeout=IDLE, initializer=_follow_parent)
+    return ProcessPoolExecutor(1, timeout=IDLE, initializer=_follow, initargs=(os.getpid(),))
 
 
 def _replace(lane: Any) -> Any:
@@ -76,10 +88,10 @@ def _replace(lane: Any) -> Any:
     return _new_lane()
 
 
-def _result(future: Future[Outcome]) -> tuple[Outcome | None, str | None, bool]:
+def _result(wait: Callable[[], Outcome]) -> tuple[Outcome | None, str | None, bool]:
     """Return the outcome, or the reason why there is none, and whether the process is alive."""
     try:
-        return future.result(), None, True
+        return wait(), None, True
     except BrokenExecutor:
         return None, "its process was killed, perhaps because memory was exhausted", False
     except MemoryError:
@@ -88,9 +100,8 @@ def _result(future: Future[Outcome]) -> tuple[Outcome | None, str | None, bool]:
         return None, f"{type(error).__name__}: {' '.join(str(error).split())}", True
 
 
-def _follow_parent() -> None:
+def _follow(parent: int) -> None:
     """End this process when its parent ends, even if the parent is killed."""
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:

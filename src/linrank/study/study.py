@@ -85,7 +85,7 @@ class Study:
     >>> from linrank.study import Study
     >>> data = make_ranking(n_queries=30, docs_per_query=8, random_state=0)
     >>> study = Study({"made": data}, ["ranksvm:C=0.1|1", "adarank:map"], n_folds=3)
-    >>> results = study.run(n_processes=1)
+    >>> results = study.run(n_processes=0)
     >>> results.methods
     ['ranksvm:C=0.1|1', 'adarank:map']
     """
@@ -147,19 +147,21 @@ class Study:
             The SQLite file. If a study was killed or interrupted, the same call continues it. None:
             results are kept in memory.
         n_processes : int, optional
-            By default one per core.
+            By default one per core. 0: the runs are done in this process; if one exhausts the
+            memory, the study ends.
         progress : Progress, optional
             Gets news while the study runs.
         """
         progress = _NoProgress() if progress is None else progress
         n_cores = resolve_threads(None)
         n_processes = n_cores if n_processes is None else n_processes
-        n_threads = max(1, n_cores // n_processes)
+        n_threads = max(1, n_cores // max(1, n_processes))
         with _opened(results) as (store, folder):
             work = self._plan(store, folder, n_threads)
             progress.planned(work.waiting, work.n_known)
-            for done in run_all(work.waiting, min(n_processes, max(1, len(work.waiting))),
-                                progress.started):  # fmt: skip
+            for done in run_all(
+                work.waiting, min(n_processes, len(work.waiting)), progress.started
+            ):
                 work.take(done, store)
                 progress.finished(done)
             return self._results(work, store)
