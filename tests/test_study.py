@@ -51,7 +51,9 @@ def test_settings_are_chosen_on_the_validation_part(data):
         n_processes=0
     )
     for name, train, valid, test in split(data, 3):
-        rankers = [fit_ranker(LinearSVRRanker(C=C, random_state=0), train) for C in (0.001, 0.1, 10)]
+        rankers = [
+            fit_ranker(LinearSVRRanker(C=C, random_state=0), train) for C in (0.001, 0.1, 10)
+        ]
         on_valid = [mean_metric(valid, ranker.predict(valid.X), "map") for ranker in rankers]
         best = rankers[int(np.argmax(on_valid))]
         found = results.found["made", name, "svr:C=0.001|0.1|10"]
@@ -301,7 +303,7 @@ def test_a_finished_study_is_not_repeated(folder, tmp_path):
 
 def _values(results):
     return {
-        (data, method): tuple(results.per_query(data, method).tolist())
+        (data, method): tuple(map(repr, results.per_query(data, method).tolist()))
         for data in results.data_sets for method in results.methods
     }  # fmt: skip
 
