@@ -42,7 +42,7 @@ def scores_of_run(run: Run, data: RankingData) -> Vector:
 
     Examples
     --------
-    >>> data = RankingData([[0.5], [2.0], [1.0]], [0, 0, 0], ["q", "q", "q"], ["A", "B", "C"])
+    >>> data = RankingData([[0.5], [2.0], [1.0]], [0, 0, 0], ["q"] * 3, doc_ids=["A", "B", "C"])
     >>> scores_of_run(Run(["q", "q"], ["C", "A"], [5.0, 7.0]), data).tolist()
     [7.0, 4.0, 5.0]
     """

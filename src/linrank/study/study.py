@@ -23,7 +23,7 @@ from .entries import Entry, ScoreFiles, entry_of, parse_entry
 from .folds import DEFAULT_FOLDS, PARTS, DataSet, FoldData
 from .jobs import Job, plan
 from .lanes import Finished, run_all
-from .outcomes import Outcome
+from .outcomes import Brief, Outcome
 from .results import FoldResult, Missing, StudyResults, best_of
 from .scored import outcome_of_scores
 from .store import ResultStore, StoreFailed, TestPart
@@ -36,8 +36,11 @@ PARTS_SUFFIX = ".parts"  #: of the folder beside the results from which processe
 class Progress(Protocol):
     """Gets news of a study while it runs."""
 
-    def planned(self, jobs: Sequence[Job], n_done: int) -> None:
-        """Called once, with the runs to do and the number of those that were found on disk."""
+    def reading(self, data: str) -> None:
+        """Called before the folds of a data set are read."""
+
+    def planned(self, jobs: Sequence[Job], stored: Sequence[tuple[Job, Brief]]) -> None:
+        """Called once, with the runs to do, and with those that were found on disk."""
 
     def started(self, job: Job) -> None:
         """Called when a run begins."""
@@ -47,7 +50,8 @@ class Progress(Protocol):
 
 
 class _NoProgress:
-    def planned(self, jobs: Sequence[Job], n_done: int) -> None: ...
+    def reading(self, data: str) -> None: ...
+    def planned(self, jobs: Sequence[Job], stored: Sequence[tuple[Job, Brief]]) -> None: ...
     def started(self, job: Job) -> None: ...
     def finished(self, done: Finished) -> None: ...
 
@@ -111,11 +115,7 @@ class Study:
         given = self.data
         if not isinstance(given, Mapping):
             sources = given if isinstance(given, list | tuple) else [given]
-            names = [_name_of(source, k) for k, source in enumerate(sources, 1)]
-            for name in names:
-                if names.count(name) > 1:
-                    raise DataError(f"two data sets have the name {name!r}. Name them differently.")
-            given = dict(zip(names, sources, strict=True))
+            given = dict(zip(names_of(sources), sources, strict=True))
         if not given:
             raise DataError("the study has no data. Name a folder with folds, or a file.")
         return [
@@ -156,19 +156,22 @@ class Study:
         n_processes = n_cores if n_processes is None else n_processes
         n_threads = max(1, n_cores // n_processes)
         with _opened(results) as (store, folder):
-            work = self._plan(store, folder, n_threads)
-            progress.planned(work.waiting, work.n_known)
+            work = self._plan(store, folder, n_threads, progress)
+            progress.planned(work.waiting, work.stored)
             for done in run_all(work.waiting, min(n_processes, max(1, len(work.waiting))),
                                 progress.started):  # fmt: skip
                 work.take(done, store)
                 progress.finished(done)
             return self._results(work, store)
 
-    def _plan(self, store: ResultStore, folder: Path, n_threads: int) -> _Work:
+    def _plan(
+        self, store: ResultStore, folder: Path, n_threads: int, progress: Progress
+    ) -> _Work:
         """Read all folds, and list the runs that are not in the store."""
         work = _Work()
         criterion = Criterion(self.metric, self.flavour)
         for data_set in self.data_sets:
+            progress.reading(data_set.name)
             for fold in data_set.folds():
                 place = data_set.name, fold.fold
                 work.tests[place] = TestPart.of(fold.test)
@@ -183,7 +186,7 @@ class Study:
                     jobs += planned
                 known = store.known(job.key for job in jobs)
                 waiting = [job for job in jobs if job.key not in known]
-                work.n_known += len(jobs) - len(waiting)
+                work.stored += [(job, known[job.key]) for job in jobs if job.key in known]
                 work.waiting += waiting
                 if waiting:
                     _write_parts(fold, parts)
@@ -215,7 +218,7 @@ class _Work:
     def __init__(self) -> None:
         self.planned: dict[tuple[str, str, str], list[Job]] = {}
         self.waiting: list[Job] = []
-        self.n_known = 0
+        self.stored: list[tuple[Job, Brief]] = []
         self.tests: dict[tuple[str, str], TestPart] = {}
         self.scored: dict[tuple[str, str, str], FoldResult] = {}
         self.unsaved: dict[str, Outcome] = {}
@@ -279,11 +282,32 @@ def _entry(name: str, method: Any) -> Entry | ScoreFiles:
     return entry_of(name, method)
 
 
-def _name_of(source: Any, number: int) -> str:
-    """Return the name of a data set: that of its folder or file, or its number."""
+def names_of(sources: Sequence[Any]) -> list[str]:
+    """Return names of data sets: those of their folders or files, or their numbers.
+
+    Examples
+    --------
+    >>> names_of(["data/MQ2007", "clicks.csv"]), names_of(["MQ2007/Fold1", "MQ2008/Fold1"])
+    (['MQ2007', 'clicks'], ['MQ2007/Fold1', 'MQ2008/Fold1'])
+    """
+    names = [_name_of(source, k) for k, source in enumerate(sources, 1)]
+    longer = [_name_of(source, k, parents=1) for k, source in enumerate(sources, 1)]
+    names = [name if names.count(name) == 1 else longer[k] for k, name in enumerate(names)]
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(
+                f"two data sets have the name {name!r}. Give them names, as a mapping in Python or "
+                "in a TOML file (--write-toml)."
+            )
+    return names
+
+
+def _name_of(source: Any, number: int, parents: int = 0) -> str:
+    """Return the name of a source, after the names of this number of folders that it is in."""
     if isinstance(source, RankingData) or not isinstance(source, str | os.PathLike):
         return f"data {number}"
-    return Path(os.path.abspath(source)).name.partition(".")[0]
+    path = Path(os.path.abspath(source))
+    return "/".join([*path.parts[-1 - parents : -1], path.name.partition(".")[0] or path.name])
 
 
 def describe(entry: Entry | ScoreFiles) -> str:
