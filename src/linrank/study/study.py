@@ -29,6 +29,7 @@ from .scored import outcome_of_scores
 from .store import ResultStore, StoreFailed, TestPart
 
 DEFAULT_METRICS = ("map", "ndcg@5", "ndcg@10", "p@10", "mrr")  #: reported beside the chosen one
+DEFAULT_METRIC = "ndcg@10"  #: by which settings are chosen
 DEFAULT_METHODS = ("ranksvm", "sparse:l1", "sparse:log", "domination", "svr")
 PARTS_SUFFIX = ".parts"  #: of the folder beside the results from which processes read the data
 
@@ -96,7 +97,7 @@ class Study:
 
     data: Any
     methods: Any = DEFAULT_METHODS
-    metric: str = "ndcg@10"
+    metric: str = DEFAULT_METRIC
     metrics: Sequence[str] = DEFAULT_METRICS
     flavour: FlavourName = "standard"
     n_folds: int = DEFAULT_FOLDS
@@ -131,6 +132,16 @@ class Study:
         if not given:
             raise DataError("the study has no methods. Name some, such as ranksvm and sparse:log.")
         return [_entry(name, method) for name, method in given.items()]
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Study:
+        """Read a study from a TOML file, as ``linrank study FILE.toml`` does.
+
+        Paths are relative to the file. Its keys for outputs, such as ``report``, have no effect.
+        """
+        from .toml import read_study
+
+        return read_study(path).study()
 
     def run(
         self,
