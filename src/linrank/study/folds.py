@@ -75,6 +75,7 @@ class DataSet:
     def folds(self) -> Iterator[FoldData]:
         """Read the folds one at a time, and check them."""
         n_features: tuple[str, int] | None = None
+        warned = False
         for fold, train, valid, test in self._parts():
             self._check_features(fold, train, valid, test)
             if n_features is not None and n_features[1] != train.n_features:
@@ -85,7 +86,10 @@ class DataSet:
                     f"{max(n_features[1], train.n_features)})."
                 )
             n_features = fold, train.n_features
-            check_overlap(f"{self.name}, {fold}", train, valid, test)
+            said = check_overlap(f"{self.name}, {fold}", train, valid, test)
+            if said and not warned:  # the other folds are usually numbered in the same way
+                warn(said, SplitQueriesWarning)
+                warned = True
             digest = digest_of([train, valid, test])
             yield FoldData(self.name, fold, train, valid, test, digest)
 
@@ -189,11 +193,13 @@ def split(
         yield f"Fold{k + 1}", train, data.take(np.sort(valid)), data.take(np.sort(test))
 
 
-def check_overlap(where: str, *parts: RankingData) -> None:
+def check_overlap(where: str, *parts: RankingData) -> str:
     """Raise a `DataError` that names queries with the same documents in two parts of a fold.
 
-    Parts of some data sets number their queries from 1 on, so equal ids alone are a warning.
+    Parts of some data sets number their queries from 1 on. If ids are equal but documents are not,
+    return a sentence for a warning; otherwise the sentence is empty.
     """
+    said = ""
     for (first, a), (second, b) in combinations(zip(PARTS, parts, strict=True), 2):
         if a.n_queries == 1 and b.n_queries == 1:  # documents of one query, as for AUC
             continue
@@ -205,12 +211,12 @@ def check_overlap(where: str, *parts: RankingData) -> None:
                 f"in the {first} part: {shown}. Move each query to one part."
             )
         ids = set(map(str, a.query_ids)) & set(map(str, b.query_ids))
-        if ids:
-            warn(
+        if ids and not said:
+            said = (
                 f"{where}: {len(ids):,} query ids are in the {first} and in the {second} part, "
-                f"such as {min(ids)}. Their documents differ, so they count as different queries.",
-                SplitQueriesWarning,
+                f"such as {min(ids)}. Their documents differ, so they count as different queries."
             )
+    return said
 
 
 def shared_queries(a: RankingData, b: RankingData) -> list[str]:

@@ -175,9 +175,7 @@ class Study:
                 progress.finished(done)
             return self._results(work, store)
 
-    def _plan(
-        self, store: ResultStore, folder: Path, n_threads: int, progress: Progress
-    ) -> _Work:
+    def _plan(self, store: ResultStore, folder: Path, n_threads: int, progress: Progress) -> _Work:
         """Read all folds, and list the runs that are not in the store."""
         work = _Work()
         criterion = Criterion(self.metric, self.flavour)

@@ -18,6 +18,7 @@ from .._checks import known_names
 from .._files import atomic_write
 from ..data.columns import Columns
 from ..errors import DataError, FileFormatError
+from ..metrics.names import FLAVOURS, FlavourName
 from .entries import ScoreFiles
 from .folds import DEFAULT_FOLDS, DataSet
 from .study import DEFAULT_METHODS, DEFAULT_METRIC, DEFAULT_METRICS, Study
@@ -54,7 +55,7 @@ class StudyFile:
     )
     metric: str = DEFAULT_METRIC
     metrics: Sequence[str] = DEFAULT_METRICS
-    flavour: str = "standard"
+    flavour: FlavourName = "standard"
     folds: int = DEFAULT_FOLDS
     results: str = RESULTS
     report: str | None = None
@@ -65,9 +66,8 @@ class StudyFile:
     def study(self) -> Study:
         """Return the study; its arguments are checked."""
         return Study(
-            dict(self.data), dict(self.methods), self.metric, self.metrics,
-            self.flavour, self.folds,  # type: ignore[arg-type]
-        )  # fmt: skip
+            dict(self.data), dict(self.methods), self.metric, self.metrics, self.flavour, self.folds
+        )
 
 
 class _Kind(NamedTuple):
@@ -95,7 +95,7 @@ TEXT_OR_TABLE = _Kind("a text in quotes or a table", lambda value: isinstance(va
 TOP: dict[str, tuple[_Kind, str]] = {
     "metric": (TEXT, "The metric on validation data by which settings are chosen."),
     "metrics": (TEXTS, "Metrics that are reported, too."),
-    "flavour": (TEXT, "The conventions of metrics: standard, letor3, letor4, mslr or trec."),
+    "flavour": (TEXT, f"The conventions of metrics, one of {', '.join(FLAVOURS)}."),
     "folds": (NUMBER, "The number of folds of queries of data that are one file, table or store."),
     "results": (TEXT, "Finished runs are stored here. The same command continues a study."),
     "report": (TEXT, "Write an HTML page with all tables and pictures."),
