@@ -11,8 +11,18 @@ import typer
 from typer.core import TyperGroup
 
 from . import (
-    convert, demo, evaluate, explain, export, inspect, path, predict, study, train, warmup,
-)  # fmt: skip
+    convert,
+    demo,
+    evaluate,
+    explain,
+    export,
+    inspect,
+    path,
+    predict,
+    study,
+    train,
+    warmup,
+)
 from ._guard import guarded
 
 EPILOG = """

@@ -133,9 +133,9 @@ def parse_entry(text: str, name: str | None = None, grid: Mapping[str, Any] | No
 def split_methods(text: str) -> list[str]:
     """Split a list of methods at those commas that do not separate the settings of one method.
 
-    A part that begins with the name of a method starts a new one. A part ``parameter=value`` belongs
-    to the method before it. So does a value without a name, if that method has such a value and it
-    is not set yet. The word ``all`` stands for every method.
+    A part that begins with the name of a method starts a new one. A part ``parameter=value``
+    belongs to the method before it. So does a value without a name, if that method has such a value
+    and it is not set yet. The word ``all`` stands for every method.
 
     Examples
     --------

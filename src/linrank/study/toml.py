@@ -179,7 +179,7 @@ class _Reader:
         table = _table(where, given, "path", DATA)
         if "path" not in table:
             raise DataError(f'{where} has no path. Add one, such as path = "data/MQ2007".')
-        options = {
+        options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
             for key, value in table.items() if key not in ("path", "folds", "n_features")
         }  # fmt: skip
@@ -276,7 +276,7 @@ EXAMPLES = {"report": '"report.html"', "tables": '"tables"', "runs": '"runs"', "
 
 
 def _data_value(data: DataSet, folder: Path, folds: int) -> str:
-    table = {"path": relative(data.source, folder)}
+    table: dict[str, Any] = {"path": relative(data.source, folder)}
     table |= {} if data.n_folds == folds else {"folds": data.n_folds}
     table |= {} if data.n_features is None else {"n_features": data.n_features}
     table |= data.options or {}
