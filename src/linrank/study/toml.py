@@ -196,7 +196,7 @@ class _Reader:
         if "scores" in table:
             if len(table) > 1:
                 raise DataError(f"{where} has scores and a {min(table)}. Leave out one of them.")
-            return ScoreFiles(name, os.path.join(braced(self._folder), table["scores"]))
+            return ScoreFiles(name, str(Path(braced(self._folder), table["scores"])))
         if "method" not in table:
             raise DataError(f'{where} has no method. Add one, such as method = "ranksvm".')
         grid = table.get("grid", {})
@@ -208,7 +208,7 @@ class _Reader:
         return (table["method"], grid) if grid else table["method"]
 
     def _path(self, text: str) -> str:
-        return os.path.join(self._folder, text)
+        return str(Path(self._folder, text))
 
 
 def _table(where: str, given: Any, main: str, kinds: Mapping[str, _Kind]) -> dict[str, Any]:
