@@ -26,6 +26,7 @@ from linrank.study.folds import check_overlap, digest_of, list_folds, shared_que
 from linrank.study.jobs import key_of
 from linrank.study.scored import scores_of_run
 from linrank.study.store import ResultStore, StoreFailed
+from linrank.study.workspace import Workspace
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_values_in_a_text_replace_the_grid():
         (lambda: entry_of("x", object()), "has no fit"),
         (lambda: Study([], ["svr"]), "has no data"),
         (lambda: Study("set", []), "has no methods"),
-        (lambda: Study(["a/set", "b/set"], ["svr"]), "two data sets have the name 'set'"),
+        (lambda: Study(["a/x/set", "b/x/set"], ["svr"]), "two data sets have the name 'x/set'"),
         (lambda: Study("set", ["svr"], metric="nddcg@10"), "ndcg"),
         (lambda: Study("set", ["svr"], flavour="letor"), "flavour"),
         (lambda: ScoreFiles("x", "{folder}/a").path("d", "f"), "other names in braces"),
@@ -210,8 +211,23 @@ def test_queries_in_two_parts_are_named(data):
     assert shared_queries(train, renamed) == ["other"]
     other = make_ranking(n_queries=8, docs_per_query=8, n_features=6, random_state=9)
     same_ids = RankingData(other.X, other.y, np.repeat(train.query_ids, 8))
-    with pytest.warns(SplitQueriesWarning, match="8 query ids are in the train and in the test"):
-        check_overlap("set, Fold1", train, valid, same_ids)
+    said = check_overlap("set, Fold1", train, valid, same_ids)
+    assert "8 query ids are in the train and in the test part" in said
+    with pytest.warns(SplitQueriesWarning, match="set, Fold1: 8 query ids"):
+        list(DataSet("set", [(train, valid, same_ids)]).folds())
+
+
+def test_frames_and_lists_of_files(folder, data):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(data.X, columns=[f"f{k}" for k in range(6)])
+    frame = frame.assign(grade=data.y, query=data.qid)
+    columns = {"label": "grade", "qid": "query"}
+    (fold, *_) = DataSet("set", frame, 3, options=columns).folds()
+    assert (fold.train.n_queries, fold.test.n_queries) == (8, 8)
+    files = [folder / "Fold1" / f"{part}.txt" for part in ("train", "vali", "test")]
+    (listed,) = DataSet("set", [files]).folds()
+    (read, *_) = DataSet("set", folder).folds()
+    assert listed.digest == read.digest
 
 
 @pytest.mark.parametrize("part", ["X", "y", "weight", "query_ptr", "doc_ids", "dtype", "sparse"])
@@ -312,8 +328,11 @@ class _News:
     def __init__(self):
         self.ended, self.n_done = [], None
 
-    def planned(self, jobs, n_done):
-        self.n_done = n_done
+    def reading(self, data):
+        pass
+
+    def planned(self, jobs, stored):
+        self.n_done = len(stored)
 
     def started(self, job):
         pass
@@ -419,6 +438,27 @@ def test_a_method_that_fails_on_one_fold_is_missing_there(data, fault):
     }[fault] in missing.reason  # fmt: skip
     assert np.isnan(results.fold_means("made", "faulty")).tolist() == [True, False, False]
     assert not np.isnan(results.fold_means("made", "svr")).any()
+
+
+def test_two_studies_at_once_do_not_share_results(data, tmp_path):
+    file = tmp_path / "a.sqlite"
+    with Workspace(file):
+        with pytest.raises(DataError, match=r"a\.sqlite: another study writes its results"):
+            Study({"made": data}, ["svr:C=1"], n_folds=3).run(file, n_processes=0)
+        assert Path(f"{file}.parts").exists()
+    results = Study({"made": data}, ["svr:C=1"], n_folds=3).run(file, n_processes=0)
+    assert not results.missing
+    assert not results.problems
+    assert not Path(f"{file}.parts").exists()
+
+
+def test_parts_without_room_are_written_elsewhere(data, tmp_path):
+    file = tmp_path / "a.sqlite"
+    Path(f"{file}.parts").write_text("in the way")
+    results = Study({"made": data}, ["svr:C=1"], n_folds=3).run(file, n_processes=0)
+    assert not results.missing
+    (problem,) = results.problems
+    assert "a.sqlite.parts: cannot be used" in problem
 
 
 SCRIPT = """

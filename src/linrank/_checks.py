@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
@@ -21,6 +22,20 @@ def choice(name: str, value: object, known: Iterable[object], more: str = "") ->
     if not any(value is other or (isinstance(value, str) and value == other) for other in known):
         listed = ", ".join(repr(other) for other in known) + (f" {more}" if more else "")
         raise DataError(f"{name} is {value!r}; known choices are {listed}")
+
+
+def known_names(name: str, names: Iterable[str]) -> str:
+    """Return the end of an error sentence: the names that are near, and all of them.
+
+    Examples
+    --------
+    >>> known_names("ranksvn", ["ranksvm", "svr"])
+    'did you mean ranksvm? known are ranksvm, svr'
+    """
+    names = sorted(names)
+    near = get_close_matches(name, names)
+    question = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{question}known are {', '.join(names)}"
 
 
 def positive_number(name: str, value: object) -> float:

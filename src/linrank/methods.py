@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from ._checks import known_names
 from ._literals import parse_literal
 from .data.ranking import RankingData
 from .errors import DataError
@@ -103,7 +102,7 @@ def parse_method(text: str) -> tuple[Method, dict[str, str]]:
     """
     name, _, rest = text.strip().partition(":")
     if name not in METHODS:
-        raise DataError(f"the method {name!r} is not known; {_known(name, METHODS)}")
+        raise DataError(f"the method {name!r} is not known; {known_names(name, METHODS)}")
     method = METHODS[name]
     known = inspect.signature(method.ranker_class()).parameters
     given: dict[str, str] = {}
@@ -113,18 +112,11 @@ def parse_method(text: str) -> tuple[Method, dict[str, str]]:
             key, value = method.main, part
         if key.strip() not in known:
             raise DataError(
-                f"{text!r}: {name} has no parameter {key.strip()!r}; {_known(key.strip(), known)}"
+                f"{text!r}: {name} has no parameter {key.strip()!r}; "
+                f"{known_names(key.strip(), known)}"
             )
         given[key.strip()] = value.strip()
     return method, given
-
-
-def _known(name: str, names: Iterable[str]) -> str:
-    """Return the end of an error sentence: the names that are near, and all of them."""
-    names = sorted(names)
-    near = get_close_matches(name, names)
-    question = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{question}known are {', '.join(names)}"
 
 
 def fit_ranker(ranker: Any, data: RankingData, valid: RankingData | None = None) -> Any:

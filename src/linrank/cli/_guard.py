@@ -2,15 +2,15 @@
 
 With the environment variable ``LINRANK_DEBUG=1``, errors have a traceback.
 
-======  ==========================================================================
+======  ========================================================================================
 code    meaning
-======  ==========================================================================
+======  ========================================================================================
 0       success
-1       the solver did not converge; the model is saved nevertheless
+1       the solver did not converge, or runs of a study failed; results are saved nevertheless
 2       wrong usage or wrong input
-130     Ctrl-C; during training, the best model so far is saved
+130     Ctrl-C; the best model so far, or the finished runs of a study, are saved
 141     the reader of the output has closed the pipe
-======  ==========================================================================
+======  ========================================================================================
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..errors import LinrankError
 from ._console import console
 from ._interrupt import INTERRUPTED, interrupts_raise
 
-NOT_CONVERGED = 1
+NOT_CONVERGED = RUNS_FAILED = 1
 BAD_INPUT = 2
 BROKEN_PIPE = 141
 
@@ -41,11 +41,11 @@ def guarded() -> Iterator[None]:
             warnings.showwarning = _say_warning
             yield
             sys.stdout.flush()  # a broken pipe is noticed here instead of at the end of Python
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         # If the interrupt passed through an `exec`, as in some imports, Python would end the
         # process by a signal instead of an exit code. Another `exec` resets this state.
         exec("")
-        say_error("interrupted", "")
+        say_error(str(error) or "interrupted", "")
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

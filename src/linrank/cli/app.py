@@ -10,7 +10,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import convert, demo, evaluate, explain, export, inspect, path, predict, train, warmup
+from . import (
+    convert,
+    demo,
+    evaluate,
+    explain,
+    export,
+    inspect,
+    path,
+    predict,
+    study,
+    train,
+    warmup,
+)
 from ._guard import guarded
 
 EPILOG = """
@@ -22,7 +34,7 @@ linrank predict model.json test.txt --out scores.txt
 
 linrank evaluate test.txt scores.txt --metrics ndcg@10,map
 
-Exit codes: 0 success, 1 not converged, 2 wrong usage or input, 130 interrupted.
+Exit codes: 0 success, 1 not converged or runs failed, 2 wrong usage or input, 130 interrupted.
 """
 
 
@@ -42,7 +54,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _module in (train, predict, evaluate, path, explain, export, inspect, convert, demo, warmup):
+for _module in (
+    train, predict, evaluate, path, study, explain, export, inspect, convert, demo, warmup
+):  # fmt: skip
     _module.register(app)
 
 

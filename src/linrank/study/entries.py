@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from .._checks import known_names
 from .._literals import parse_literal
 from ..errors import DataError
 from ..methods import METHODS, Method, parse_method
@@ -39,6 +40,13 @@ GRIDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "gbdt": {"n_estimators": (100, 300), "learning_rate": (0.03, 0.1), "max_depth": (2, 4)},
 }
 
+#: What the word ``all`` stands for in a list of methods.
+ALL = tuple(
+    text for name in METHODS
+    for text in ([f"sparse:{penalty}" for penalty in ("l1", "mcp", "log", "lp")]
+                 if name == "sparse" else [name])
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -67,8 +75,7 @@ class Entry:
         for key, values in self.grid.items():
             if key not in known:
                 raise DataError(
-                    f"the method {self.name!r} has no parameter {key!r}; it has "
-                    f"{', '.join(sorted(known))}"
+                    f"the method {self.name!r} has no parameter {key!r}; {known_names(key, known)}"
                 )
             if values is not None and not len(values):
                 raise DataError(
@@ -121,6 +128,47 @@ def parse_entry(text: str, name: str | None = None, grid: Mapping[str, Any] | No
     default = {key: values for key, values in GRIDS[short].items() if key not in fixed}
     ranker = method.ranker_class()(**fixed)
     return Entry(name or text.strip(), ranker, default | varied, method.chooser_class())
+
+
+def split_methods(text: str) -> list[str]:
+    """Split a list of methods at those commas that do not separate the settings of one method.
+
+    A part that begins with the name of a method starts a new one. A part ``parameter=value``
+    belongs to the method before it. So does a value without a name, if that method has such a value
+    and it is not set yet. The word ``all`` stands for every method.
+
+    Examples
+    --------
+    >>> split_methods("ranksvm:loss=huber,normalize=queries,sparse:log,svr")
+    ['ranksvm:loss=huber,normalize=queries', 'sparse:log', 'svr']
+    """
+    found: list[list[str]] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if part == "all":
+            found += [[name] for name in ALL]
+        elif found and _continues(found[-1], part):
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return [_joined(parts) for parts in found]
+
+
+def _continues(parts: list[str], part: str) -> bool:
+    """Return whether a part of a list belongs to the method whose parts come before it."""
+    if part.partition(":")[0] in METHODS:
+        return False
+    if "=" in part:
+        return True
+    name, colon, first = parts[0].partition(":")
+    takes_value = name in METHODS and METHODS[name].main is not None
+    return bool(colon) and takes_value and all("=" in value for value in [first, *parts[1:]])
+
+
+def _joined(parts: list[str]) -> str:
+    first, *rest = parts
+    if rest and ":" not in first:
+        return f"{first}:{','.join(rest)}"
+    return ",".join(parts)
 
 
 def entry_of(name: str, ranker: Any, grid: Mapping[str, Any] | None = None) -> Entry:

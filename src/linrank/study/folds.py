@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -55,7 +56,7 @@ class DataSet:
     ----------
     name : str
         The name in tables and pictures.
-    source : path-like, RankingData, or sequence of (train, valid, test)
+    source : path-like, RankingData, data frame, or list of (train, valid, test)
         A folder with folds of LETOR data (``Fold1``, …), a folder with one fold, a file or store,
         or data in memory.
     n_folds : int
@@ -75,6 +76,7 @@ class DataSet:
     def folds(self) -> Iterator[FoldData]:
         """Read the folds one at a time, and check them."""
         n_features: tuple[str, int] | None = None
+        warned = False
         for fold, train, valid, test in self._parts():
             self._check_features(fold, train, valid, test)
             if n_features is not None and n_features[1] != train.n_features:
@@ -85,23 +87,35 @@ class DataSet:
                     f"{max(n_features[1], train.n_features)})."
                 )
             n_features = fold, train.n_features
-            check_overlap(f"{self.name}, {fold}", train, valid, test)
+            said = check_overlap(f"{self.name}, {fold}", train, valid, test)
+            if said and not warned:  # the other folds are usually numbered in the same way
+                warn(said, SplitQueriesWarning)
+                warned = True
             digest = digest_of([train, valid, test])
             yield FoldData(self.name, fold, train, valid, test, digest)
 
     def _parts(self) -> Iterator[tuple[str, RankingData, RankingData, RankingData]]:
-        if isinstance(self.source, RankingData):
-            yield from split(self.source, self.n_folds)
-        elif isinstance(self.source, Sequence) and not isinstance(self.source, str):
+        if isinstance(self.source, list | tuple):
             for number, parts in enumerate(self.source, 1):
                 if len(parts) != 3:
                     raise DataError(
                         f"{self.name}: fold {number} has {len(parts)} parts; expected training, "
                         "validation and test data"
                     )
-                yield f"Fold{number}", *parts
-        else:
+                train, valid, test = map(self._as_data, parts)
+                yield f"Fold{number}", train, valid, test
+        elif isinstance(self.source, str | os.PathLike):
             yield from self._read(Path(self.source))
+        else:
+            yield from split(self._as_data(self.source), self.n_folds)
+
+    def _as_data(self, source: Any) -> RankingData:
+        """Return data that are given as such, as a data frame, or as a file."""
+        if isinstance(source, RankingData):
+            return source
+        if isinstance(source, str | os.PathLike):
+            return self._load(Path(source))
+        return RankingData.from_frame(source, **dict(self.options or {}))
 
     def _read(self, path: Path) -> Iterator[tuple[str, RankingData, RankingData, RankingData]]:
         files = list_folds(path)
@@ -189,11 +203,13 @@ def split(
         yield f"Fold{k + 1}", train, data.take(np.sort(valid)), data.take(np.sort(test))
 
 
-def check_overlap(where: str, *parts: RankingData) -> None:
+def check_overlap(where: str, *parts: RankingData) -> str:
     """Raise a `DataError` that names queries with the same documents in two parts of a fold.
 
-    Parts of some data sets number their queries from 1 on, so equal ids alone are a warning.
+    Parts of some data sets number their queries from 1 on. If ids are equal but documents are not,
+    return a sentence for a warning; otherwise the sentence is empty.
     """
+    said = ""
     for (first, a), (second, b) in combinations(zip(PARTS, parts, strict=True), 2):
         if a.n_queries == 1 and b.n_queries == 1:  # documents of one query, as for AUC
             continue
@@ -205,12 +221,12 @@ def check_overlap(where: str, *parts: RankingData) -> None:
                 f"in the {first} part: {shown}. Move each query to one part."
             )
         ids = set(map(str, a.query_ids)) & set(map(str, b.query_ids))
-        if ids:
-            warn(
+        if ids and not said:
+            said = (
                 f"{where}: {len(ids):,} query ids are in the {first} and in the {second} part, "
-                f"such as {min(ids)}. Their documents differ, so they count as different queries.",
-                SplitQueriesWarning,
+                f"such as {min(ids)}. Their documents differ, so they count as different queries."
             )
+    return said
 
 
 def shared_queries(a: RankingData, b: RankingData) -> list[str]:

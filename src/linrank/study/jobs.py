@@ -16,6 +16,7 @@ from typing import Any
 from .._version import __version__
 from ..criterion import Criterion
 from .entries import Entry
+from .folds import FoldData
 
 #: Parameters that do not change what is learnt.
 WITHOUT_EFFECT = {"n_threads", "n_jobs", "verbose", "verbosity"}
@@ -38,10 +39,10 @@ class Job:
         An unfitted ranker with this setting.
     chooser : class or None
         The class that chooses C along a path, and `Cs`, its values.
-    parts : folder
-        Where the stores ``train``, ``valid`` and ``test`` are.
     criterion : Criterion
     n_threads : int
+    parts : Path
+        The folder of the stores ``train``, ``valid`` and ``test``.
     """
 
     key: str
@@ -52,30 +53,28 @@ class Job:
     ranker: Any
     chooser: Any
     Cs: tuple[float, ...] | None
-    parts: Path
     criterion: Criterion
     n_threads: int
+    parts: Path = Path()
 
 
-def plan(
-    entry: Entry, data: str, fold: str, digest: str, parts: Path, criterion: Criterion,
-    n_threads: int = 1,
-) -> Iterator[Job]:  # fmt: skip
-    """Yield the runs of an entry on one fold; `digest` is the hash of the data."""
+def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> Iterator[Job]:
+    """Yield the runs of an entry on one fold, before its parts are written."""
     from sklearn.base import clone
 
     for setting in entry.settings():
         ranker = clone(entry.ranker).set_params(**setting)
-        if ranker.get_params(deep=False).get("random_state", 0) is None:
+        if ranker.get_params(deep=False).get("random_state", SEED) is None:
             ranker.set_params(random_state=SEED)
-        chooser, given = None, None
+        chooser, Cs = None, None
         if entry.follows_path:
             chooser, given = entry.chooser, entry.grid["C"]
-        Cs = None if given is None else tuple(float(C) for C in given)
-        key = key_of(ranker, chooser, Cs, digest, criterion)
+            Cs = None if given is None else tuple(float(C) for C in given)
+        key = key_of(ranker, chooser, Cs, fold.digest, criterion)
         yield Job(
-            key, data, fold, entry.name, setting, ranker, chooser, Cs, parts, criterion, n_threads
-        )
+            key, fold.data, fold.fold, entry.name, setting, ranker, chooser, Cs, criterion,
+            n_threads,
+        )  # fmt: skip
 
 
 def key_of(

@@ -18,6 +18,13 @@ class Trial(NamedTuple):
     seconds: float  #: of the fit; along a path, from the solution for the C before
 
 
+class Brief(NamedTuple):
+    """What a table shows of a run: the chosen trial, and the seconds of the whole run."""
+
+    trial: Trial
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Curve:
     """How a solver approached the optimum, from weights of 0, with the chosen setting."""
@@ -83,3 +90,8 @@ class Outcome:
     def best(self) -> Trial:
         """The chosen trial."""
         return self.trials[self.chosen]
+
+    @property
+    def brief(self) -> Brief:
+        """The chosen trial, and the seconds of the run."""
+        return Brief(self.best, self.total_seconds)

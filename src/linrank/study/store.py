@@ -28,7 +28,7 @@ from .._version import __version__
 from ..data.ranking import RankingData
 from ..errors import DataError, FileFormatError
 from .jobs import Job
-from .outcomes import Curve, Outcome, Trial, Weights
+from .outcomes import Brief, Curve, Outcome, Trial, Weights
 
 APPLICATION = 0x6C72736B  #: number by which SQLite files of studies are recognised: "lrsk"
 VERSION = 1  #: of the tables
@@ -74,7 +74,7 @@ class ResultStore:
     >>> path = pathlib.Path(tempfile.mkdtemp(), "study.sqlite")
     >>> with ResultStore(path) as store:
     ...     store.known(["a key"])
-    set()
+    {}
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -130,16 +130,18 @@ class ResultStore:
                 ) from None
             raise StoreFailed(f"{self.path}: results cannot be stored: {said}") from None
 
-    def known(self, keys: Iterable[str]) -> set[str]:
-        """Return those of the keys whose runs are finished."""
+    def known(self, keys: Iterable[str]) -> dict[str, Brief]:
+        """Return those of the keys whose runs are finished, with what a table shows of them."""
         keys = list(keys)
-        found: set[str] = set()
+        found: dict[str, Brief] = {}
         with self._sentences():
             for first in range(0, len(keys), BATCH):
                 some = keys[first : first + BATCH]
                 marks = ", ".join("?" * len(some))
-                rows = self._connection.execute(f"SELECT key FROM run WHERE key IN ({marks})", some)
-                found.update(key for (key,) in rows)
+                rows = self._connection.execute(
+                    f"SELECT key, content FROM run WHERE key IN ({marks})", some
+                )
+                found.update((key, _brief(json.loads(content))) for key, content in rows)
         return found
 
     def add(self, job: Job, outcome: Outcome) -> None:
@@ -235,6 +237,10 @@ def _unpack(content: dict[str, Any], arrays: dict[str, Array]) -> Outcome:
         curve=Curve(**curve) if curve else None,
         **{name: content[name] for name in PLAIN},
     )
+
+
+def _brief(content: dict[str, Any]) -> Brief:
+    return Brief(Trial(**content["trials"][content["chosen"]]), content["total_seconds"])
 
 
 def _bytes(arrays: dict[str, Any]) -> bytes:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,29 +12,32 @@ from .._checks import choice
 from .._threads import resolve_threads
 from ..criterion import Criterion
 from ..data.ranking import RankingData
-from ..data.store import is_store, save_store
 from ..errors import DataError
 from ..metrics import parse_metric
 from ..metrics.names import FLAVOURS, FlavourName
 from .entries import Entry, ScoreFiles, entry_of, parse_entry
-from .folds import DEFAULT_FOLDS, PARTS, DataSet, FoldData
+from .folds import DEFAULT_FOLDS, DataSet, FoldData
 from .jobs import Job, plan
 from .lanes import Finished, run_all
-from .outcomes import Outcome
+from .outcomes import Brief, Outcome
 from .results import FoldResult, Missing, StudyResults, best_of
 from .scored import outcome_of_scores
 from .store import ResultStore, StoreFailed, TestPart
+from .workspace import Workspace
 
 DEFAULT_METRICS = ("map", "ndcg@5", "ndcg@10", "p@10", "mrr")  #: reported beside the chosen one
+DEFAULT_METRIC = "ndcg@10"  #: by which settings are chosen
 DEFAULT_METHODS = ("ranksvm", "sparse:l1", "sparse:log", "domination", "svr")
-PARTS_SUFFIX = ".parts"  #: of the folder beside the results from which processes read the data
 
 
 class Progress(Protocol):
     """Gets news of a study while it runs."""
 
-    def planned(self, jobs: Sequence[Job], n_done: int) -> None:
-        """Called once, with the runs to do and the number of those that were found on disk."""
+    def reading(self, data: str) -> None:
+        """Called before the folds of a data set are read."""
+
+    def planned(self, jobs: Sequence[Job], stored: Sequence[tuple[Job, Brief]]) -> None:
+        """Called once, with the runs to do, and with those that were found on disk."""
 
     def started(self, job: Job) -> None:
         """Called when a run begins."""
@@ -47,7 +47,8 @@ class Progress(Protocol):
 
 
 class _NoProgress:
-    def planned(self, jobs: Sequence[Job], n_done: int) -> None: ...
+    def reading(self, data: str) -> None: ...
+    def planned(self, jobs: Sequence[Job], stored: Sequence[tuple[Job, Brief]]) -> None: ...
     def started(self, job: Job) -> None: ...
     def finished(self, done: Finished) -> None: ...
 
@@ -62,8 +63,9 @@ class Study:
     Parameters
     ----------
     data : path, RankingData, or mapping of names to sources
-        A source is a folder with folds of LETOR data, a file, a store, a `RankingData`, or a list
-        of (train, valid, test). Data that are one part are split into `n_folds` folds of queries.
+        A source is a folder with folds of LETOR data, a file, a store, a `RankingData`, a data
+        frame, or a list of (train, valid, test) of these. Data that are one part are split into
+        `n_folds` folds of queries.
     methods : sequence of texts, or mapping of names to methods
         A method is a text such as ``"ranksvm:loss=huber"`` (see `parse_entry`), a ranker with the
         interface of scikit-learn, a tuple of a ranker and a grid, or `ScoreFiles`.
@@ -77,7 +79,7 @@ class Study:
     n_features : int, optional
         The number of features of LETOR text whose last features may not occur.
     options : mapping, optional
-        Options of `linrank.load` for all files, such as the names of columns.
+        Options of `linrank.load` for all files and frames, such as the names of columns.
 
     Examples
     --------
@@ -92,7 +94,7 @@ class Study:
 
     data: Any
     methods: Any = DEFAULT_METHODS
-    metric: str = "ndcg@10"
+    metric: str = DEFAULT_METRIC
     metrics: Sequence[str] = DEFAULT_METRICS
     flavour: FlavourName = "standard"
     n_folds: int = DEFAULT_FOLDS
@@ -111,11 +113,7 @@ class Study:
         given = self.data
         if not isinstance(given, Mapping):
             sources = given if isinstance(given, list | tuple) else [given]
-            names = [_name_of(source, k) for k, source in enumerate(sources, 1)]
-            for name in names:
-                if names.count(name) > 1:
-                    raise DataError(f"two data sets have the name {name!r}. Name them differently.")
-            given = dict(zip(names, sources, strict=True))
+            given = dict(zip(names_of(sources), sources, strict=True))
         if not given:
             raise DataError("the study has no data. Name a folder with folds, or a file.")
         return [
@@ -131,6 +129,16 @@ class Study:
         if not given:
             raise DataError("the study has no methods. Name some, such as ranksvm and sparse:log.")
         return [_entry(name, method) for name, method in given.items()]
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Study:
+        """Read a study from a TOML file, as ``linrank study FILE.toml`` does.
+
+        Paths are relative to the file. Its keys for outputs, such as ``report``, have no effect.
+        """
+        from .toml import read_study
+
+        return read_study(path).study()
 
     def run(
         self,
@@ -156,40 +164,42 @@ class Study:
         n_cores = resolve_threads(None)
         n_processes = n_cores if n_processes is None else n_processes
         n_threads = max(1, n_cores // max(1, n_processes))
-        with _opened(results) as (store, folder):
-            work = self._plan(store, folder, n_threads)
-            progress.planned(work.waiting, work.n_known)
-            for done in run_all(
-                work.waiting, min(n_processes, len(work.waiting)), progress.started
-            ):
+        with Workspace(results) as place:
+            store, work = place.store, self._plan(place, n_threads, progress)
+            progress.planned(work.waiting, work.stored)
+            n_processes = min(n_processes, len(work.waiting))
+            for done in run_all(work.waiting, n_processes, progress.started):
                 work.take(done, store)
                 progress.finished(done)
             return self._results(work, store)
 
-    def _plan(self, store: ResultStore, folder: Path, n_threads: int) -> _Work:
+    def _plan(self, place: Workspace, n_threads: int, progress: Progress) -> _Work:
         """Read all folds, and list the runs that are not in the store."""
         work = _Work()
-        criterion = Criterion(self.metric, self.flavour)
         for data_set in self.data_sets:
+            progress.reading(data_set.name)
             for fold in data_set.folds():
-                place = data_set.name, fold.fold
-                work.tests[place] = TestPart.of(fold.test)
-                parts = folder / fold.digest
-                jobs: list[Job] = []
-                for entry in self.entries:
-                    if isinstance(entry, ScoreFiles):
-                        work.read_scores(entry, fold, criterion)
-                        continue
-                    planned = list(plan(entry, *place, fold.digest, parts, criterion, n_threads))
-                    work.planned[*place, entry.name] = planned
-                    jobs += planned
-                known = store.known(job.key for job in jobs)
-                waiting = [job for job in jobs if job.key not in known]
-                work.n_known += len(jobs) - len(waiting)
-                work.waiting += waiting
-                if waiting:
-                    _write_parts(fold, parts)
+                self._plan_fold(fold, work, place, n_threads)
+        work.problems += place.problems
         return work
+
+    def _plan_fold(self, fold: FoldData, work: _Work, place: Workspace, n_threads: int) -> None:
+        criterion = Criterion(self.metric, self.flavour)
+        work.tests[fold.data, fold.fold] = TestPart.of(fold.test)
+        jobs: list[Job] = []
+        for entry in self.entries:
+            if isinstance(entry, ScoreFiles):
+                work.read_scores(entry, fold, criterion)
+                continue
+            planned = list(plan(entry, fold, criterion, n_threads))
+            work.planned[fold.data, fold.fold, entry.name] = planned
+            jobs += planned
+        known = place.store.known(job.key for job in jobs)
+        work.stored += [(job, known[job.key]) for job in jobs if job.key in known]
+        waiting = [job for job in jobs if job.key not in known]
+        if waiting:
+            parts = place.write_parts(fold)
+            work.waiting += [replace(job, parts=parts) for job in waiting]
 
     def _results(self, work: _Work, store: ResultStore) -> StudyResults:
         greater = parse_metric(self.metric).greater_is_better
@@ -217,7 +227,7 @@ class _Work:
     def __init__(self) -> None:
         self.planned: dict[tuple[str, str, str], list[Job]] = {}
         self.waiting: list[Job] = []
-        self.n_known = 0
+        self.stored: list[tuple[Job, Brief]] = []
         self.tests: dict[tuple[str, str], TestPart] = {}
         self.scored: dict[tuple[str, str, str], FoldResult] = {}
         self.unsaved: dict[str, Outcome] = {}
@@ -244,28 +254,6 @@ class _Work:
                 self.problems.append(str(error))
 
 
-@contextmanager
-def _opened(results: str | os.PathLike[str] | None) -> Iterator[tuple[ResultStore, Path]]:
-    """Open the file of results, and a folder for the parts of folds that is removed at the end."""
-    if results is None:
-        temporary = tempfile.TemporaryDirectory(prefix="linrank-study-")
-        with temporary as name, ResultStore(":memory:") as store:
-            yield store, Path(name)
-        return
-    folder = Path(f"{os.fspath(results)}{PARTS_SUFFIX}")
-    with ResultStore(results) as store:
-        yield store, folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write_parts(fold: FoldData, folder: Path) -> None:
-    """Write the parts of a fold as stores, unless an earlier study has left them complete."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in zip(PARTS, fold.parts, strict=True):
-        if not is_store(folder / name):
-            save_store(data, folder / name)
-
-
 def _entry(name: str, method: Any) -> Entry | ScoreFiles:
     if isinstance(method, Entry | ScoreFiles):
         return method
@@ -281,11 +269,32 @@ def _entry(name: str, method: Any) -> Entry | ScoreFiles:
     return entry_of(name, method)
 
 
-def _name_of(source: Any, number: int) -> str:
-    """Return the name of a data set: that of its folder or file, or its number."""
+def names_of(sources: Sequence[Any]) -> list[str]:
+    """Return names of data sets: those of their folders or files, or their numbers.
+
+    Examples
+    --------
+    >>> names_of(["data/MQ2007", "clicks.csv"]), names_of(["MQ2007/Fold1", "MQ2008/Fold1"])
+    (['MQ2007', 'clicks'], ['MQ2007/Fold1', 'MQ2008/Fold1'])
+    """
+    names = [_name_of(source, k) for k, source in enumerate(sources, 1)]
+    longer = [_name_of(source, k, parents=1) for k, source in enumerate(sources, 1)]
+    names = [name if names.count(name) == 1 else longer[k] for k, name in enumerate(names)]
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(
+                f"two data sets have the name {name!r}. Give them names, as a mapping in Python or "
+                "in a TOML file (--write-toml)."
+            )
+    return names
+
+
+def _name_of(source: Any, number: int, parents: int = 0) -> str:
+    """Return the name of a source, after the names of this number of folders that it is in."""
     if isinstance(source, RankingData) or not isinstance(source, str | os.PathLike):
         return f"data {number}"
-    return Path(os.path.abspath(source)).name.partition(".")[0]
+    path = Path(os.path.abspath(source))
+    return "/".join([*path.parts[-1 - parents : -1], path.name.partition(".")[0] or path.name])
 
 
 def describe(entry: Entry | ScoreFiles) -> str:
