@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..._draw import short
 from ..._typing import Vector
+from .marks import short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def label_points(panels: Sequence[Panel], names: Sequence[str], legend: Callable
     """
     figure = panels[0].ax.figure.canvas.figure
     figure.draw_without_rendering()
-    attempts = [_label(panel, [short(name) for name in names]) for panel in panels]
+    attempts = [_label(panel, short_names(names)) for panel in panels]
     if all(fits for _, fits in attempts):
         return
     for texts, _ in attempts:
