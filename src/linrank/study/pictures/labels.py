@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Annotation
 
-DISTANCES = (5.0, 12.0, 20.0, 30.0, 42.0)  #: points between a marker and its label, nearest first
+DISTANCES = (5.0, 12.0, 20.0, 30.0, 42.0)  #: points between a marker and its label
 ANGLES = np.deg2rad((0, 180, 90, 270, 45, 315, 135, 225, 22, 338, 158, 202, 67, 293, 113, 247))
 SIDES = np.tile(np.column_stack([np.cos(ANGLES), np.sin(ANGLES)]), (len(DISTANCES), 1))
-OFFSETS = np.repeat(DISTANCES, len(ANGLES))[:, None] * SIDES  #: places of labels, nearest first
-LEADER_FROM = 11.0  #: points from which a line joins the marker and its label
+DISTANCE = np.repeat(DISTANCES, len(ANGLES))
+OFFSETS = DISTANCE[:, None] * SIDES  #: places of labels, nearest first
+HAS_LEADER = DISTANCE > DISTANCES[0]  #: whether a line joins the marker and its label
 MARKER_SIZE = 7.0  #: points of the square around a marker that labels avoid
 MARGIN = 1.0  #: points around a label that other labels avoid
-CROSSING = 0.5  #: cost of a label on a line, relative to the cost of one on another label
+OVERLAP = 100.0  #: cost of a square point of a label that is hidden; a point of distance costs 1
+CROSSING = 0.5  #: cost of a point of a line that crosses a label
 FONT_SIZE = 8.0
 
 
@@ -75,17 +77,25 @@ def _label(panel: Panel, labels: Sequence[str]) -> tuple[list[Annotation], bool]
         size = np.array(text.get_window_extent().size) / unit + 2 * MARGIN
         offsets = OFFSETS + SIDES * size / 2
         boxes = np.hstack([at[k] + offsets - size / 2, at[k] + offsets + size / 2])
-        costs = _overlaps(boxes, taken).sum(axis=1)
-        costs += size.prod() - _overlaps(boxes, inside)[:, 0]
+        lost = size.prod() - _overlaps(boxes, inside)[:, 0] + _overlaps(boxes, taken).sum(axis=1)
         crossed = _overlaps(boxes, line).sum(axis=1)
-        best = int(np.argmin(np.round(costs + CROSSING * crossed, 3)))  # the nearest, if equal
+        crossed += HAS_LEADER * _crossed(at[k], offsets, np.delete(taken, k, axis=0))
+        best = int(np.argmin(OVERLAP * lost + CROSSING * crossed + DISTANCE))
         text.set_position(tuple(offsets[best]))
-        if text.arrow_patch and np.hypot(*OFFSETS[best]) < LEADER_FROM:
+        if text.arrow_patch and not HAS_LEADER[best]:
             text.arrow_patch.set_visible(False)
         taken = np.vstack([taken, boxes[best]])
         texts.append(text)
-        fits &= bool(costs[best] < 1e-3)
+        fits &= bool(lost[best] < 1e-3)
     return texts, fits
+
+
+def _crossed(at: Vector, offsets: Vector, taken: Vector) -> Vector:
+    """Return the length within taken boxes of the line from a point to each offset."""
+    steps = offsets[:, None] * np.linspace(0.0, 1.0, 20)[None, :, None]
+    dots = (at + steps)[:, :, None]
+    within = ((dots > taken[:, :2]) & (dots < taken[:, 2:])).all(axis=3).any(axis=2)
+    return within.mean(axis=1) * np.hypot(*offsets.T)
 
 
 def _positions(panel: Panel, points: Vector) -> Vector:

@@ -13,10 +13,10 @@ from .marks import (
     legend_beside,
     legend_beside_all,
     line,
+    marker,
     over_folds,
     set_wide_scale,
     short_names,
-    text_colour,
 )
 
 if TYPE_CHECKING:
@@ -101,9 +101,8 @@ def _draw_folds(
     if band:
         ax.fill_between(Cs, low, high, color=drawn.get_color(), alpha=0.15, linewidth=0.0)
     marked = np.isin(Cs, np.asarray(chosen, dtype=np.float64))
-    style = {**line(k, CHOSEN_SIZE), "linestyle": "none", "markeredgecolor": text_colour()}
     if marked.any():
-        ax.plot(Cs[marked], mean[marked], zorder=3, **style)
+        ax.plot(Cs[marked], mean[marked], linestyle="none", zorder=3, **marker(k, CHOSEN_SIZE))
 
 
 def draw_convergence(
