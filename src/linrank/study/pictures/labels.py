@@ -19,11 +19,12 @@ ANGLES = np.deg2rad((0, 180, 90, 270, 45, 315, 135, 225, 22, 338, 158, 202, 67, 
 SIDES = np.tile(np.column_stack([np.cos(ANGLES), np.sin(ANGLES)]), (len(DISTANCES), 1))
 DISTANCE = np.repeat(DISTANCES, len(ANGLES))
 OFFSETS = DISTANCE[:, None] * SIDES  #: places of labels, nearest first
-HAS_LEADER = DISTANCE > DISTANCES[0]  #: whether a line joins the marker and its label
+HAS_LEADER = DISTANCES[1] <= DISTANCE  #: whether a line joins the marker and its label
 MARKER_SIZE = 7.0  #: points of the square around a marker that labels avoid
 MARGIN = 1.0  #: points around a label that other labels avoid
 OVERLAP = 100.0  #: cost of a square point of a label that is hidden; a point of distance costs 1
-CROSSING = 0.5  #: cost of a point of a line that crosses a label
+ON_LINE = 0.5  #: cost of a point of the panel's line that a label hides
+LEADER = 2.0  #: cost of a point of a leader that crosses a label or a marker
 FONT_SIZE = 8.0
 
 
@@ -78,9 +79,9 @@ def _label(panel: Panel, labels: Sequence[str]) -> tuple[list[Annotation], bool]
         offsets = OFFSETS + SIDES * size / 2
         boxes = np.hstack([at[k] + offsets - size / 2, at[k] + offsets + size / 2])
         lost = size.prod() - _overlaps(boxes, inside)[:, 0] + _overlaps(boxes, taken).sum(axis=1)
-        crossed = _overlaps(boxes, line).sum(axis=1)
-        crossed += HAS_LEADER * _crossed(at[k], offsets, np.delete(taken, k, axis=0))
-        best = int(np.argmin(OVERLAP * lost + CROSSING * crossed + DISTANCE))
+        costs = DISTANCE + OVERLAP * lost + ON_LINE * _overlaps(boxes, line).sum(axis=1)
+        costs += LEADER * HAS_LEADER * _crossed(at[k], offsets, np.delete(taken, k, axis=0))
+        best = int(np.argmin(np.round(costs, 3)))  # the first of equally good places
         text.set_position(tuple(offsets[best]))
         if text.arrow_patch and not HAS_LEADER[best]:
             text.arrow_patch.set_visible(False)
@@ -94,7 +95,8 @@ def _crossed(at: Vector, offsets: Vector, taken: Vector) -> Vector:
     """Return the length within taken boxes of the line from a point to each offset."""
     steps = offsets[:, None] * np.linspace(0.0, 1.0, 20)[None, :, None]
     dots = (at + steps)[:, :, None]
-    within = ((dots > taken[:, :2]) & (dots < taken[:, 2:])).all(axis=3).any(axis=2)
+    inner = (dots > taken[:, :2]) & (dots < taken[:, 2:])
+    within = np.any(np.all(inner, axis=3), axis=2)
     return within.mean(axis=1) * np.hypot(*offsets.T)
 
 
