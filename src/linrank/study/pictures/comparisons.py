@@ -65,13 +65,13 @@ def draw_differences(
     found = -np.sort(-differences[~np.isnan(differences)])
     wins, losses = int(np.count_nonzero(found > TIE)), int(np.count_nonzero(found < -TIE))
     edges = np.arange(len(found) + 1.0)
-    labels = short_names(names)
+    labels = short_names(names, 20)  # two columns of the legend fit into the figure
     for k, (shown, n) in enumerate(((found > TIE, wins), (found < -TIE, losses))):
         ax.stairs(
             np.where(shown, found, 0.0), edges, fill=True, color=(POSITIVE, NEGATIVE)[k],
             alpha=(1.0, 0.6)[k], label=f"{labels[k]} is better: {_queries(n)}",
         )  # fmt: skip
-    ax.plot([], [], " ", label=f"ties: {_queries(len(found) - wins - losses)}")
+    ax.plot([], [], " ", color=text_colour(), label=f"ties: {_queries(len(found) - wins - losses)}")
     ax.axhline(0.0, color=text_colour(), linewidth=0.8)
     if len(found):
         _draw_mean(ax, float(found.mean()), interval, level)

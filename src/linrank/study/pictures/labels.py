@@ -12,6 +12,7 @@ from .marks import short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.backend_bases import RendererBase
     from matplotlib.text import Annotation
 
 DISTANCES = (5.0, 12.0, 20.0, 30.0, 42.0)  #: points between a marker and its label
@@ -50,9 +51,12 @@ def label_points(panels: Sequence[Panel], names: Sequence[str], legend: Callable
     legend : callable
         Draws a legend with the numbers of the names. It is called if the names do not fit.
     """
+    from matplotlib.backends.backend_agg import RendererAgg
+
     figure = panels[0].ax.figure.canvas.figure
+    renderer = RendererAgg(1, 1, figure.dpi)
     figure.draw_without_rendering()
-    attempts = [_label(panel, short_names(names)) for panel in panels]
+    attempts = [_label(panel, short_names(names), renderer) for panel in panels]
     if all(fits for _, fits in attempts):
         return
     for texts, _ in attempts:
@@ -61,10 +65,12 @@ def label_points(panels: Sequence[Panel], names: Sequence[str], legend: Callable
     legend()
     figure.draw_without_rendering()
     for panel in panels:
-        _label(panel, [str(k + 1) for k in range(len(names))])
+        _label(panel, [str(k + 1) for k in range(len(names))], renderer)
 
 
-def _label(panel: Panel, labels: Sequence[str]) -> tuple[list[Annotation], bool]:
+def _label(
+    panel: Panel, labels: Sequence[str], renderer: RendererBase
+) -> tuple[list[Annotation], bool]:
     """Label the points of a panel, and tell whether no label overlaps anything but its line."""
     drawn = np.flatnonzero(np.isfinite(panel.x) & np.isfinite(panel.y))
     unit = panel.ax.figure.dpi / 72.0  # pixels of a point; the lengths below are in points
@@ -75,7 +81,7 @@ def _label(panel: Panel, labels: Sequence[str]) -> tuple[list[Annotation], bool]
     texts, fits = [], True
     for k in np.lexsort((at[:, 1], at[:, 0])):
         text = _annotate(panel, drawn[k], labels[drawn[k]])
-        size = np.array(text.get_window_extent().size) / unit + 2 * MARGIN
+        size = np.array(text.get_window_extent(renderer).size) / unit + 2 * MARGIN
         offsets = OFFSETS + SIDES * size / 2
         boxes = np.hstack([at[k] + offsets - size / 2, at[k] + offsets + size / 2])
         lost = size.prod() - _overlaps(boxes, inside)[:, 0] + _overlaps(boxes, taken).sum(axis=1)

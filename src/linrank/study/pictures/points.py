@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.projections.polar import PolarAxes
 
 PANELS_IN_A_ROW = 2
+DATA_SET_LENGTH = 16  #: letters of the name of a data set, which is above a narrow panel
 PANEL_HEIGHT = 2.7  #: inches
 REMOVED = "share of removed features (1 − sparsity ratio)"
 ROW_SHIFT = 0.25  #: distance of the dots of two data sets, in rows
@@ -74,9 +75,9 @@ def draw_tradeoff(
     figure.set_layout_engine("constrained")
     columns = min(PANELS_IN_A_ROW, len(data_sets))
     rows = -(-len(data_sets) // columns)
-    figure.set_figheight(PANEL_HEIGHT * rows + 0.15 * len(names))
+    figure.set_figheight(PANEL_HEIGHT * rows)
     panels = []
-    for d, data_set in enumerate(short_names(data_sets)):
+    for d, data_set in enumerate(short_names(data_sets, DATA_SET_LENGTH)):
         ax = figure.add_subplot(rows, columns, d + 1)
         mean = _draw_mean(ax, values[d][np.isfinite(sparsity[d])])
         _draw_marks(ax, numbered(names), sparsity[d], values[d])
@@ -131,10 +132,9 @@ def draw_pareto(
     >>> ax = Figure().subplots()
     >>> seconds, values = np.array([0.1, 1.0, 9.0]), np.array([0.41, 0.47, 0.45])
     >>> front = np.array([True, True, False])
-    >>> draw_pareto(ax, ["a", "b", "c"], seconds, values, front, cost="seconds", metric="MAP")
-    <Axes: xlabel='seconds', ylabel='MAP'>
-    >>> ax.get_xscale()
-    'log'
+    >>> _ = draw_pareto(ax, ["a", "b", "c"], seconds, values, front, cost="time", metric="MAP")
+    >>> ax.get_xscale(), [text.get_text() for text in ax.texts]
+    ('log', ['a', 'b', 'c'])
     """
     known = np.isfinite(costs) & np.isfinite(values)
     joined = np.flatnonzero(known & front)
@@ -205,11 +205,12 @@ def draw_removed(
     if len(data_sets) < LEAST_OF_A_RADAR:
         figure.set_figheight(1.3 + 0.25 * len(names))
         _draw_dots(figure.add_subplot(), names, data_sets, 1.0 - sparsity)
+        legend_beside_all(figure)
     else:
-        figure.set_figheight(4.6)
+        figure.set_figheight(4.2)
         ax = cast("PolarAxes", figure.add_subplot(projection="polar"))
         _draw_radar(ax, names, data_sets, 1.0 - sparsity)
-    legend_beside_all(figure)
+        legend_below_all(figure)
     return figure
 
 
@@ -223,7 +224,7 @@ def _draw_radar(
             ax.plot(around, np.append(shares[:, k], shares[0, k]), label=name, **line(k))
     ax.set_theta_zero_location("N")
     ax.set_theta_direction(-1)
-    ax.set_xticks(angles, short_names(data_sets))
+    ax.set_xticks(angles, short_names(data_sets, DATA_SET_LENGTH))
     for angle, text in zip(angles, ax.get_xticklabels(), strict=True):
         side = np.round(np.sin(angle), 6)  # to the right of the centre if it is positive
         text.set_horizontalalignment("left" if side > 0 else "right" if side < 0 else "center")
@@ -236,7 +237,7 @@ def _draw_radar(
 
 def _draw_dots(ax: Axes, names: Sequence[str], data_sets: Sequence[str], shares: Vector) -> None:
     rows = np.arange(len(names))
-    for d, data_set in enumerate(short_names(data_sets)):
+    for d, data_set in enumerate(short_names(data_sets, DATA_SET_LENGTH)):
         shift = ROW_SHIFT * (d - (len(data_sets) - 1) / 2)  # equal shares do not hide each other
         ax.plot(shares[d], rows + shift, linestyle="none", label=data_set, **marker(d, 6.0))
     ax.set_yticks(rows, short_names(names))
