@@ -24,7 +24,7 @@ HAS_LEADER = DISTANCES[1] <= DISTANCE  #: whether a line joins the marker and it
 MARKER_SIZE = 7.0  #: points of the square around a marker that labels avoid
 MARGIN = 1.0  #: points around a label that other labels avoid
 OVERLAP = 100.0  #: cost of a square point of a label that is hidden; a point of distance costs 1
-ON_LINE = 0.5  #: cost of a point of the panel's line that a label hides
+ON_LINE = 0.5  #: cost of a point of the panel's line, or of another leader, on a label
 LEADER = 2.0  #: cost of a point of a leader that crosses a label or a marker
 FONT_SIZE = 8.0
 
@@ -89,7 +89,9 @@ def _label(
         costs += LEADER * HAS_LEADER * _crossed(at[k], offsets, np.delete(taken, k, axis=0))
         best = int(np.argmin(np.round(costs, 3)))  # the first of equally good places
         text.set_position(tuple(offsets[best]))
-        if text.arrow_patch and not HAS_LEADER[best]:
+        if HAS_LEADER[best]:
+            line = np.vstack([line, _dots(np.array([at[k], at[k] + offsets[best]]))])
+        elif text.arrow_patch:
             text.arrow_patch.set_visible(False)
         taken = np.vstack([taken, boxes[best]])
         texts.append(text)

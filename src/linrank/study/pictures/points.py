@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 PANELS_IN_A_ROW = 2
 DATA_SET_LENGTH = 16  #: letters of the name of a data set, which is above a narrow panel
-PANEL_HEIGHT = 2.7  #: inches
+PANEL_HEIGHT = 2.4  #: inches of a panel without methods
+ROOM_FOR_A_LABEL = 0.06  #: inches that a method adds to the height of a panel
 REMOVED = "share of removed features (1 − sparsity ratio)"
 ROW_SHIFT = 0.25  #: distance of the dots of two data sets, in rows
 LEAST_OF_A_RADAR = 3  #: data sets below which a radar has no area
@@ -75,7 +76,7 @@ def draw_tradeoff(
     figure.set_layout_engine("constrained")
     columns = min(PANELS_IN_A_ROW, len(data_sets))
     rows = -(-len(data_sets) // columns)
-    figure.set_figheight(PANEL_HEIGHT * rows)
+    figure.set_figheight((PANEL_HEIGHT + ROOM_FOR_A_LABEL * len(names)) * rows)
     panels = []
     for d, data_set in enumerate(short_names(data_sets, DATA_SET_LENGTH)):
         ax = figure.add_subplot(rows, columns, d + 1)
