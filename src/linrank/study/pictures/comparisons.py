@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._draw import plain, short
+from ..._draw import plain
 from ..._tables import NEGATIVE, POSITIVE
 from ..._typing import Vector
-from .marks import text_colour
+from .marks import short_names, text_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TIE = 1e-12  #: differences up to this are rounding, and count as ties
+MOST_TICKS = 12  #: ranks above which only every second one is written
 BAR_STEP = 0.4  #: distance of the bars that join methods, in rows of labels
 
 
@@ -64,12 +65,13 @@ def draw_differences(
     found = -np.sort(-differences[~np.isnan(differences)])
     wins, losses = int(np.count_nonzero(found > TIE)), int(np.count_nonzero(found < -TIE))
     edges = np.arange(len(found) + 1.0)
+    labels = short_names(names, 20)  # two columns of the legend fit into the figure
     for k, (shown, n) in enumerate(((found > TIE, wins), (found < -TIE, losses))):
         ax.stairs(
             np.where(shown, found, 0.0), edges, fill=True, color=(POSITIVE, NEGATIVE)[k],
-            alpha=(1.0, 0.6)[k], label=f"{short(names[k])} is better: {_queries(n)}",
+            alpha=(1.0, 0.6)[k], label=f"{labels[k]} is better: {_queries(n)}",
         )  # fmt: skip
-    ax.plot([], [], " ", label=f"ties: {_queries(len(found) - wins - losses)}")
+    ax.plot([], [], " ", color=text_colour(), label=f"ties: {_queries(len(found) - wins - losses)}")
     ax.axhline(0.0, color=text_colour(), linewidth=0.8)
     if len(found):
         _draw_mean(ax, float(found.mean()), interval, level)
@@ -139,13 +141,13 @@ def draw_critical_difference(
     if np.isfinite(critical_difference):
         _draw_distance(ax, critical_difference)
     depth = _draw_groups(ax, [ranks[list(group)] for group in groups])
-    n_left = -(-len(order) // 2)
+    labels, n_left = short_names(names), -(-len(order) // 2)
     for side, chosen in (("right", order[:n_left]), ("left", order[n_left:][::-1])):
         x = 1.0 - 0.02 * last if side == "right" else end + 0.02 * last
         for row, k in enumerate(chosen):
             y = depth + 0.6 + row
             ax.plot([ranks[k], ranks[k], x], [0.0, y, y], color=text_colour(), linewidth=0.8)
-            label = f"{short(names[k])} ({ranks[k]:.2f})"
+            label = f"{labels[k]} ({ranks[k]:.2f})"
             ax.annotate(label, (x, y), (-3 if side == "right" else 3, 0),
                         textcoords="offset points", ha=side, va="center")  # fmt: skip
     ax.set_xlim(1.0 - 0.02 * last, end + 0.02 * last)
@@ -159,7 +161,8 @@ def _draw_scale(ax: Axes, last: int) -> None:
     ax.plot([1, last], [0, 0], color=text_colour(), linewidth=1.2)
     for rank in range(1, last + 1):
         ax.plot([rank, rank], [0.0, -0.3], color=text_colour(), linewidth=1.0)
-        ax.text(rank, -0.4, str(rank), ha="center", va="bottom")
+        if last <= MOST_TICKS or rank % 2 == 1:
+            ax.text(rank, -0.4, str(rank), ha="center", va="bottom")
 
 
 def _draw_distance(ax: Axes, critical_difference: float) -> None:

@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..._draw import short
 from ..._typing import Vector
+from .marks import short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.backend_bases import RendererBase
     from matplotlib.text import Annotation
 
-DISTANCES = (5.0, 12.0, 20.0, 30.0, 42.0)  #: points between a marker and its label, nearest first
+DISTANCES = (5.0, 12.0, 20.0, 30.0, 42.0)  #: points between a marker and its label
 ANGLES = np.deg2rad((0, 180, 90, 270, 45, 315, 135, 225, 22, 338, 158, 202, 67, 293, 113, 247))
 SIDES = np.tile(np.column_stack([np.cos(ANGLES), np.sin(ANGLES)]), (len(DISTANCES), 1))
-OFFSETS = np.repeat(DISTANCES, len(ANGLES))[:, None] * SIDES  #: places of labels, nearest first
-LEADER_FROM = 11.0  #: points from which a line joins the marker and its label
+DISTANCE = np.repeat(DISTANCES, len(ANGLES))
+OFFSETS = DISTANCE[:, None] * SIDES  #: places of labels, nearest first
+HAS_LEADER = DISTANCES[1] <= DISTANCE  #: whether a line joins the marker and its label
 MARKER_SIZE = 7.0  #: points of the square around a marker that labels avoid
 MARGIN = 1.0  #: points around a label that other labels avoid
-CROSSING = 0.5  #: cost of a label on a line, relative to the cost of one on another label
+OVERLAP = 100.0  #: cost of a square point of a label that is hidden; a point of distance costs 1
+ON_LINE = 0.5  #: cost of a point of the panel's line, or of another leader, on a label
+LEADER = 2.0  #: cost of a point of a leader that crosses a label or a marker
 FONT_SIZE = 8.0
 
 
@@ -47,9 +51,12 @@ def label_points(panels: Sequence[Panel], names: Sequence[str], legend: Callable
     legend : callable
         Draws a legend with the numbers of the names. It is called if the names do not fit.
     """
+    from matplotlib.backends.backend_agg import RendererAgg
+
     figure = panels[0].ax.figure.canvas.figure
+    renderer = RendererAgg(1, 1, figure.dpi)
     figure.draw_without_rendering()
-    attempts = [_label(panel, [short(name) for name in names]) for panel in panels]
+    attempts = [_label(panel, short_names(names), renderer) for panel in panels]
     if all(fits for _, fits in attempts):
         return
     for texts, _ in attempts:
@@ -58,10 +65,12 @@ def label_points(panels: Sequence[Panel], names: Sequence[str], legend: Callable
     legend()
     figure.draw_without_rendering()
     for panel in panels:
-        _label(panel, [str(k + 1) for k in range(len(names))])
+        _label(panel, [str(k + 1) for k in range(len(names))], renderer)
 
 
-def _label(panel: Panel, labels: Sequence[str]) -> tuple[list[Annotation], bool]:
+def _label(
+    panel: Panel, labels: Sequence[str], renderer: RendererBase
+) -> tuple[list[Annotation], bool]:
     """Label the points of a panel, and tell whether no label overlaps anything but its line."""
     drawn = np.flatnonzero(np.isfinite(panel.x) & np.isfinite(panel.y))
     unit = panel.ax.figure.dpi / 72.0  # pixels of a point; the lengths below are in points
@@ -72,20 +81,31 @@ def _label(panel: Panel, labels: Sequence[str]) -> tuple[list[Annotation], bool]
     texts, fits = [], True
     for k in np.lexsort((at[:, 1], at[:, 0])):
         text = _annotate(panel, drawn[k], labels[drawn[k]])
-        size = np.array(text.get_window_extent().size) / unit + 2 * MARGIN
+        size = np.array(text.get_window_extent(renderer).size) / unit + 2 * MARGIN
         offsets = OFFSETS + SIDES * size / 2
         boxes = np.hstack([at[k] + offsets - size / 2, at[k] + offsets + size / 2])
-        costs = _overlaps(boxes, taken).sum(axis=1)
-        costs += size.prod() - _overlaps(boxes, inside)[:, 0]
-        crossed = _overlaps(boxes, line).sum(axis=1)
-        best = int(np.argmin(np.round(costs + CROSSING * crossed, 3)))  # the nearest, if equal
+        lost = size.prod() - _overlaps(boxes, inside)[:, 0] + _overlaps(boxes, taken).sum(axis=1)
+        costs = DISTANCE + OVERLAP * lost + ON_LINE * _overlaps(boxes, line).sum(axis=1)
+        costs += LEADER * HAS_LEADER * _crossed(at[k], offsets, np.delete(taken, k, axis=0))
+        best = int(np.argmin(np.round(costs, 3)))  # the first of equally good places
         text.set_position(tuple(offsets[best]))
-        if text.arrow_patch and np.hypot(*OFFSETS[best]) < LEADER_FROM:
+        if HAS_LEADER[best]:
+            line = np.vstack([line, _dots(np.array([at[k], at[k] + offsets[best]]))])
+        elif text.arrow_patch:
             text.arrow_patch.set_visible(False)
         taken = np.vstack([taken, boxes[best]])
         texts.append(text)
-        fits &= bool(costs[best] < 1e-3)
+        fits &= bool(lost[best] < 1e-3)
     return texts, fits
+
+
+def _crossed(at: Vector, offsets: Vector, taken: Vector) -> Vector:
+    """Return the length within taken boxes of the line from a point to each offset."""
+    steps = offsets[:, None] * np.linspace(0.0, 1.0, 20)[None, :, None]
+    dots = (at + steps)[:, :, None]
+    inner = (dots > taken[:, :2]) & (dots < taken[:, 2:])
+    within = np.any(np.all(inner, axis=3), axis=2)
+    return within.mean(axis=1) * np.hypot(*offsets.T)
 
 
 def _positions(panel: Panel, points: Vector) -> Vector:

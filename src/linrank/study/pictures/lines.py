@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._draw import C_AXIS, LEAST_SHOWN, plain, short
+from ..._draw import C_AXIS, LEAST_SHOWN, plain
 from ..._typing import Vector
-from .marks import legend_beside, legend_beside_all, line, over_folds, set_wide_scale, text_colour
+from .marks import (
+    legend_beside,
+    legend_beside_all,
+    line,
+    marker,
+    over_folds,
+    set_wide_scale,
+    short_names,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +76,7 @@ def draw_along_C(
     panels = figure.subplots(3, 1, sharex=True)
     chosen = chosen or [()] * len(names)
     for ax, found in zip(panels, (values, n_features, seconds), strict=True):
-        for k, name in enumerate(names):
+        for k, name in enumerate(short_names(names)):
             _draw_folds(ax, k, name, Cs[k], found[k], chosen[k], band=len(names) <= MOST_BANDS)
     panels[0].set_xscale("log", base=2)
     panels[0].set_ylabel(plain(metric))
@@ -89,13 +97,12 @@ def _draw_folds(
     mean, low, high = over_folds(values)
     if not np.isfinite(mean).any():
         return
-    (drawn,) = ax.plot(Cs, mean, label=short(name), **line(k, 3.0))
+    (drawn,) = ax.plot(Cs, mean, label=name, **line(k, 3.0))
     if band:
         ax.fill_between(Cs, low, high, color=drawn.get_color(), alpha=0.15, linewidth=0.0)
     marked = np.isin(Cs, np.asarray(chosen, dtype=np.float64))
-    style = {**line(k, CHOSEN_SIZE), "linestyle": "none", "markeredgecolor": text_colour()}
     if marked.any():
-        ax.plot(Cs[marked], mean[marked], zorder=3, **style)
+        ax.plot(Cs[marked], mean[marked], linestyle="none", zorder=3, **marker(k, CHOSEN_SIZE))
 
 
 def draw_convergence(
@@ -136,14 +143,14 @@ def draw_convergence(
     figure.set_layout_engine("constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for ax, found in zip(panels, (seconds, products), strict=True):
-        for k, name in enumerate(names):
+        for k, name in enumerate(short_names(names)):
             shown = np.where(distances[k] > LEAST_SHOWN, distances[k], np.nan)
             if np.isfinite(shown + found[k]).any():
-                ax.plot(found[k], shown, label=short(name), **line(k))
+                ax.plot(found[k], shown, label=name, **line(k))
         ends = [np.nanmax(used) for used in found if np.isfinite(used).any()]
         set_wide_scale(ax, "x", np.array(ends))
     panels[0].set_yscale("log")
-    panels[0].set_ylabel("relative distance to the optimum (log scale)")
+    panels[0].set_ylabel("relative distance to the optimum")
     panels[0].set_xlabel("training time (s)")
     panels[1].set_xlabel("Hessian-vector products")
     legend_beside_all(figure)
@@ -179,9 +186,9 @@ def draw_cutoffs(
     >>> draw_cutoffs(Figure().subplots(), ["l1", "log"], [1, 2], values)
     <Axes: xlabel='k', ylabel='NDCG@k'>
     """
-    for k, name in enumerate(names):
+    for k, name in enumerate(short_names(names)):
         if np.isfinite(values[k]).any():
-            ax.plot(cutoffs, values[k], label=short(name), **line(k, 4.5))
+            ax.plot(cutoffs, values[k], label=name, **line(k, 4.5))
     ax.set_xlabel("k")
     ax.set_ylabel(f"{plain(metric)}@k")
     if len(cutoffs) <= MOST_TICKS:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*")  #: markers; they are filled, then hollow
 WIDE = 20.0  #: ratio of the largest to the smallest value above which a scale is logarithmic
-LEGEND_WIDTH = 2.0  #: inches of a column of a legend below the axes
+LINE_HEIGHT = 0.19  #: inches of a line of a legend
+LETTER, HANDLE = 0.07, 0.75  #: inches of a letter, and of the marker and margins, in a legend
 
 
 def marker(k: int, size: float = 5.0) -> dict[str, Any]:
@@ -76,10 +77,16 @@ def legend_beside_all(figure: Figure) -> None:
 
 
 def legend_below_all(figure: Figure) -> None:
-    """List what is drawn in any axes of a figure below them, each name once."""
+    """List what is drawn in any axes of a figure below them, each name once.
+
+    The figure becomes higher, so that the axes keep their size.
+    """
     found = unique_handles(figure.axes)
     if found:
-        columns = max(1, int(figure.get_figwidth() / LEGEND_WIDTH))
+        width = HANDLE + LETTER * max(map(len, found))
+        columns = max(1, int(figure.get_figwidth() / width))
+        rows = -(-len(found) // columns)
+        figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * (rows + 1))
         figure.legend(found.values(), found.keys(), loc="outside lower left", ncols=columns)
 
 
@@ -99,6 +106,25 @@ def over_folds(values: Vector) -> tuple[Vector, Vector, Vector]:
     return tuple(np.ma.filled(found, np.nan) for found in (mean, low, high))  # type: ignore[return-value]
 
 
+def short_names(names: Sequence[str], length: int = 24) -> list[str]:
+    """Shorten names at their ends, or in the middle if the short names would not differ.
+
+    Examples
+    --------
+    >>> short_names(["ranksvm", "a method with many options"])
+    ['ranksvm', 'a method with many opti…']
+    >>> short_names(["a method with many options A", "a method with many options B"])
+    ['a method wi…ny options A', 'a method wi…ny options B']
+    """
+    half = length // 2
+    middle = [n if len(n) <= length else f"{n[: half - 1]}…{n[-half:]}" for n in names]
+    for attempt in (names, middle):
+        found = [short(name, length) for name in attempt]
+        if len(set(found)) == len(found):
+            return found
+    return [short(f"{k}: {name}", length) for k, name in enumerate(names, 1)]
+
+
 def numbered(names: Sequence[str]) -> list[str]:
     """Return short names with their numbers, which begin at 1."""
-    return [f"{k}  {short(name)}" for k, name in enumerate(names, 1)]
+    return [f"{k}  {name}" for k, name in enumerate(short_names(names), 1)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ..._draw import plain, short
+from ..._draw import plain
 from ..._typing import Mask, Vector
 from .labels import Panel, label_points
 from .marks import (
@@ -18,6 +18,7 @@ from .marks import (
     marker,
     numbered,
     set_wide_scale,
+    short_names,
     text_colour,
 )
 
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from matplotlib.projections.polar import PolarAxes
 
 PANELS_IN_A_ROW = 2
-PANEL_HEIGHT = 2.7  #: inches
+DATA_SET_LENGTH = 16  #: letters of the name of a data set, which is above a narrow panel
+PANEL_HEIGHT = 2.4  #: inches of a panel without methods
+ROOM_FOR_A_LABEL = 0.06  #: inches that a method adds to the height of a panel
 REMOVED = "share of removed features (1 − sparsity ratio)"
+ROW_SHIFT = 0.25  #: distance of the dots of two data sets, in rows
 LEAST_OF_A_RADAR = 3  #: data sets below which a radar has no area
 
 
@@ -72,19 +76,23 @@ def draw_tradeoff(
     figure.set_layout_engine("constrained")
     columns = min(PANELS_IN_A_ROW, len(data_sets))
     rows = -(-len(data_sets) // columns)
-    figure.set_figheight(PANEL_HEIGHT * rows + 0.15 * len(names))
+    figure.set_figheight((PANEL_HEIGHT + ROOM_FOR_A_LABEL * len(names)) * rows)
     panels = []
-    for d, data_set in enumerate(data_sets):
+    for d, data_set in enumerate(short_names(data_sets, DATA_SET_LENGTH)):
         ax = figure.add_subplot(rows, columns, d + 1)
         mean = _draw_mean(ax, values[d][np.isfinite(sparsity[d])])
         _draw_marks(ax, numbered(names), sparsity[d], values[d])
         ax.set_xlim(-0.03, 1.03)
-        ax.set_title(f"{short(data_set)} (dotted: mean {mean:.4f})")
+        known = np.isfinite(mean)
+        ax.set_title(
+            f"{data_set} (dotted: mean {mean:.4f})" if known else f"{data_set}: no results"
+        )
         if d + columns >= len(data_sets):
             ax.set_xlabel("sparsity ratio (features in use / all)")
         if d % columns == 0:
             ax.set_ylabel(plain(metric))
-        panels.append(Panel(ax, sparsity[d], values[d], np.array([[0.0, mean], [1.0, mean]])))
+        corners = np.array([[0.0, mean], [1.0, mean]] if known else [])
+        panels.append(Panel(ax, sparsity[d], values[d], corners))
     label_points(panels, names, lambda: legend_below_all(figure))
     return figure
 
@@ -125,10 +133,9 @@ def draw_pareto(
     >>> ax = Figure().subplots()
     >>> seconds, values = np.array([0.1, 1.0, 9.0]), np.array([0.41, 0.47, 0.45])
     >>> front = np.array([True, True, False])
-    >>> draw_pareto(ax, ["a", "b", "c"], seconds, values, front, cost="seconds", metric="MAP")
-    <Axes: xlabel='seconds', ylabel='MAP'>
-    >>> ax.get_xscale()
-    'log'
+    >>> _ = draw_pareto(ax, ["a", "b", "c"], seconds, values, front, cost="time", metric="MAP")
+    >>> ax.get_xscale(), [text.get_text() for text in ax.texts]
+    ('log', ['a', 'b', 'c'])
     """
     known = np.isfinite(costs) & np.isfinite(values)
     joined = np.flatnonzero(known & front)
@@ -199,11 +206,12 @@ def draw_removed(
     if len(data_sets) < LEAST_OF_A_RADAR:
         figure.set_figheight(1.3 + 0.25 * len(names))
         _draw_dots(figure.add_subplot(), names, data_sets, 1.0 - sparsity)
+        legend_beside_all(figure)
     else:
-        figure.set_figheight(4.6)
+        figure.set_figheight(4.2)
         ax = cast("PolarAxes", figure.add_subplot(projection="polar"))
         _draw_radar(ax, names, data_sets, 1.0 - sparsity)
-    legend_beside_all(figure)
+        legend_below_all(figure)
     return figure
 
 
@@ -212,12 +220,12 @@ def _draw_radar(
 ) -> None:
     angles = np.linspace(0.0, 2 * np.pi, len(data_sets), endpoint=False)
     around = np.append(angles, 2 * np.pi)
-    for k, name in enumerate(names):
+    for k, name in enumerate(short_names(names)):
         if np.isfinite(shares[:, k]).any():
-            ax.plot(around, np.append(shares[:, k], shares[0, k]), label=short(name), **line(k))
+            ax.plot(around, np.append(shares[:, k], shares[0, k]), label=name, **line(k))
     ax.set_theta_zero_location("N")
     ax.set_theta_direction(-1)
-    ax.set_xticks(angles, [short(name) for name in data_sets])
+    ax.set_xticks(angles, short_names(data_sets, DATA_SET_LENGTH))
     for angle, text in zip(angles, ax.get_xticklabels(), strict=True):
         side = np.round(np.sin(angle), 6)  # to the right of the centre if it is positive
         text.set_horizontalalignment("left" if side > 0 else "right" if side < 0 else "center")
@@ -230,9 +238,10 @@ def _draw_radar(
 
 def _draw_dots(ax: Axes, names: Sequence[str], data_sets: Sequence[str], shares: Vector) -> None:
     rows = np.arange(len(names))
-    for d, data_set in enumerate(data_sets):
-        ax.plot(shares[d], rows, linestyle="none", label=short(data_set), **marker(d, 6.0))
-    ax.set_yticks(rows, [short(name) for name in names])
+    for d, data_set in enumerate(short_names(data_sets, DATA_SET_LENGTH)):
+        shift = ROW_SHIFT * (d - (len(data_sets) - 1) / 2)  # equal shares do not hide each other
+        ax.plot(shares[d], rows + shift, linestyle="none", label=data_set, **marker(d, 6.0))
+    ax.set_yticks(rows, short_names(names))
     ax.set_ylim(len(names) - 0.5, -0.5)  # the first name is on top
     ax.set_xlim(-0.02, 1.02)
     ax.set_xlabel(REMOVED)
