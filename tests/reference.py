@@ -530,3 +530,37 @@ def query_level_norm(X, qid):
             for i in rows if high > low else ():
                 out[i, f] = (X[i, f] - low) / (high - low)
     return out
+
+
+def adarank(X, measure, weight, n_rounds, update, tol=None, patience=1, max_consecutive=1):
+    """Return the features, α and mean metrics of the rounds of AdaRank that are kept.
+
+    `measure` returns E_q of scores for every query, or NaN if it is undefined. `weight` holds one
+    number per query.
+    """
+    start = np.where(np.isnan(measure(np.zeros(len(X)))), 0.0, weight)
+    start = start / start.sum()
+    P, scores, rounds = start, np.zeros(len(X)), []
+    best, kept = -np.inf, 0
+    while len(rounds) < n_rounds and len(rounds) - kept < patience:
+        chosen = [k for k, _, _ in rounds]
+        allowed = [
+            k for k in range(X.shape[1])
+            if X.shape[1] == 1 or max_consecutive is None
+            or chosen[-max_consecutive:] != [k] * max_consecutive
+        ]  # fmt: skip
+        means = {k: np.nansum(P * measure(X[:, k])) for k in allowed}
+        k = next(k for k in allowed if means[k] >= max(means.values()) - 1e-12)
+        mean_of_k = min(means[k], 1 - 1e-10)
+        alpha = 0.5 * math.log((1 + mean_of_k) / (1 - mean_of_k))
+        scores = scores + alpha * X[:, k]
+        mean = np.nansum(start * measure(scores))
+        rounds.append((k, alpha, mean))
+        if tol is None or mean > best + tol:
+            best, kept = mean, len(rounds)
+        if update == "literal":
+            P = start * np.exp(-np.nan_to_num(measure(scores)))
+        else:
+            P = P * np.exp(-alpha * np.nan_to_num(measure(X[:, k])))
+        P = P / P.sum()
+    return [np.array(column) for column in zip(*rounds[:kept], strict=True)]

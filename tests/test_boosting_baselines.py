@@ -27,7 +27,7 @@ from linrank.data.ranking import RankingData
 from linrank.errors import FileFormatError
 from linrank.metrics import parse_metric
 from problems import as_form, make_problem_arrays
-from reference import pair_weights, preference_pairs
+from reference import adarank, pair_weights, preference_pairs
 
 pytestmark = pytest.mark.slow
 
@@ -201,75 +201,97 @@ def artanh(x):
 
 @pytest.mark.interpreted
 def test_adarank_of_three_queries():
-    ranker = AdaRank("map", n_rounds=2, tol=None).fit(*three_queries())
     first = artanh((1 + 1 + 0.5) / 3)
-    third = np.exp(-0.5) / (2 * np.exp(-1) + np.exp(-0.5))  # P of the third query
-    second = artanh(0.5 * (1 - third) + third)
-    assert ranker.features_.tolist() == [0, 1]
-    assert ranker.alphas_ == pytest.approx([first, second], rel=1e-12)
-    assert ranker.coef_ == pytest.approx([first, second], rel=1e-12)
-    assert ranker.performances_ == pytest.approx([5 / 6, 5 / 6], rel=1e-12)
-    stopped = AdaRank("map").fit(*three_queries())  # the second round gains nothing
-    assert stopped.coef_ == pytest.approx([first, 0.0], rel=1e-12)
-    assert stopped.n_iter_ == 1
+    of_third = {  # P of the third query after the first round
+        "literal": np.exp(-0.5) / (2 * np.exp(-1) + np.exp(-0.5)),
+        "cumulative": np.exp(-first / 2) / (2 * np.exp(-first) + np.exp(-first / 2)),
+    }
+    for update, third in of_third.items():
+        ranker = AdaRank("map", n_rounds=2, tol=None, update=update).fit(*three_queries())
+        second = artanh(0.5 * (1 - third) + third)
+        assert ranker.features_.tolist() == [0, 1]
+        assert ranker.alphas_ == pytest.approx([first, second], rel=1e-12)
+        assert ranker.coef_ == pytest.approx([first, second], rel=1e-12)
+        assert ranker.performances_ == pytest.approx([5 / 6, 5 / 6], rel=1e-12)
+        stopped = AdaRank("map", update=update, patience=1).fit(*three_queries())
+        assert stopped.coef_ == pytest.approx([first, 0.0], rel=1e-12)  # round 2 gains nothing
+        assert stopped.n_iter_ == 1
 
 
-def slow_adarank(X, y, qid, metric, n_rounds, query_weight=None):
-    """Features, α and performances by the public metric functions, query by query."""
-    parsed, ids = parse_metric(metric), list(dict.fromkeys(qid.tolist()))
+def assert_is_reference(ranker, X, y, qid, query_weight=None):
+    """Compare a fit with the rounds of the slow twin, in which queries have numbers."""
+    metric, ids = parse_metric(ranker.metric), list(dict.fromkeys(qid.tolist()))
 
-    def E(scores):
-        found = parsed(y, scores, qid, per_query=True)
-        return found if parsed.greater_is_better else 1.0 - found
+    def measure(scores):
+        found = metric(y, scores, qid, per_query=True)
+        return found if metric.greater_is_better else 1.0 - found
 
-    weight = np.ones(len(ids)) if query_weight is None else [query_weight[qid == q][0] for q in ids]
-    start = np.where(np.isnan(E(np.zeros(len(y)))), 0.0, weight)
-    start, rounds = start / start.sum(), []
-    P, scores, last = start, np.zeros(len(y)), None
-    for _ in range(n_rounds):
-        means = [np.nansum(P * E(X[:, k])) if k != last else -1.0 for k in range(X.shape[1])]
-        last = next(k for k, mean in enumerate(means) if mean >= max(means) - 1e-12)
-        alpha = artanh(min(means[last], 1 - 1e-10))
-        scores = scores + alpha * X[:, last]
-        rounds.append((last, alpha, np.nansum(start * E(scores))))
-        P = start * np.exp(-np.nan_to_num(E(scores)))
-        P = P / P.sum()
-    return [np.array(column) for column in zip(*rounds, strict=True)]
+    weight = np.ones(len(y)) if query_weight is None else query_weight
+    features, alphas, means = adarank(
+        X, measure, np.array([weight[qid == q][0] for q in ids]), ranker.n_rounds, ranker.update,
+        ranker.tol, ranker.patience, ranker.max_consecutive,
+    )  # fmt: skip
+    ranker.fit(X, y, qid, query_weight=query_weight)
+    np.testing.assert_array_equal(ranker.features_, features)
+    np.testing.assert_allclose(ranker.alphas_, alphas, rtol=1e-10)
+    np.testing.assert_allclose(ranker.performances_, means, rtol=1e-10)
 
 
 @pytest.mark.interpreted
+@pytest.mark.parametrize("update", ["literal", "cumulative"])
 @pytest.mark.parametrize(
     "metric", ["map", "ndcg@10", "mrr", "pairwise-accuracy", "all-pairs-error"]
 )
 @pytest.mark.parametrize("kind", ["two levels", "five levels", "pairs of documents"])
-def test_adarank_is_its_formula(kind, metric):
+def test_adarank_is_its_formula(kind, metric, update):
     X, y, qid = make_problem_arrays(kind, n=40, tied=True)
-    weight = 1.0 + qid % 3
-    for query_weight in (None, weight):
-        expected = slow_adarank(X, y, qid, metric, 6, query_weight)
-        ranker = AdaRank(metric, n_rounds=6, tol=None).fit(X, y, qid, query_weight=query_weight)
-        np.testing.assert_array_equal(ranker.features_, expected[0])
-        np.testing.assert_allclose(ranker.alphas_, expected[1], rtol=1e-10)
-        np.testing.assert_allclose(ranker.performances_, expected[2], rtol=1e-10)
+    for query_weight in (None, 1.0 + qid % 3):
+        ranker = AdaRank(metric, n_rounds=6, tol=None, update=update)
+        assert_is_reference(ranker, X, y, qid, query_weight)
 
 
-def test_adarank_does_not_repeat_and_stops_where_nothing_is_gained():
+@pytest.mark.parametrize("update", ["literal", "cumulative"])
+@pytest.mark.parametrize("max_consecutive", [1, 2, None])
+@pytest.mark.parametrize("rule", [{"tol": None}, {"patience": 1}, {"tol": 0.01, "patience": 3}])
+def test_adarank_stops_and_repeats_by_its_rules(arrays, update, max_consecutive, rule):
+    X, y, qid = arrays
+    ranker = AdaRank("map", n_rounds=9, update=update, max_consecutive=max_consecutive, **rule)
+    for x in (X, np.round(X), X[:, :1], np.column_stack([np.ones(60), X])):
+        assert_is_reference(clone(ranker), x, y, qid)
+    assert_is_reference(clone(ranker), X[qid == 0], y[qid == 0], qid[qid == 0])
+
+
+def test_adarank_drops_the_rounds_after_the_best():
     data = make_ranking(random_state=0)
-    every = AdaRank("ndcg@10", n_rounds=20, tol=None).fit(data.X, data.y, data.qid)
+    every = AdaRank("ndcg@10", n_rounds=40, tol=None).fit(data.X, data.y, data.qid)
     assert (every.features_[1:] != every.features_[:-1]).all()
     assert len(set(every.features_)) > 1
-    some = AdaRank("ndcg@10", n_rounds=20).fit(data.X, data.y, data.qid)
-    n = some.n_iter_
-    assert 1 < n < 20
-    np.testing.assert_array_equal(some.features_, every.features_[:n])
-    assert (np.diff(some.performances_) > 0).all()
+    best = 1 + int(np.argmax(every.performances_))
+    assert 1 < best < 40
+    patient = AdaRank("ndcg@10", n_rounds=40, patience=40).fit(data.X, data.y, data.qid)
+    np.testing.assert_array_equal(patient.features_, every.features_[:best])
+    hasty = AdaRank("ndcg@10", n_rounds=40, patience=1).fit(data.X, data.y, data.qid)
+    n = hasty.n_iter_
+    assert n < best
+    assert (np.diff(hasty.performances_) > 0).all()
     assert every.performances_[n] <= every.performances_[n - 1]
-    few = AdaRank("ndcg@10", tol=0.5).fit(data.X, data.y, data.qid)
-    assert few.n_iter_ == 1
+    assert AdaRank("ndcg@10", tol=0.5).fit(data.X, data.y, data.qid).n_iter_ == 1
 
 
-def test_one_feature_is_picked_again():
-    ranker = AdaRank(n_rounds=3, tol=None).fit([[2.0], [1.0], [0.0]], [1, 0, 1])
+@pytest.mark.parametrize("update", ["literal", "cumulative"])
+def test_adarank_of_features_that_rank_nothing(arrays, update):
+    """Constant features and equal labels: all features are equally good, so the first is taken."""
+    X, y, qid = arrays
+    constant = AdaRank("ndcg@10", update=update).fit(np.ones((60, 3)), y, qid)
+    assert constant.features_.tolist() == [0]
+    equal = AdaRank("ndcg@10", update=update).fit(X, np.ones(60), qid)
+    assert equal.features_.tolist() == [0]
+    assert equal.performances_.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("update", ["literal", "cumulative"])
+def test_one_feature_is_picked_again(update):
+    ranker = AdaRank(n_rounds=3, tol=None, update=update).fit([[2.0], [1.0], [0.0]], [1, 0, 1])
     assert ranker.features_.tolist() == [0, 0, 0]
     assert ranker.coef_ == pytest.approx([3 * artanh(5 / 6)])
 
@@ -718,6 +740,9 @@ def test_verbose_prints_a_line_each(ranker, words, arrays, capsys):
         (AdaRank(n_rounds=0), "n_rounds is 0; expected a whole number of at least 1"),
         (AdaRank(tol=-0.1), "tol is -0.1; expected a number from 0 to below 1, or None"),
         (AdaRank(tol="x"), "tol is 'x'; expected a number from 0 to below 1, or None"),
+        (AdaRank(update="sum"), "update is 'sum'; known choices are 'cumulative', 'literal'"),
+        (AdaRank(patience=0), "patience is 0; expected a whole number of at least 1"),
+        (AdaRank(max_consecutive=0), "max_consecutive is 0; expected a whole number"),
         (RankBoost(0), "n_rounds is 0; expected a whole number of at least 1"),
         (RankBoost(True), "n_rounds is True; expected a whole number of at least 1"),
         (RankBoost(n_thresholds=0), "n_thresholds is 0; expected a whole number of at least 1"),
