@@ -41,7 +41,6 @@ def bench_adarank(options: Options) -> Section:
         ).mean(axis=1)
         texts = [f"{value:.4f}" for value in (*found.ravel(), found[:, 0].mean())]
         section.add(metric, *map(str, rules.values()), *texts, values=found.tolist())
-        print(metric, *rules.values(), *texts, flush=True)
     return section
 
 
