@@ -556,7 +556,7 @@ def adarank(X, measure, weight, n_rounds, update, tol=None, patience=1, max_cons
         scores = scores + alpha * X[:, k]
         mean = np.nansum(start * measure(scores))
         rounds.append((k, alpha, mean))
-        if tol is None or mean > best + tol:
+        if tol is None or mean > best + tol + 1e-12:
             best, kept = mean, len(rounds)
         if update == "literal":
             P = start * np.exp(-np.nan_to_num(measure(scores)))

@@ -201,7 +201,7 @@ class AdaRank(LinearRanker):
             scores += alpha * queries.columns(k, k + 1)[0]
             of_scores = queries.measure(scores)
             mean = float(queries.weight @ of_scores)
-            if self.tol is None or mean > best + self.tol:
+            if self.tol is None or mean > best + self.tol + TIE_TOLERANCE:
                 best, n_kept = mean, t
             if self.update == "literal":
                 P = queries.weight * np.exp(-of_scores)
@@ -219,9 +219,10 @@ class AdaRank(LinearRanker):
 
     def _pick(self, means: Vector, picked: list[int]) -> tuple[int, float]:
         """Return the best feature that may follow the picked ones, and its weighted metric."""
-        n = self.max_consecutive
-        if n is not None and picked and len(means) > 1 and picked[-n:] == picked[-1:] * n:
-            means[picked[-1]] = -np.inf
+        if self.max_consecutive is not None and picked and len(means) > 1:
+            n = int(self.max_consecutive)
+            if picked[-n:] == picked[-1:] * n:
+                means[picked[-1]] = -np.inf
         k = int(np.argmax(means >= means.max() - TIE_TOLERANCE))
         return k, float(means[k])
 
