@@ -7,6 +7,7 @@ The sections are:
 - ``growth`` measures the cost against the number of documents.
 - ``letor`` evaluates all rankers of the paper's table 1.1 on MQ2007 and MQ2008, which it reads from
   the folder ``LINRANK_DATA``.
+- ``adarank`` compares the rules of AdaRank on the same data.
 
 Each section prints a Markdown table. Its numbers and plots are stored with those of the sections of
 earlier runs.
@@ -39,6 +40,7 @@ from linrank.penalties import L1
 from linrank.problem import Problem
 from linrank.solvers import CoordinateDescent, Newton, ProximalNewton, Result, Solver
 
+from .adarank import bench_adarank
 from .sparse import read_fold
 from .tools import Options, Section, draw, line_style, run_sections, show_seconds, stop_after
 
@@ -350,8 +352,8 @@ LETOR_RANKERS: dict[str, Callable[..., Any]] = {
     "Domination Rank, multi-valued": _by_C(lambda: DominationRankCV(penalty="l2")),
     "Domination Rank, base": _by_C(lambda: DominationRankCV(penalty="l2", levels="binary")),
     "Domination Rank, margin": _by_margin,
-    "AdaRank, NDCG@10": _by_rounds(lambda: AdaRank("ndcg@10")),
-    "AdaRank, MAP": _by_rounds(lambda: AdaRank("map")),
+    "AdaRank, NDCG@10": _by_rounds(lambda: AdaRank("ndcg@10", tol=None)),
+    "AdaRank, MAP": _by_rounds(lambda: AdaRank("map", tol=None)),
     "RankBoost": _by_rounds(lambda: RankBoost(300)),
     "RankSVM": _by_C(lambda: RankSVMCV(normalize="queries")),
 }
@@ -361,6 +363,7 @@ SECTIONS = {
     "topics": bench_topics,
     "growth": bench_growth,
     "letor": bench_letor,
+    "adarank": bench_adarank,
 }
 
 if __name__ == "__main__":

@@ -563,3 +563,71 @@ def maximal_groups(ranks, critical_difference):
         if max(ranks[i] for i in chosen) - min(ranks[i] for i in chosen) < critical_difference
     ]
     return {group for group in groups if not any(group < other for other in groups)}
+
+
+def adarank(X, measure, weight, n_rounds, update, tol=None, patience=1, max_consecutive=1):
+    """Return the features, α and mean metrics of the rounds of AdaRank that are kept.
+
+    `measure` returns E_q of scores for every query, or NaN if it is undefined. `weight` holds one
+    number per query.
+    """
+    start = np.where(np.isnan(measure(np.zeros(len(X)))), 0.0, weight)
+    start = start / start.sum()
+    P, scores, rounds = start, np.zeros(len(X)), []
+    best, kept = -np.inf, 0
+    while len(rounds) < n_rounds and len(rounds) - kept < patience:
+        chosen = [k for k, _, _ in rounds]
+        allowed = [
+            k for k in range(X.shape[1])
+            if X.shape[1] == 1 or max_consecutive is None
+            or chosen[-max_consecutive:] != [k] * max_consecutive
+        ]  # fmt: skip
+        means = {k: np.nansum(P * measure(X[:, k])) for k in allowed}
+        k = next(k for k in allowed if means[k] >= max(means.values()) - 1e-12)
+        mean_of_k = min(means[k], 1 - 1e-10)
+        alpha = 0.5 * math.log((1 + mean_of_k) / (1 - mean_of_k))
+        scores = scores + alpha * X[:, k]
+        mean = np.nansum(start * measure(scores))
+        rounds.append((k, alpha, mean))
+        if tol is None or mean > best + tol + 1e-12:
+            best, kept = mean, len(rounds)
+        if update == "literal":
+            P = start * np.exp(-np.nan_to_num(measure(scores)))
+        else:
+            P = P * np.exp(-alpha * np.nan_to_num(measure(X[:, k])))
+        P = P / P.sum()
+    return [np.array(column) for column in zip(*rounds[:kept], strict=True)]
+
+
+def rankboost(X, y, qid, n_rounds, weight=None, query_weight=None):
+    """Return the stumps (features, θ, α, defaults) and losses of RankBoost over listed pairs.
+
+    All thresholds of all features are tried one by one, each with both defaults if the feature has
+    missing values. A feature with missing values is also compared with the smallest number.
+    """
+    pairs = preference_pairs(y, qid)
+    start = pair_weights(pairs, weight, query_weight)
+    pairs, start = np.array(pairs)[start > 0], start[start > 0] / start.sum()
+    used = np.unique(pairs)
+    D, H, found, losses = start, np.zeros(len(y)), [], [1.0]
+    for _ in range(n_rounds):
+        best, best_h = (None, None, 0.0, None), None
+        for f in range(X.shape[1]):
+            values = [x for x in X[used, f] if not np.isnan(x)]
+            thresholds, defaults = sorted(set(values))[:-1], [0]
+            if 0 < len(values) < len(used):
+                thresholds, defaults = [np.finfo(float).min, *thresholds], [0, 1]
+            for theta, default in itertools.product(thresholds[::-1], defaults):
+                h = np.where(np.isnan(X[:, f]), default, X[:, f] > theta)
+                r = D @ (h[pairs[:, 0]] - h[pairs[:, 1]])
+                if abs(r) > abs(best[2]) + 1e-12:
+                    best, best_h = (f, theta, r, default), h
+        f, theta, r, default = best
+        r = min(max(r, 1e-10 - 1), 1 - 1e-10)
+        alpha = 0.5 * math.log((1 + r) / (1 - r))
+        H = H + alpha * best_h
+        D = start * np.exp(H[pairs[:, 1]] - H[pairs[:, 0]])
+        losses.append(D.sum())
+        found.append((f, theta, alpha, default))
+        D = D / D.sum()
+    return [np.array(column) for column in zip(*found, strict=True)], np.array(losses)

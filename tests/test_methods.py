@@ -83,7 +83,7 @@ def test_parameters_of_a_method():
     ("text", "words"),
     [
         ("nothing", "the method 'nothing' is not known; known are ranksvm, sparse"),
-        ("rankboost:n_round=3", "rankboost has no parameter 'n_round'; it has n_rounds"),
+        ("rankboost:n_round=3", "rankboost has no parameter 'n_round'; it has missing, n_rounds"),
         ("rankboost:50", "rankboost has no parameter '50'"),
     ],
 )

@@ -44,6 +44,7 @@ _HOME = {
     "LinrankError": "errors",
     "DataError": "errors",
     "FileFormatError": "errors",
+    "ConstantFeaturesWarning": "errors",
     "FeatureRangeWarning": "errors",
     "ForgottenQueriesWarning": "errors",
     "GridEdgeWarning": "errors",
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
         write_run,
     )
     from .errors import (
+        ConstantFeaturesWarning,
         DataError,
         FeatureRangeWarning,
         FileFormatError,

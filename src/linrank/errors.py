@@ -68,6 +68,10 @@ class FeatureRangeWarning(UserWarning):
     """Features are far outside the range of the training data; the message names one of them."""
 
 
+class ConstantFeaturesWarning(UserWarning):
+    """Features are constant in the training data and cannot be used; the message names some."""
+
+
 class OrderChangedWarning(UserWarning):
     """An exported model orders documents in another way, because the target rounds scores."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._checks import whole_number
+from .._checks import choice, whole_number
 from .._rows import choose_columns, copy_columns, kernel_matrix, multiply
 from .._threads import resolve_threads
 from .._typing import Vector
@@ -31,6 +31,7 @@ class Round(NamedTuple):
     feature: int  #: k_t
     alpha: float  #: α_t
     mean: float  #: mean of E_q(f_t) over the queries
+    n_kept: int  #: rounds that are kept if training ends here: up to the best mean
 
 
 class AdaRank(LinearRanker):
@@ -42,21 +43,27 @@ class AdaRank(LinearRanker):
 
         k_t = argmax_k Σ_q P_t(q)·E_q(x_k),
         α_t = ½·ln(Σ_q P_t(q)·(1 + E_q(x_k)) / Σ_q P_t(q)·(1 − E_q(x_k)))    with k = k_t,
-        f_t = f_(t−1) + α_t·x_k,    P_(t+1)(q) ∝ exp(−E_q(f_t))
+        f_t = f_(t−1) + α_t·x_k
 
     (Xu & Li 2007, "AdaRank: a boosting algorithm for information retrieval"; a baseline in
     Stevens, Bengio & Singer 2013). The weight of a feature is the sum of the α of the rounds that
-    picked it. E_q(x_k) is computed once for all features, so a round evaluates the metric of all
-    queries once.
+    picked it. The weights of the queries follow one of two rules:
+
+        P_(t+1)(q) ∝ exp(−E_q(f_t))                 update="literal", as in the paper,
+        P_(t+1)(q) ∝ P_t(q)·exp(−α_t·E_q(x_k))      update="cumulative", as in AdaBoost.
+
+    E_q(x_k) is computed once for all features, so a round evaluates the metric of all queries
+    once.
 
     Details of this implementation:
 
     - As in the paper, a feature ranks by decreasing value only, so no weight is negative. If
       small values of a feature are better, add −x as another feature.
-    - A feature is not picked twice in a row. Otherwise, if the first feature were picked again,
-      the ranking and P would not change, and the same feature would be picked in all rounds.
-    - Training ends when a round does not raise the mean metric by more than `tol`. That round is
-      dropped.
+    - A feature is picked in at most `max_consecutive` rounds in a row. With the literal rule and
+      no limit, the first feature would be picked in all rounds: the ranking, and with it P, would
+      not change.
+    - Training ends after `patience` rounds without a mean metric that exceeds the best one by
+      more than `tol`. The rounds after the best one are dropped.
     - Queries for which the metric is undefined, such as those without relevant documents, are
       left out. Documents of equal score are handled as in `linrank.evaluate`. Among equally good
       features, the first is picked.
@@ -72,12 +79,19 @@ class AdaRank(LinearRanker):
     n_rounds : int
         Largest number of rounds.
     tol : float or None
-        Smallest improvement of the mean metric in a round. None: all rounds are run and kept,
+        Smallest improvement of the mean metric that counts. None: all rounds are run and kept,
         so that their number can be chosen on validation data with `staged_predict`.
     n_threads : int, optional
         Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
     verbose : bool
         Print a line for each round.
+    update : {"cumulative", "literal"}
+        Rule for the weights of the queries. docs/domination.md compares the rules and the next
+        two parameters on validation data, which decided their defaults.
+    patience : int
+        Number of rounds without an improvement after which training ends.
+    max_consecutive : int or None
+        Largest number of rounds in a row that pick the same feature. None: no limit.
 
     Attributes
     ----------
@@ -120,12 +134,18 @@ class AdaRank(LinearRanker):
         tol: float | None = 0.0,
         n_threads: int | None = None,
         verbose: bool = False,
+        update: str = "cumulative",
+        patience: int = 10,
+        max_consecutive: int | None = 1,
     ) -> None:
         self.metric = metric
         self.n_rounds = n_rounds
         self.tol = tol
         self.n_threads = n_threads
         self.verbose = verbose
+        self.update = update
+        self.patience = patience
+        self.max_consecutive = max_consecutive
 
     def fit(
         self,
@@ -151,41 +171,60 @@ class AdaRank(LinearRanker):
             P is multiplied by it, so that a query of weight 0 is removed.
         """
         metric, n_rounds = parse_metric(self.metric), whole_number("n_rounds", self.n_rounds)
-        if self.tol is not None and not (
-            isinstance(self.tol, float | int | np.number) and 0 <= self.tol < 1
-        ):
-            raise DataError(f"tol is {self.tol!r}; expected a number from 0 to below 1, or None")
+        self._check_rules()
         data = self._ranking_data(X, y, qid, None, query_weight)
         queries = Performance(data, metric, resolve_threads(self.n_threads))
         rounds, interrupted = collect_rounds(self._rounds(queries, n_rounds))
+        rounds = rounds[: rounds[-1].n_kept]
         self._store(rounds, queries, data, metric)
         if interrupted:
             raise KeyboardInterrupt(f"Interrupted; the weights of {len(rounds)} rounds are kept.")
         return self
 
+    def _check_rules(self) -> None:
+        choice("update", self.update, ["cumulative", "literal"])
+        whole_number("patience", self.patience)
+        if self.max_consecutive is not None:
+            whole_number("max_consecutive", self.max_consecutive)
+        if self.tol is not None and not (
+            isinstance(self.tol, float | int | np.number) and 0 <= self.tol < 1
+        ):
+            raise DataError(f"tol is {self.tol!r}; expected a number from 0 to below 1, or None")
+
     def _rounds(self, queries: Performance, n_rounds: int) -> Iterator[Round]:
-        started, last, best = time.perf_counter(), -1, -np.inf
-        P, scores = queries.weight, np.zeros(queries.data.n_docs)
+        started, best, n_kept = time.perf_counter(), -np.inf, 0
+        P, scores, picked = queries.weight, np.zeros(queries.data.n_docs), list[int]()
         for t in range(1, n_rounds + 1):
-            means = queries.of_features @ P
-            if len(means) > 1 and last >= 0:
-                means[last] = -np.inf
-            last = int(np.argmax(means >= means.max() - TIE_TOLERANCE))
-            alpha = float(np.arctanh(min(means[last], LARGEST_R)))
-            scores += alpha * queries.columns(last, last + 1)[0]
+            k, mean_of_k = self._pick(queries.of_features @ P, picked)
+            picked.append(k)
+            alpha = float(np.arctanh(min(mean_of_k, LARGEST_R)))
+            scores += alpha * queries.columns(k, k + 1)[0]
             of_scores = queries.measure(scores)
             mean = float(queries.weight @ of_scores)
-            if self.tol is not None and mean <= best + self.tol:
-                return
-            best = mean
-            P = queries.weight * np.exp(-of_scores)
+            if self.tol is None or mean > best + self.tol + TIE_TOLERANCE:
+                best, n_kept = mean, t
+            if self.update == "literal":
+                P = queries.weight * np.exp(-of_scores)
+            else:
+                P = P * np.exp(-alpha * queries.of_features[k])
             P /= P.sum()
             if self.verbose:
                 print(
-                    f"round {t:<5d} feature {last:<6d} alpha {alpha:<12.6g} "
+                    f"round {t:<5d} feature {k:<6d} alpha {alpha:<12.6g} "
                     f"{queries.metric.name} {mean:<10.6f} {time.perf_counter() - started:.2f} s"
                 )
-            yield Round(last, alpha, mean)
+            yield Round(k, alpha, mean, n_kept)
+            if t - n_kept >= self.patience:
+                return
+
+    def _pick(self, means: Vector, picked: list[int]) -> tuple[int, float]:
+        """Return the best feature that may follow the picked ones, and its weighted metric."""
+        if self.max_consecutive is not None and picked and len(means) > 1:
+            n = int(self.max_consecutive)
+            if picked[-n:] == picked[-1:] * n:
+                means[picked[-1]] = -np.inf
+        k = int(np.argmax(means >= means.max() - TIE_TOLERANCE))
+        return k, float(means[k])
 
     def _store(
         self,
@@ -195,7 +234,7 @@ class AdaRank(LinearRanker):
         metric: Metric,
     ) -> None:
         self.n_iter_, self.n_queries_ = len(rounds), len(queries.used)
-        features, alphas, means = zip(*rounds, strict=True)
+        features, alphas, means, _ = zip(*rounds, strict=True)
         self.features_, self.alphas_ = np.array(features), np.array(alphas)
         self.performances_ = np.array(means)
         self.coef_ = self._weights(self.n_iter_)
@@ -203,7 +242,8 @@ class AdaRank(LinearRanker):
             self.coef_,
             feature_names=data.feature_names,
             settings={"method": "AdaRank", "metric": metric.name, "n_rounds": self.n_rounds,
-                      "tol": self.tol},
+                      "tol": self.tol, "update": self.update, "patience": self.patience,
+                      "max_consecutive": self.max_consecutive},
             training={"rounds": self.n_iter_, metric.name: means[-1],
                       "queries": self.n_queries_},
         )  # fmt: skip

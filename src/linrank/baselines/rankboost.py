@@ -8,12 +8,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import Tags
 
-from .._checks import whole_number
+from .._checks import choice, whole_number
 from .._jit import njit
 from .._typing import Vector
-from ..data.checks import Matrix, check_finite
+from ..data.checks import Matrix
 from ..data.ranking import RankingData
+from ..errors import ConstantFeaturesWarning, warn
 from ..estimators.base import Ranker
 from ..problem import no_pair
 from .base import LARGEST_R, checked_rows, collect_rounds
@@ -27,6 +29,8 @@ from .stumps import (
     number_values,
 )
 
+NAMED = 5  #: constant features that a warning names; more make it longer
+
 
 class Round(NamedTuple):
     """The stump of one round of boosting."""
@@ -34,6 +38,7 @@ class Round(NamedTuple):
     feature: int
     threshold: float
     alpha: float
+    default: bool
 
 
 class RankBoost(Ranker):
@@ -60,10 +65,25 @@ class RankBoost(Ranker):
     RankBoost.B of the paper. The values of X are replaced by bin numbers before the first round.
     A round then reads the bins once, and sums the potentials in each bin of each feature.
 
+    A stump abstains from documents whose feature is missing (NaN): they get its default
+    q ∈ {0, 1} in the place of [x_f > θ]. q is chosen with f and θ by the largest |r_t|, as in the
+    paper (§3.2).
+
+    Thresholds:
+
+    - A document with x_f = θ is not above θ.
+    - The thresholds of a feature are its distinct values in the documents that belong to pairs,
+      without the largest one, which no document would exceed. Between two values, every θ gives
+      the same ranking of the training data, and the smaller value is taken.
+    - If these are more than `n_thresholds`, the thresholds are n quantiles of the values, at the
+      shares 1/(n + 1), …, n/(n + 1) of the weight of the documents. Equal quantiles count once.
+    - A feature with missing values has one more threshold, the smallest finite number. Its
+      stump is 1 for all values, and differs from its default for missing values only.
+    - A constant feature has no threshold. A `linrank.ConstantFeaturesWarning` names such features.
+
     Details that the paper leaves open:
 
-    - Features have no missing values.
-    - Among equally good stumps, the one with the first feature and the largest θ is taken.
+    - Among equally good stumps, the one with the first feature, the largest θ and q = 0 is taken.
     - |r| is limited to 1 − 1e-10, so that a stump that orders every pair correctly gets
       α = 11.9 instead of ∞.
 
@@ -73,13 +93,17 @@ class RankBoost(Ranker):
         Largest number of stumps. Training ends earlier if every stump has r = 0. The number can
         be chosen on validation data with `staged_predict`.
     n_thresholds : int or None
-        Largest number of thresholds θ per feature. The thresholds are all distinct values of the
-        feature but the largest or, if these are more, quantiles. None: no limit.
+        Largest number of thresholds θ per feature, apart from that for missing values. None: no
+        limit.
     n_threads : int, optional
         Number of threads for checks of X; boosting uses one thread. None: ``LINRANK_THREADS``,
         or all usable cores.
     verbose : bool
         Print a line for each round.
+    missing : {None, "abstain"}
+        What is done with missing values (NaN) in `fit` and `predict`. None: they are errors.
+        ``"abstain"``: stumps have defaults. A stump of a feature without missing values in the
+        training data has the default 0.
 
     Attributes
     ----------
@@ -87,6 +111,7 @@ class RankBoost(Ranker):
         Arrays ``feature``, ``threshold`` and ``alpha``, one entry per round.
     model_ : StumpModel
         Model with the same stumps, which can be saved: ``ranker.model_.save("model.json")``.
+        If `missing` is "abstain", its `defaults` has q of each stump.
     losses_ : float64 array of shape (n_rounds + 1,)
         Mean loss of the pairs before the first round, which is 1, and after each round.
     n_pairs_, n_queries_, n_iter_, n_features_in_ : int
@@ -116,11 +141,18 @@ class RankBoost(Ranker):
         n_thresholds: int | None = 255,
         n_threads: int | None = None,
         verbose: bool = False,
+        missing: str | None = None,
     ) -> None:
         self.n_rounds = n_rounds
         self.n_thresholds = n_thresholds
         self.n_threads = n_threads
         self.verbose = verbose
+        self.missing = missing
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing is not None
+        return tags
 
     def fit(
         self,
@@ -149,11 +181,13 @@ class RankBoost(Ranker):
         n_rounds = whole_number("n_rounds", self.n_rounds)
         if self.n_thresholds is not None:
             whole_number("n_thresholds", self.n_thresholds)
+        choice("missing", self.missing, [None, "abstain"])
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         pairs = PairWeights(data)
         bins, thresholds = number_values(data.X, pairs.rows, pairs.weight, self.n_thresholds)
         rounds, interrupted = collect_rounds(self._rounds(pairs, bins, thresholds, n_rounds))
         self._store(rounds, pairs, data)
+        _warn_of_constant_features(thresholds, self.model_.names())
         if interrupted:
             raise KeyboardInterrupt(f"Interrupted; the stumps of {len(rounds)} rounds are kept.")
         return self
@@ -167,11 +201,11 @@ class RankBoost(Ranker):
     ) -> Iterator[Round]:
         started = time.perf_counter()
         for t in range(1, n_rounds + 1):
-            feature, k, r = best_stump(bins, pairs.potential)
+            feature, k, default, r = best_stump(bins, pairs.potential)
             if feature < 0:
                 return
             alpha = float(np.arctanh(np.clip(r, -LARGEST_R, LARGEST_R)))
-            add_stump(bins, feature, k, alpha, pairs.scores)
+            add_stump(bins, feature, k, default, alpha, pairs.scores)
             pairs.update()
             threshold = float(thresholds[feature][k])
             if self.verbose:
@@ -180,22 +214,23 @@ class RankBoost(Ranker):
                     f"alpha {alpha:<12.6g} loss {pairs.losses[-1]:<12.6g} "
                     f"{time.perf_counter() - started:.2f} s"
                 )
-            yield Round(feature, threshold, alpha)
+            yield Round(feature, threshold, alpha, default)
 
     def _store(self, rounds: list[Round], pairs: PairWeights, data: RankingData) -> None:
         self.n_iter_ = len(rounds)
         self.n_pairs_, self.n_queries_ = pairs.n_pairs, data.n_queries
         self.losses_ = np.array(pairs.losses[: len(rounds) + 1])
-        columns = np.array(rounds, np.float64).reshape(-1, 3).T
+        columns = np.array(rounds, np.float64).reshape(-1, 4).T
         self.stumps_ = Stumps(columns[0].astype(np.int64), columns[1], columns[2])
         self.model_ = StumpModel(
             self.stumps_,
             data.n_features,
             feature_names=data.feature_names,
             settings={"method": "RankBoost", "n_rounds": self.n_rounds,
-                      "n_thresholds": self.n_thresholds},
+                      "n_thresholds": self.n_thresholds, "missing": self.missing},
             training={"rounds": self.n_iter_, "loss": float(self.losses_[-1]),
                       "pairs": self.n_pairs_, "queries": self.n_queries_},
+            defaults=None if self.missing is None else columns[3],
         )  # fmt: skip
 
     def staged_predict(self, X: ArrayLike | Matrix) -> Iterator[Vector]:
@@ -210,8 +245,18 @@ class RankBoost(Ranker):
         return self.model_.staged_scores(checked_rows(self, X))
 
     def _scores(self, X: Matrix) -> Vector:
-        check_finite(X, None)
         return self.model_.scores(X)
+
+
+def _warn_of_constant_features(thresholds: list[Vector], names: list[str]) -> None:
+    constant = [name for name, found in zip(names, thresholds, strict=True) if not len(found)]
+    if constant:
+        named = ", ".join(constant[:NAMED]) + (", …" if len(constant) > NAMED else "")
+        warn(
+            f"RankBoost cannot use features that are constant in the training data: {named} "
+            f"({len(constant)} of {len(names)}). Remove them, or ignore ConstantFeaturesWarning.",
+            ConstantFeaturesWarning,
+        )
 
 
 class PairWeights:

@@ -61,6 +61,7 @@ def train_method(
             f"--method {name}: there is no model file for {type(ranker).__name__}. Use it in "
             "Python, or another method, such as lambdamart."
         )
+    how = how._replace(allow_missing=getattr(ranker, "missing", None) is not None)
     data = how.read(train)
     held_out = None if valid is None else how.read_held_out(valid, data)
     with about(train), progress(f"training {name}"), recorded(NotConvergedWarning) as warned:

@@ -133,12 +133,19 @@ def opened_here(
 
 @contextmanager
 def recorded(category: type[Warning]) -> Iterator[list[str]]:
-    """Collect the sentences of warnings within a ``with`` block, instead of printing them."""
+    """Collect the sentences of warnings of a category within a ``with`` block.
+
+    Warnings of other categories are issued at the end of the block.
+    """
     sentences: list[str] = []
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", category)
         yield sentences
-    sentences += [str(warning.message) for warning in said]
+    for one in said:
+        if issubclass(one.category, category):
+            sentences.append(str(one.message))
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def told(make: Callable[[], T]) -> T:
