@@ -183,9 +183,7 @@ def _dense(coef: Any) -> np.ndarray:
 def _add(section: Section, name: str, method: str, found: Found, base: Found) -> None:
     means = {metric: float(np.nanmean(found.per_query(metric))) for metric in found.values}
     own = {} if found is base else {
-        f"p_{metric}": float(
-            ttest_rel(found.per_query(metric), base.per_query(metric), nan_policy="omit").pvalue
-        )
+        f"p_{metric}": _p_value(found.per_query(metric), base.per_query(metric))
         for metric in ("map", "all-pairs-error")
     }  # fmt: skip
     n_queries = int((~np.isnan(found.per_query("map"))).sum())
@@ -199,5 +197,11 @@ def _add(section: Section, name: str, method: str, found: Found, base: Found) ->
     )  # fmt: skip
 
 
+def _p_value(own: np.ndarray, other: np.ndarray) -> float:
+    """Return the p-value of a paired t-test; 1 if all differences are 0."""
+    p = float(ttest_rel(own, other, nan_policy="omit").pvalue)
+    return 1.0 if np.isnan(p) else p
+
+
 def _show(p: float | None) -> str:
-    return "" if p is None else "1" if np.isnan(p) else f"{p:.2g}"
+    return "" if p is None else f"{p:.2g}"

@@ -83,8 +83,8 @@ def generated_images(n: int, d: int, n_topics: int) -> Iterator[Split]:
 def reuters_splits(n_topics: int | None = None) -> Iterator[Split]:
     """Yield Reuters-21578 with tf·idf features of the words that occur in two training documents.
 
-    Documents without topics are left out, and topics after the first `n_topics`. Yield nothing if the folder ``reuters21578`` is not in
-    ``LINRANK_DATA``.
+    Documents without topics are left out, and topics after the first `n_topics`. Yield nothing if
+    the folder ``reuters21578`` is not in ``LINRANK_DATA``.
     """
     folder = Path(os.environ.get("LINRANK_DATA", ""), "reuters21578")
     files = sorted(folder.glob("*.sgm"))
