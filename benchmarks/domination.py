@@ -8,6 +8,9 @@ The sections are:
 - ``letor`` evaluates all rankers of the paper's table 1.1 on MQ2007 and MQ2008, which it reads from
   the folder ``LINRANK_DATA``.
 - ``adarank`` compares the rules of AdaRank on the same data.
+- ``pamir-images``, ``pamir-text`` and ``pamir-letor`` compare PAMIR with the variants of Domination
+  Rank (tables 1.2 and 1.3) on generated images, on Reuters-21578 (the folder ``reuters21578`` with
+  its files ``*.sgm``), and on MQ2008 and MQ2007.
 
 Each section prints a Markdown table. Its numbers and plots are stored with those of the sections of
 earlier runs.
@@ -41,6 +44,7 @@ from linrank.problem import Problem
 from linrank.solvers import CoordinateDescent, Newton, ProximalNewton, Result, Solver
 
 from .adarank import bench_adarank
+from .domination_pamir import bench_images, bench_shared, bench_text
 from .sparse import read_fold
 from .tools import Options, Section, draw, line_style, run_sections, show_seconds, stop_after
 
@@ -364,6 +368,9 @@ SECTIONS = {
     "growth": bench_growth,
     "letor": bench_letor,
     "adarank": bench_adarank,
+    "pamir-images": bench_images,
+    "pamir-text": bench_text,
+    "pamir-letor": bench_shared,
 }
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks import choices, shapes, tools
+from benchmarks import choices, domination_pamir, shapes, tools, topic_collections
 from benchmarks.choices import CHOICES
 from benchmarks.tools import Section, show_spread
 
@@ -86,3 +86,65 @@ def test_real_data_that_are_missing_are_left_out(tmp_path, monkeypatch, capsys):
     assert np.asarray(shapes.SHAPES["a9a"].make(1.0).y).tolist() == [1.0, -1.0]
     monkeypatch.delenv("LINRANK_DATA")
     assert "a9a" not in shapes.available.__wrapped__()
+
+
+# PAMIR and Domination Rank ---------------------------------------------------------------------
+
+
+def small_images():
+    return next(topic_collections.generated_images(600, 40, 2))
+
+
+def test_parts_of_a_collection_are_disjoint():
+    parts = topic_collections.cut(101)
+    assert [len(rows) for rows in parts] == [50, 25, 26]
+    assert sorted(np.concatenate(parts)) == list(range(101))
+    for part in small_images():
+        assert set(np.unique(part.levels)) <= {0.0, 1.0, 2.0}
+        np.testing.assert_array_equal(part.levels > 0, part.counts > 0)
+
+
+@pytest.mark.filterwarnings("ignore::linrank.errors.GridEdgeWarning")
+@pytest.mark.parametrize("name", ["PAMIR", "Domination Rank, margin, l2"])
+def test_nothing_is_chosen_on_test_data(name, monkeypatch):
+    """Whatever the labels of the test part are, the same ranker is measured."""
+    rankers = []
+
+    def keep(ranker, test):
+        rankers.append(ranker)
+        return {}
+
+    monkeypatch.setattr(domination_pamir, "_measure", keep)
+    train, valid, test = small_images()
+    other = test._replace(counts=test.counts[::-1], levels=test.levels[::-1])
+    for last in (test, other):
+        split = (train, valid, last)
+        domination_pamir._run(domination_pamir.METHODS[name], split, domination_pamir.Found())
+    one, two = (ranker.coef_.toarray() for ranker in rankers)
+    np.testing.assert_array_equal(one, two)
+
+
+def test_queries_are_paired():
+    rng = np.random.default_rng(0)
+    hard, noise = rng.random(50), 0.01 * rng.random(50)
+    assert domination_pamir._p_value(hard + 0.01 + noise, hard) < 1e-6
+    assert domination_pamir._p_value(hard, hard) == 1.0
+
+
+def test_reuters_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("LINRANK_DATA", str(tmp_path))
+    assert list(topic_collections.reuters_splits()) == []
+    article = (
+        "<REUTERS><TOPICS>{}</TOPICS><PLACES><D>usa</D></PLACES><TEXT>&#2;<TITLE>{} news</TITLE>"
+        "<BODY>prices &lt;of&gt;\n {}</BODY></TEXT></REUTERS>"
+    )
+    (tmp_path / "reuters21578").mkdir()
+    texts = [article.format(f"<D>{name}</D>", name, name) for name in ("cocoa", "gold") * 60]
+    texts += [article.format("", "none", "none")] * 9
+    (tmp_path / "reuters21578" / "reut2-000.sgm").write_text("".join(texts))
+    ((train, valid, test),) = topic_collections.reuters_splits()
+    assert [part.X.shape for part in (train, valid, test)] == [(60, 5), (30, 5), (30, 5)]
+    for part in (train, valid, test):
+        np.testing.assert_array_equal(part.counts.sum(axis=1), 1.0)
+        own = part.X.toarray()[:, [0, 1]] > 0  # the words are cocoa, gold, news, of and prices
+        np.testing.assert_array_equal(own, part.counts > 0)

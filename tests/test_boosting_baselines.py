@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from linrank import (
     ConstantFeaturesWarning,
     DataError,
     LinearModel,
+    MultiTopicRanker,
     QueryKFold,
     evaluate,
     load_model,
@@ -31,12 +33,12 @@ from linrank import (
     read_letor,
     write_letor,
 )
-from linrank.baselines import PAMIR, AdaRank, RankBoost, StumpModel
+from linrank.baselines import PAMIR, PAMIRCV, AdaRank, RankBoost, StumpModel
 from linrank.baselines.adarank import Performance
 from linrank.baselines.rankboost import PairWeights
 from linrank.baselines.stumps import Stumps, choose_thresholds
 from linrank.data.ranking import RankingData
-from linrank.errors import FileFormatError
+from linrank.errors import FileFormatError, GridEdgeWarning
 from linrank.metrics import parse_metric
 from problems import as_form, make_problem_arrays
 from reference import pair_weights, preference_pairs
@@ -61,7 +63,7 @@ def arrays():
 
 
 def expected_failures(ranker):
-    if isinstance(ranker, PAMIR):
+    if isinstance(ranker, PAMIR | PAMIRCV):
         reason = "pairs are drawn, and the order of the rows decides which"
         return {f"check_sample_weight_equivalence_on_{s}_data": reason for s in ("dense", "sparse")}
     return {}
@@ -70,6 +72,7 @@ def expected_failures(ranker):
 @parametrize_with_checks(
     [
         PAMIR(),
+        PAMIRCV([0.01, 0.1], metric="pairwise-accuracy", cv=2, max_iter=2),
         AdaRank("pairwise-accuracy", n_rounds=3),
         RankBoost(5),
         RankBoost(5, missing="abstain"),
@@ -99,7 +102,7 @@ def test_pamir_of_one_pair(C, n_passes, weight):
 def replayed(ranker, X, y, qid, **weights):
     """The weights after plain steps on the pairs that the ranker draws."""
     data = RankingData(X, y, qid, **weights)
-    sampler, rng = pamir._Draws(data).sampler, np.random.default_rng(ranker.random_state or 0)
+    sampler, rng = pamir.Draws(data).sampler, np.random.default_rng(ranker.random_state or 0)
     w, X = np.zeros(X.shape[1]), np.asarray(data.X)
     for _ in range(ranker.max_iter):
         for i, j, _ in zip(*sampler.draw_pairs(rng, len(sampler.rows)), strict=True):
@@ -133,7 +136,7 @@ def test_pamir_replays_with_weights(arrays):
 def chances(y, qid, n=40_000, **weights):
     """How often each pair is drawn; the rows stand by query."""
     data = RankingData(np.eye(len(y)), y, qid, **weights)
-    upper, lower, _ = pamir._Draws(data).sampler.draw_pairs(np.random.default_rng(0), n)
+    upper, lower, _ = pamir.Draws(data).sampler.draw_pairs(np.random.default_rng(0), n)
     drawn, counts = np.unique([upper, lower], axis=1, return_counts=True)
     return dict(zip(zip(*drawn.tolist(), strict=True), counts / n, strict=True))
 
@@ -201,6 +204,111 @@ def test_other_seeds_draw_other_pairs(arrays):
 
 def test_documents_that_are_alike_move_nothing():
     assert PAMIR().fit([[1.0, 2.0], [1.0, 2.0]], [1, 0]).coef_.tolist() == [0.0, 0.0]
+
+
+def halves(arrays):
+    """Two queries to learn from, and one that is held out."""
+    X, y, qid = arrays
+    known = qid != 2
+    return (X[known], y[known], qid[known]), (X[~known], y[~known], qid[~known])
+
+
+def every_choice(train, held_out, Cs, n_passes, metric):
+    """The metric of `PAMIR` for each C and number of passes, each fitted by itself."""
+    X, y, qid = held_out
+    return np.array(
+        [[PAMIR(C, max_iter=k, random_state=3).fit(*train).score(X, y, qid, metric=metric)
+          for k in range(1, n_passes + 1)] for C in Cs]
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::linrank.errors.GridEdgeWarning")
+@pytest.mark.parametrize("metric", ["pairwise-accuracy", "all-pairs-error"])
+def test_pamir_cv_finds_the_best_choice(arrays, metric):
+    train, held_out = halves(arrays)
+    Cs = [0.001, 0.02, 0.4]
+    ranker = PAMIRCV(Cs, metric=metric, max_iter=6, random_state=3).fit(*train, valid=held_out)
+    values = every_choice(train, held_out, Cs, 6, metric)
+    best = values.min if metric == "all-pairs-error" else values.max
+    assert ranker.best_score_ == pytest.approx(best(), rel=1e-12)
+    np.testing.assert_allclose(ranker.metric_path_[:, 0], best(axis=1), rtol=1e-12)
+    chosen = values[Cs.index(ranker.C_), ranker.n_iter_ - 1]
+    assert chosen == pytest.approx(best(), rel=1e-12)
+    same = PAMIR(**ranker.best_params_, random_state=3).fit(*train)
+    np.testing.assert_array_equal(ranker.coef_, same.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::linrank.errors.GridEdgeWarning")
+def test_pamir_cv_by_folds_learns_from_all_queries():
+    data = make_ranking(n_queries=12, docs_per_query=8, n_features=4, random_state=0)
+    ranker = PAMIRCV([0.001, 0.1], cv=3, max_iter=4).fit(data)
+    assert ranker.metric_path_.shape == (2, 3)
+    assert ranker.best_score_ == pytest.approx(ranker.metric_path_.mean(axis=1).max(), rel=1e-12)
+    same = PAMIR(**ranker.best_params_).fit(data)
+    np.testing.assert_array_equal(ranker.coef_, same.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::linrank.errors.GridEdgeWarning")
+@pytest.mark.parametrize("form", ["dense64", "csr64"])
+def test_default_grid_of_pamir_follows_the_scale(arrays, form):
+    """Multiplying X by 8 divides the grid by 64, and the choice and the ranking stay the same."""
+    (X, y, qid), (V, v, v_qid) = halves(arrays)
+    one, two = (
+        PAMIRCV(metric="pairwise-accuracy", max_iter=3).fit(
+            as_form(k * X, form), y, qid, valid=(as_form(k * V, form), v, v_qid)
+        )
+        for k in (1.0, 8.0)
+    )
+    np.testing.assert_allclose(64.0 * two.Cs_, one.Cs_, rtol=1e-9)
+    np.testing.assert_allclose(8.0 * two.coef_, one.coef_, rtol=1e-6, atol=1e-9)
+    assert one.n_iter_ == two.n_iter_
+
+
+def test_pamir_cv_learns_topics():
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 6))
+    Y = (X @ rng.standard_normal((6, 3)) > 0.3).astype(int)
+    topics = MultiTopicRanker(PAMIRCV([0.01, 0.1, 1.0], metric="map", max_iter=5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        topics.fit(X[:80], Y[:80], valid=(X[80:], Y[80:]))
+    assert topics.coef_.shape == (3, 6)
+    assert {ranker.C_ for ranker in topics.rankers_} <= {0.01, 0.1, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"Cs": [0.1, -1.0]}, "Cs is .*; expected a list of finite numbers above 0"),
+        ({"metric": "ndgc"}, "metric 'ndgc' is unknown"),
+        ({"max_iter": 0}, "max_iter is 0; expected a whole number of at least 1"),
+        ({"cv": 2.5}, "cv is 2.5; expected a whole number"),
+        ({"cv": 9}, "there are 3 queries: 9 folds cannot be made"),
+    ],
+)
+def test_pamir_cv_bad_options_get_a_sentence(options, words, arrays):
+    with pytest.raises(DataError, match=words):
+        PAMIRCV(**options).fit(*arrays)
+
+
+def test_pamir_cv_bad_held_out_data_get_a_sentence(arrays):
+    X, y, qid = arrays
+    with pytest.raises(DataError, match="valid has 2 features, but X has 4"):
+        PAMIRCV().fit(X, y, qid, valid=(X[:, :2], y, qid))
+    with pytest.raises(DataError, match="undefined in all 3 queries of the held-out data"):
+        PAMIRCV(metric="map").fit(X, y, qid, valid=(X, 0 * y, qid))
+    with pytest.raises(DataError, match="no pair to learn from"):
+        PAMIRCV().fit(X, 0 * y, qid, valid=(X, y, qid))
+
+
+def test_pamir_cv_warns_of_an_edge(arrays):
+    train, held_out = halves(arrays)
+    values = every_choice(train, held_out, [1e-4, 2.0], 2, "pairwise-accuracy").max(axis=1)
+    assert values[0] != values[1]
+    with pytest.warns(GridEdgeWarning, match="of the 2 that were tried"):
+        PAMIRCV([1e-4, 2.0], metric="pairwise-accuracy", max_iter=2, random_state=3).fit(
+            *train, valid=held_out
+        )
 
 
 # AdaRank -------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ All rankers have the methods `fit`, `predict`, `rank` and `score`.
   the labels as numbers and ignore the queries. They wrap scikit-learn (Lee & Lin 2014, §4.5).
 - `LambdaMARTRanker` is listwise and wraps LightGBM.
 - `FenchelRank` and `FSMRank` learn sparse weights from pairs (Laporte et al. 2014, §5).
-- `PAMIR` is an online method; `AdaRank` and `RankBoost` are boosting methods for a metric and for
-  pairs (Stevens et al. 2013).
+- `PAMIR` is an online method, and `PAMIRCV` chooses its settings (Stevens et al. 2013).
+- `AdaRank` and `RankBoost` are boosting methods for a metric and for pairs (Stevens et al. 2013).
 - `GAS` selects features for any ranker.
 """
 
@@ -19,6 +19,7 @@ from .fsm_rank import FSMRank
 from .gas import GAS
 from .lambdamart import LambdaMARTRanker
 from .pamir import PAMIR
+from .pamir_cv import PAMIRCV
 from .rankboost import RankBoost
 from .stumps import StumpModel
 from .svr import LinearSVRRanker
@@ -26,6 +27,7 @@ from .svr import LinearSVRRanker
 __all__ = [
     "GAS",
     "PAMIR",
+    "PAMIRCV",
     "AdaRank",
     "FSMRank",
     "FenchelRank",

@@ -25,7 +25,53 @@ from ..solvers.sgd_steps import RowSums, add_rows, ask_for, feature_at
 CHUNK = 2**16  #: steps of one call of the kernel; Ctrl-C takes effect between two calls
 
 
-class PAMIR(LinearRanker):
+class PassiveAggressive(LinearRanker):
+    """Base class of the rankers that take passive-aggressive steps on drawn pairs."""
+
+    model_: LinearModel
+    losses_: list[float]
+    max_iter: int
+    verbose: bool
+    random_state: int | None
+    _state: State
+
+    def _seed(self) -> int:
+        state = self.random_state
+        return 0 if state is None else whole_number("random_state", state, least=0)
+
+    def _learn(
+        self, state: State, draws: Draws, data: RankingData, C: float, n_passes: int
+    ) -> None:
+        """Run the passes and store the result, also after Ctrl-C."""
+        started, interrupted = time.perf_counter(), False
+        try:
+            for _ in range(n_passes):
+                draws.one_pass(state, C)
+                if self.verbose and draws.n_docs:
+                    _print_pass(state, time.perf_counter() - started)
+        except KeyboardInterrupt:
+            if not state.n_steps:
+                raise
+            interrupted = True
+        self._state, self.coef_ = state, state.w
+        self.losses_, self.n_steps_ = state.losses, state.n_steps
+        self.n_iter_ = max(1, len(state.losses))
+        self.n_pairs_, self.n_queries_ = draws.n_pairs, data.n_queries
+        self.model_ = LinearModel(
+            self.coef_,
+            feature_names=data.feature_names,
+            settings={"method": type(self).__name__, "C": C, "max_iter": self.max_iter,
+                      "random_state": self.random_state},
+            training={"steps": self.n_steps_, "passes": len(self.losses_),
+                      "pairs": self.n_pairs_, "queries": self.n_queries_},
+        )  # fmt: skip
+        if interrupted:
+            raise KeyboardInterrupt(
+                f"Interrupted; the weights after {state.n_steps} steps are kept."
+            )
+
+
+class PAMIR(PassiveAggressive):
     """PAMIR: an online passive-aggressive ranker.
 
     Training starts from w = 0. Each step draws a query, and a pair (i, j) of its documents with
@@ -40,10 +86,9 @@ class PAMIR(LinearRanker):
     2013). A step takes time in proportion to the entries of the two rows. The training time
     therefore does not depend on the number of pairs.
 
-    The result is the last w, without averaging. To choose the number of steps on validation data,
-    call `partial_fit` repeatedly and keep the best weights. All queries are equally likely, and
-    so are all pairs of a query. With more than two levels, any two documents of different labels
-    form a pair.
+    The result is the last w, without averaging. `PAMIRCV` chooses C and the number of passes on
+    held-out data. All queries are equally likely, and so are all pairs of a query. With more than
+    two levels, any two documents of different labels form a pair.
 
     Parameters
     ----------
@@ -88,10 +133,6 @@ class PAMIR(LinearRanker):
     True
     """
 
-    model_: LinearModel
-    losses_: list[float]
-    _state: _State
-
     def __init__(
         self,
         C: float = 0.01,
@@ -134,10 +175,10 @@ class PAMIR(LinearRanker):
         C, seed = positive_number("C", self.C), self._seed()
         n_passes = whole_number("max_iter", self.max_iter)
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
-        draws = _Draws(data)
+        draws = Draws(data)
         if draws.n_pairs == 0:
             raise no_pair(data)
-        self._learn(_State(data.n_features, seed), draws, data, C, n_passes)
+        self._learn(State(data.n_features, seed), draws, data, C, n_passes)
         return self
 
     def partial_fit(
@@ -162,47 +203,12 @@ class PAMIR(LinearRanker):
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
         # We work on a copy. Callers may hold the current weights, and a batch that fails must
         # leave the ranker unchanged.
-        state = _State(data.n_features, seed) if first else copy.deepcopy(self._state)
-        self._learn(state, _Draws(data), data, C, 1)
+        state = State(data.n_features, seed) if first else copy.deepcopy(self._state)
+        self._learn(state, Draws(data), data, C, 1)
         return self
 
-    def _seed(self) -> int:
-        state = self.random_state
-        return 0 if state is None else whole_number("random_state", state, least=0)
 
-    def _learn(
-        self, state: _State, draws: _Draws, data: RankingData, C: float, n_passes: int
-    ) -> None:
-        """Run the passes and store the result, also after Ctrl-C."""
-        started, interrupted = time.perf_counter(), False
-        try:
-            for _ in range(n_passes):
-                draws.one_pass(state, C)
-                if self.verbose and draws.n_docs:
-                    _print_pass(state, time.perf_counter() - started)
-        except KeyboardInterrupt:
-            if not state.n_steps:
-                raise
-            interrupted = True
-        self._state, self.coef_ = state, state.w
-        self.losses_, self.n_steps_ = state.losses, state.n_steps
-        self.n_iter_ = max(1, len(state.losses))
-        self.n_pairs_, self.n_queries_ = draws.n_pairs, data.n_queries
-        self.model_ = LinearModel(
-            self.coef_,
-            feature_names=data.feature_names,
-            settings={"method": "PAMIR", "C": self.C, "max_iter": self.max_iter,
-                      "random_state": self.random_state},
-            training={"steps": self.n_steps_, "passes": len(self.losses_),
-                      "pairs": self.n_pairs_, "queries": self.n_queries_},
-        )  # fmt: skip
-        if interrupted:
-            raise KeyboardInterrupt(
-                f"Interrupted; the weights after {state.n_steps} steps are kept."
-            )
-
-
-class _State:
+class State:
     """State that is carried from pass to pass, and from one batch of a stream to the next."""
 
     def __init__(self, n_features: int, seed: int) -> None:
@@ -212,14 +218,14 @@ class _State:
         self.n_steps = 0
 
 
-def _print_pass(state: _State, seconds: float) -> None:
+def _print_pass(state: State, seconds: float) -> None:
     print(
         f"pass {len(state.losses):<4d} steps {state.n_steps:<12d} "
         f"mean loss {state.losses[-1]:<12.6g} {seconds:.2f} s"
     )
 
 
-class _Draws:
+class Draws:
     """Random pairs of the data, in which every query with pairs is equally likely.
 
     With weights, queries and pairs are drawn in proportion to them.
@@ -237,7 +243,7 @@ class _Draws:
         # write a feature before they check whether it is listed already.
         self._work = RowSums(np.zeros(d), np.zeros(d + 1, np.uint32), np.zeros(d, np.bool_))
 
-    def one_pass(self, state: _State, C: float) -> None:
+    def one_pass(self, state: State, C: float) -> None:
         """Take as many steps as there are documents that belong to a pair."""
         total = 0.0
         for start in range(0, self.n_docs, CHUNK):

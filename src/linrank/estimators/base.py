@@ -24,8 +24,8 @@ from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import parse_metric, preference_accuracy
 from ..model import LinearModel
-from .habits import queries
-from .mistakes import check_arguments, text_error, warn_of_mistakes
+from .habits import HeldOut, queries
+from .mistakes import check_arguments, text_error, warn_of_mistakes, warn_of_swap
 
 DTYPES = [np.float64, np.float32]  #: precisions in which X is used without a copy
 
@@ -34,6 +34,7 @@ class Ranker(BaseEstimator):
     """Base class of all rankers; subclasses implement `fit` and `_scores`."""
 
     uses_queries: ClassVar[bool] = True  #: whether queries matter in training
+    chooses: ClassVar[bool] = False  #: whether `fit` chooses parameters, on `valid` if it is given
 
     # With metadata routing, scikit-learn passes these arguments on without `set_fit_request`.
     __metadata_request__fit: ClassVar = {"qid": True, "sample_weight": True}
@@ -232,6 +233,32 @@ class Ranker(BaseEstimator):
             )
         except ValueError as error:
             raise text_error(X) or error from None
+
+    def _held_out(self, valid: HeldOut) -> RankingData:
+        """Check held-out data; `fit` has stored the features that they must have."""
+        if not isinstance(valid, RankingData):
+            if len(valid) != 3 or (self.fitted_with_qid_ and valid[2] is None):
+                raise DataError(
+                    "valid must be (X, y, qid), with a qid if fit has one, or a RankingData. If "
+                    "all rows of valid belong to one query, use np.zeros(len(y)) as its qid."
+                )
+            X, y, qid = valid
+            warn_of_swap(np.asarray(y), qid, "valid=(X, y, qid)")
+            valid = RankingData(
+                aligned(X, self, "the X of valid"), y, qid,
+                n_threads=resolve_threads(self.n_threads),
+                allow_missing=getattr(self, "missing", None) is not None,
+            )  # fmt: skip
+        self._check_held_out(valid)
+        return valid
+
+    def _check_held_out(self, valid: RankingData) -> None:
+        """Raise a `DataError` unless held-out data have as many features as the training data."""
+        if valid.n_features != self.n_features_in_:
+            raise DataError(
+                f"valid has {valid.n_features} features, but X has {self.n_features_in_}. Use the "
+                "same features in both."
+            )
 
     def _own_data(self, data: RankingData, reset: bool) -> RankingData:
         """Check data that the caller has made, and store the names and number of its features."""

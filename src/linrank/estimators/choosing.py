@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,7 @@ from ..data.checks import Matrix
 from ..data.pairs import Pairs
 from ..data.ranking import RankingData
 from ..errors import GridEdgeWarning, SplitQueriesWarning, warn
+from ..grid import Edge
 from ..metrics.names import RuleName
 from ..path import RegularizationPath
 from ..training import Training
@@ -30,6 +31,8 @@ Splitter: TypeAlias = "int | BaseCrossValidator | Iterable[Fold] | None"
 
 class ChoosesC(TrainedRanker):
     """Base class of the rankers that choose C on held-out data or by folds."""
+
+    chooses: ClassVar[bool] = True
 
     C_: float
     best_score_: float | None
@@ -98,8 +101,7 @@ class ChoosesC(TrainedRanker):
         self.best_params_, self.best_score_ = {"C": training.C}, training.value
         self.C_ = training.C
         self.path_ = training.path
-        if training.edge is not None:
-            warn(edge_sentence(training), GridEdgeWarning)
+        warn_of_edge(training.Cs, training.edge)
         self._store(training, data, trainer)
         return self
 
@@ -165,12 +167,13 @@ def cv_results(training: Training, criterion: Criterion) -> dict[str, Any] | Non
     }
 
 
-def edge_sentence(training: Training) -> str:
-    """Return the warning for a best C at an end of the grid."""
-    assert training.Cs is not None
-    best = training.Cs[0 if training.edge == "smallest" else -1]
-    wanted = "smaller" if training.edge == "smallest" else "larger"
-    return (
-        f"the best C, {best:g}, is the {training.edge} of the {len(training.Cs)} that were tried. "
-        f"A {wanted} C may be better. Use Cs with {wanted} values."
+def warn_of_edge(Cs: Vector | None, edge: Edge | None) -> None:
+    """Warn if the best C is at an end of the grid."""
+    if Cs is None or edge is None:
+        return
+    best, wanted = (Cs[0], "smaller") if edge == "smallest" else (Cs[-1], "larger")
+    warn(
+        f"the best C, {best:g}, is the {edge} of the {len(Cs)} that were tried. "
+        f"A {wanted} C may be better. Use Cs with {wanted} values.",
+        GridEdgeWarning,
     )

@@ -20,7 +20,6 @@ from ..errors import DataError
 from ..features.steps import FeatureSteps
 from ..metrics import Evaluation, Metric, evaluate
 from .base import DTYPES, LinearRanker
-from .choosing import ChoosesC
 from .domination import DominationRank
 from .topics_model import TopicsModel
 
@@ -117,7 +116,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         """Check the held-out data."""
         if valid is None:
             return None
-        if not isinstance(self._template(), ChoosesC):
+        if not self._template().chooses:
             raise DataError("valid is for rankers that choose C. Use ranker=DominationRankCV().")
         X, Y = valid
         X = check_matrix(X)

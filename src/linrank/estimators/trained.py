@@ -18,10 +18,9 @@ from ..errors import DataError, NotConvergedWarning, NothingSelectedWarning, war
 from ..model import LinearModel
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
-from .base import LinearRanker, aligned
+from .base import LinearRanker
 from .explaining import ExplainsScores
 from .habits import EvalSet, HeldOut, held_out, queries
-from .mistakes import warn_of_swap
 
 
 class TrainedRanker(ExplainsScores, LinearRanker):
@@ -157,31 +156,6 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         return self._ranking_data(
             X, y, qid, sample_weight, query_weight, propensity=propensity, margin=margin
         )
-
-    def _held_out(self, valid: HeldOut) -> RankingData:
-        """Check held-out data; `fit` has stored the features that they must have."""
-        if not isinstance(valid, RankingData):
-            if len(valid) != 3 or (self.fitted_with_qid_ and valid[2] is None):
-                raise DataError(
-                    "valid must be (X, y, qid), with a qid if fit has one, or a RankingData. If "
-                    "all rows of valid belong to one query, use np.zeros(len(y)) as its qid."
-                )
-            X, y, qid = valid
-            warn_of_swap(np.asarray(y), qid, "valid=(X, y, qid)")
-            valid = RankingData(
-                aligned(X, self, "the X of valid"), y, qid,
-                n_threads=resolve_threads(self.n_threads), allow_missing=self.missing is not None,
-            )  # fmt: skip
-        self._check_held_out(valid)
-        return valid
-
-    def _check_held_out(self, valid: RankingData) -> None:
-        """Raise a `DataError` unless held-out data have as many features as the training data."""
-        if valid.n_features != self.n_features_in_:
-            raise DataError(
-                f"valid has {valid.n_features} features, but X has {self.n_features_in_}. Use the "
-                "same features in both."
-            )
 
     def _fit_data(self, data: RankingData, valid: RankingData | None = None) -> Self:
         self.__dict__.pop("_stream", None)  # a fit ends the stream of `RankSVM.partial_fit`
