@@ -10,7 +10,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import convert, demo, evaluate, explain, export, inspect, path, predict, train, warmup
+from . import (
+    compare,
+    convert,
+    demo,
+    evaluate,
+    explain,
+    export,
+    inspect,
+    path,
+    predict,
+    train,
+    warmup,
+)
 from ._guard import guarded
 
 EPILOG = """
@@ -42,7 +54,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _module in (train, predict, evaluate, path, explain, export, inspect, convert, demo, warmup):
+for _module in (
+    train,
+    predict,
+    evaluate,
+    compare,
+    path,
+    explain,
+    export,
+    inspect,
+    convert,
+    demo,
+    warmup,
+):
     _module.register(app)
 
 
