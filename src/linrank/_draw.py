@@ -139,9 +139,9 @@ def draw_distribution(ax: Axes, values: Mapping[str, Vector], title: str) -> Non
 def draw_differences(ax: Axes, differences: Vector, title: str, label: str) -> None:
     """Draw differences in descending order: positive ones blue, negative ones red."""
     known = -np.sort(-differences[~np.isnan(differences)])
-    places = np.arange(1, len(known) + 1)
+    edges = np.arange(len(known) + 1) + 0.5
     for colour, part in ((POSITIVE, np.maximum(known, 0.0)), (NEGATIVE, np.minimum(known, 0.0))):
-        ax.fill_between(places, part, color=colour, step="mid", linewidth=0.0)
+        ax.stairs(part, edges, fill=True, color=colour)
     ax.axhline(0.0, color="#666666", linewidth=0.8)
     ax.set_title(plain(title))
     ax.set_xlabel("queries, sorted by difference")

@@ -134,12 +134,12 @@ class Comparison:
     def table(self) -> ComparisonTable:
         """Return a table with a row per metric, as text.
 
-        The columns "p" hold the p-values of `MetricComparison.tests`. "Holm" is the adjusted p-value
-        of the randomisation test.
+        The columns "p" hold the p-values of the tests. "Holm" is the p-value of the randomisation
+        test, adjusted for the number of metrics.
         """
         columns = (
             "metric", "A", "B", "B − A", f"{100 * self.level:g} % interval", "p (t)",
-            "p (t, B better)", "p (random)", "Holm", "win/tie/loss", "queries",
+            "p (B better)", "p (random)", "Holm", "win/tie/loss", "queries",
         )  # fmt: skip
         return ComparisonTable(columns, [_cells(found) for found in self.metrics.values()])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -40,7 +40,8 @@ linrank compare bm25.txt model.json --data test.txt --metrics ndcg@10,map --quer
 
 linrank compare a.run b.run --data qrels.txt --plot differences.png
 """
-Lines = list[tuple[str, str]]  #: names and texts of a report
+Files = tuple[Path, Path]  #: A and B
+Rankings = tuple["Vector | Run", "Vector | Run"]  #: scores or runs of A and B
 
 
 def register(app: typer.Typer) -> None:
@@ -129,7 +130,7 @@ def compare(
     sources = _read((a, b), data, Documents(data, inputs, n_threads=threads))
     with progress("comparing"), about(data):
         found = compare_rankings(
-            sources.data, *sources.rankings, wanted, flavour=flavour, n_threads=threads
+            sources.data, *sources.rankings, metrics=wanted, flavour=flavour, n_threads=threads
         )
     if plot is not None:
         from ..report.plots import save_plot
@@ -150,49 +151,47 @@ class _Sources(NamedTuple):
     """What is compared: data or judgements, two rankings, and lines of a report."""
 
     data: RankingData | Qrels
-    rankings: list[Vector | Run]
-    lines: Lines
+    rankings: Rankings
+    lines: list[tuple[str, str]]
 
 
-def _read(files: tuple[Path, Path], data: Path, documents: Documents) -> _Sources:
+def _read(files: Files, data: Path, documents: Documents) -> _Sources:
     """Read both rankings and the data, or raise an error if they do not belong together."""
     kinds = [kind_of(file) for file in files]
     _check_kinds(files, kinds, data)
     if kind_of(data) == "qrels":
         qrels = read_judgements(data)
-        runs = [read_ranked(file) for file in files]
-        return _sources(qrels, qrels_line(data, qrels), files, runs)
+        runs = read_ranked(files[0]), read_ranked(files[1])
+        return _Sources(qrels, runs, _lines(qrels_line(data, qrels), qrels.qid, files, runs))
     models = [_find_model(file) for file in files]
-    scores: dict[int, Vector | Run] = {}
+    found: dict[int, Vector | Run] = {}
     # A score file fits any reading of the data, so models choose the features that are read.
     for side in sorted((0, 1), key=lambda side: models[side] is None):
         file, model = files[side], models[side]
         if kinds[side] == "run":
-            scores[side] = read_ranked(file)
+            found[side] = read_ranked(file)
             continue
         with _about_model(file, model):
-            scores[side] = documents.score(file, model)
-    ranked = documents.read()
-    return _sources(ranked, data_line(data, ranked), files, [scores[0], scores[1]])
+            found[side] = documents.score(file, model)
+    ranked, rankings = documents.read(), (found[0], found[1])
+    lines = _lines(data_line(data, ranked), ranked.query_ids.tolist(), files, rankings)
+    return _Sources(ranked, rankings, lines)
 
 
-def _sources(
-    data: RankingData | Qrels,
-    about: str,
-    files: tuple[Path, Path],
-    rankings: Sequence[Vector | Run],
-) -> _Sources:
-    """Return the sources with lines on the data and on both files."""
+def _lines(
+    about_data: str, judged: Iterable[object], files: Files, rankings: Rankings
+) -> list[tuple[str, str]]:
+    """Return lines on the data, whose queries are `judged`, and on both files."""
     from ..data.trec import Run
 
-    lines = [("data", about)]
+    lines, queries = [("data", about_data)], {str(query) for query in judged}
     for name, file, ranking in zip("AB", files, rankings, strict=True):
-        is_run = isinstance(ranking, Run)
-        lines.append((name, run_line(file, ranking, map(str, data.qid)) if is_run else str(file)))
-    return _Sources(data, list(rankings), lines)
+        text = run_line(file, ranking, queries) if isinstance(ranking, Run) else str(file)
+        lines.append((name, text))
+    return lines
 
 
-def _check_kinds(files: tuple[Path, Path], kinds: list[FileKind], data: Path) -> None:
+def _check_kinds(files: Files, kinds: list[FileKind], data: Path) -> None:
     """Raise an error if a file is in the place of another one."""
     kind = kind_of(data)
     if kind in ("run", "model"):
@@ -205,8 +204,8 @@ def _check_kinds(files: tuple[Path, Path], kinds: list[FileKind], data: Path) ->
             )
         if kind == "qrels" and found != "run":
             raise DataError(
-                f"{file}: is not a run file, but {data} is a qrels file, which has no features. Use "
-                "--data with the data that the file belongs to"
+                f"{file}: is not a run file, but {data} is a qrels file, which has no features. "
+                "Use --data with the data that the file belongs to"
             )
 
 
