@@ -266,20 +266,23 @@ def compare(
 
     Examples
     --------
+    Compare the scores of a single feature with those of a ranker:
+
     >>> from linrank import RankSVM, compare, make_ranking
-    >>> train, test = (make_ranking(30, 8, 5, random_state=seed) for seed in (0, 1))
-    >>> ranker = RankSVM(C=0.01).fit(train)
-    >>> found = compare(test, test.X[:, 0], ranker)
-    >>> found.metrics["map"].difference > 0.1, found.metrics["map"].p_holm["t"] < 0.01
+    >>> data = make_ranking(n_queries=60, n_features=5, random_state=0)
+    >>> train, test = data.part(range(40)), data.part(range(40, 60))
+    >>> found = compare(test, test.X[:, 0], RankSVM(C=0.01).fit(train))
+    >>> found.metrics["map"].difference > 0.05, found.metrics["map"].p_holm["t"] < 0.05
     (True, True)
     """
     wanted = parse_metrics(metrics)
     as_runs = isinstance(data, Qrels) or isinstance(a, Run) or isinstance(b, Run)
+    qrels = _judgements(data) if as_runs else None
     chosen = flavour or ("trec" if as_runs else "standard")
     found = []
     for name, ranking in (("a", a), ("b", b)):
         with about(name):
-            evaluate = _evaluator(data, ranking, as_runs)
+            evaluate = _evaluator(data, ranking, qrels)
             found.append(evaluate(wanted, flavour=chosen, n_threads=n_threads))
     return compare_evaluations(*found, level=level, n_samples=n_samples, seed=seed)
 
@@ -387,11 +390,14 @@ def _check_same(a: Evaluation, b: Evaluation) -> None:
 
 
 def _evaluator(
-    data: RankingData | Qrels, ranking: ArrayLike | Ranker | Run, as_run: bool
+    data: RankingData | Qrels, ranking: ArrayLike | Ranker | Run, qrels: Qrels | None
 ) -> Callable[..., Evaluation]:
-    """Return `evaluate_run` or `evaluate_data`, with the data and the ranking as arguments."""
-    if isinstance(ranking, Run):
-        return partial(evaluate_run, _judgements(data), ranking)
+    """Return `evaluate_run` if there are judgements, and otherwise `evaluate_data`.
+
+    The returned function has the data and the ranking as its first arguments.
+    """
+    if qrels is not None and isinstance(ranking, Run):
+        return partial(evaluate_run, qrels, ranking)
     if isinstance(data, Qrels):
         raise DataError(
             f"this is a {type(ranking).__name__}, but data is a Qrels; expected a Run. Pass a "
@@ -399,8 +405,8 @@ def _evaluator(
         )
     predict = getattr(ranking, "predict", None)
     scores = np.asarray(ranking if predict is None else predict(data.X, data.qid))
-    if as_run:
-        return partial(evaluate_run, _judgements(data), run_of(data, scores))
+    if qrels is not None:
+        return partial(evaluate_run, qrels, run_of(data, scores))
     return partial(evaluate_data, data, scores)
 
 

@@ -171,7 +171,7 @@ def _read(files: Files, data: Path, documents: Documents) -> _Sources:
         if kinds[side] == "run":
             found[side] = read_ranked(file)
             continue
-        with _about_model(file, model):
+        with _about_features(file, model, data):
             found[side] = documents.score(file, model)
     ranked, rankings = documents.read(), (found[0], found[1])
     lines = _lines(data_line(data, ranked), ranked.query_ids.tolist(), files, rankings)
@@ -197,6 +197,8 @@ def _check_kinds(files: Files, kinds: list[FileKind], data: Path) -> None:
     if kind in ("run", "model"):
         raise DataError(f"{data}: is a {kind} file; --data takes data with labels, or a qrels file")
     for file, found in zip(files, kinds, strict=True):
+        if not file.exists():
+            raise DataError(f"{file}: no such file; expected a model, scores or a run")
         if found == "qrels":
             raise DataError(
                 f"{file}: is a qrels file; expected a model, scores or a run. Judgements belong to "
@@ -219,12 +221,14 @@ def _find_model(file: Path) -> Model | None:
 
 
 @contextmanager
-def _about_model(file: Path, model: Model | None) -> Iterator[None]:
-    """Add the name of a model to errors, because two models read the same data."""
+def _about_features(file: Path, model: Model | None, data: Path) -> Iterator[None]:
+    """Add the name of a model to errors that data with other features cause."""
     try:
         yield
     except DataError as error:
-        raise DataError(f"{error} (for {file})" if model is not None else str(error)) from None
+        if model is None or not data.exists():
+            raise
+        raise DataError(f"{error}. {file} cannot score these data") from None
 
 
 def _table(found: Comparison) -> Table:
