@@ -88,8 +88,9 @@ def test_runs_scores_and_judgements_are_the_same(data):
     assert expected.a.flavour == "trec"
     for first, second in ((a, b), (a, data.X[:, 1]), (data.X[:, 0], b)):
         assert compare(data, first, second, METRICS).metrics == expected.metrics
-    assert compare(data, data.X[:, 0], data.X[:, 1], METRICS, flavour="trec").metrics["map"] == (
-        expected.metrics["map"]
+    assert (
+        compare(data, data.X[:, 0], data.X[:, 1], METRICS, flavour="trec").metrics["map"]
+        == (expected.metrics["map"])
     )
 
 
@@ -172,13 +173,13 @@ def test_plot_shows_the_differences_in_order(found):
 def test_rankings_that_do_not_fit_are_refused(data):
     qrels = Qrels(data.qid, data.doc_ids, data.y)
     run = Run(data.qid, data.doc_ids, data.X[:, 0])
-    with pytest.raises(DataError, match="^b: scores has 3 entries but y has"):
+    with pytest.raises(DataError, match=r"^b: scores has 3 entries but y has"):
         compare(data, data.X[:, 0], [1.0, 2.0, 3.0])
-    with pytest.raises(DataError, match="^b: this is a list, but data is a Qrels; expected a Run"):
+    with pytest.raises(DataError, match=r"^b: this is a list, but data is a Qrels; expected a Run"):
         compare(qrels, run, [1.0])
-    with pytest.raises(DataError, match="^b: the run has no query of the qrels"):
+    with pytest.raises(DataError, match=r"^b: the run has no query of the qrels"):
         compare(qrels, run, Run(["none"], ["D"], [1.0]))
-    with pytest.raises(DataError, match="^the data has no document ids"):
+    with pytest.raises(DataError, match=r"^the data has no document ids"):
         compare(RankingData(data.X, data.y, data.qid), run, data.X[:, 0])
     with pytest.raises(DataError, match="metric is 'mrr'; this comparison has 'map'"):
         compare(data, data.X[:, 0], data.X[:, 1], "map").most_changed(metric="mrr")
