@@ -40,6 +40,8 @@ _HOME = {
     "C_GRID": "path",
     "make_problem": "problem",
     "regularization_path": "path",
+    "compare": "comparison",
+    "compare_evaluations": "comparison",
     "warmup": "_warmup",
     "LinrankError": "errors",
     "DataError": "errors",
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
 
     from ._version import __version__
     from ._warmup import warmup
+    from .comparison import compare, compare_evaluations
     from .data.formats import load
     from .data.generate import make_ranking
     from .data.letor import read_letor, write_letor

@@ -147,6 +147,19 @@ def draw_distribution(ax: Axes, values: Mapping[str, Vector], title: str) -> Non
     _legend_inside(ax, "upper left")
 
 
+def draw_differences(ax: Axes, differences: Vector, title: str, label: str) -> None:
+    """Draw differences in descending order: positive ones blue, negative ones red."""
+    known = -np.sort(-differences[~np.isnan(differences)])
+    edges = np.arange(len(known) + 1) + 0.5
+    for colour, part in ((POSITIVE, np.maximum(known, 0.0)), (NEGATIVE, np.minimum(known, 0.0))):
+        ax.stairs(part, edges, fill=True, color=colour)
+    ax.axhline(0.0, color="#666666", linewidth=0.8)
+    ax.set_title(plain(title))
+    ax.set_xlabel("queries, sorted by difference")
+    ax.set_ylabel(plain(label))
+    ax.locator_params(axis="x", integer=True)
+
+
 def _legend_inside(ax: Axes, place: str) -> None:
     """Put the legend inside, because axes of a larger figure have no room beside them."""
     if ax.get_legend_handles_labels()[1]:

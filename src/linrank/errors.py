@@ -26,6 +26,15 @@ class WorkersLost(LinrankError, RuntimeError):
 
 
 @contextmanager
+def about(name: object) -> Iterator[None]:
+    """Begin the message of a `DataError` with the name of a file or an argument."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+@contextmanager
 def about_file(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn a `DataError` that the content of a file causes into one that names the file."""
     try:

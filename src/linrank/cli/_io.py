@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._files import find_descriptor
-from ..errors import DataError
+from ..errors import DataError, about
 from ._console import count
 from ._guard import say_error
 from ._progress import reading
@@ -42,10 +42,8 @@ def read_data(
         inputs = inputs.choosing(names)
     with reading(path) as progress:
         data = load(path, progress=progress, **load_options(inputs), **options)
-    try:
+    with about(path):
         return with_features(data, names)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def read_for(model: Model, path: Path, inputs: Input, **options: Any) -> RankingData:

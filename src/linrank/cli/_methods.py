@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import DataError, NotConvergedWarning
+from ..errors import DataError, NotConvergedWarning, about
 from ._console import facts, print_json, show
 from ._guard import NOT_CONVERGED, say_error
 from ._progress import progress
-from ._report import data_json, data_line, measure
+from ._report import data_json, data_line
 from ._shared import SHARED
-from ._training import Reading, about, recorded
+from ._training import Reading, recorded
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -91,8 +91,9 @@ def train_method(
 
 
 def _mean(model: Any, data: RankingData, options: dict[str, Any]) -> float:
-    from ..metrics import parse_metric
+    from ..metrics import evaluate_data, parse_metric
 
     metric = parse_metric(options["metric"])
     scores = model.predict(data.X, data.qid)
-    return measure(data, scores, [metric], options["flavour"]).mean[metric.name]
+    found = evaluate_data(data, scores, [metric], flavour=options["flavour"])
+    return found.mean[metric.name]

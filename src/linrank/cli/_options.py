@@ -172,6 +172,13 @@ WarmStart = Annotated[
         show_default=False,
     ),
 ]
+METRICS_HELP = (
+    "Metrics, separated by commas, such as ndcg@10, mean-ndcg, map, p@5, mrr, err@10, recall@100, "
+    "r-precision, hit-rate@10, rbp, spearman, kendall (τ-b), pairwise-accuracy, "
+    "strict-pairwise-accuracy (ties are wrong), auc, all-pairs-error and domination-error. For "
+    "errors, lower is better. (rel=2) sets the smallest relevant label: p(rel=2)@5. (p=0.8) sets "
+    "the persistence of rbp: rbp(p=0.8)@20."
+)
 FLAVOUR_HELP = (
     "The conventions of metrics on gains, ties and empty queries: those of the literature, of "
     "Microsoft's scripts for LETOR 3.0, LETOR 4.0 or MSLR, or of trec_eval."

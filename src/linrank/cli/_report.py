@@ -11,10 +11,8 @@ from ._console import count, format_C, format_mean, grid, plain
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from .._typing import Vector
     from ..data.ranking import RankingData
-    from ..metrics import Evaluation, Metric
-    from ..metrics.names import FlavourName
+    from ..metrics import Evaluation
     from ..solvers import Result
     from ..training import Trainer, Training
 
@@ -109,22 +107,6 @@ def path_json(training: Training) -> list[dict[str, object]]:
             training.path.Cs.tolist(), values, training.path.results, strict=True
         )
     ]
-
-
-def measure(
-    data: RankingData,
-    scores: Vector,
-    metrics: str | list[Metric],
-    flavour: FlavourName,
-    threads: int | None = None,
-) -> Evaluation:
-    """Evaluate scores that are in the row order of `data`, which is grouped by query."""
-    from ..metrics import evaluate
-
-    return evaluate(
-        data.y, scores, query_ptr=data.query_ptr, metrics=metrics, flavour=flavour,
-        doc_ids=data.doc_ids if flavour == "trec" else None, n_threads=threads,
-    )  # fmt: skip
 
 
 def evaluation_table(found: Evaluation) -> Table:

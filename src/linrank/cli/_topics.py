@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import about
 from ._console import facts, show
 from ._progress import progress
-from ._training import about
 
 if TYPE_CHECKING:
     from .._typing import Vector

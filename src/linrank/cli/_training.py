@@ -184,15 +184,6 @@ def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
 
 
 @contextmanager
-def about(path: Path) -> Iterator[None]:
-    """Add the name of a data file to errors that its data cause."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-
-
-@contextmanager
 def showing(trainer: Trainer, n_folds: int = 0) -> Iterator[Trainer]:
     """Show a progress line for the trainer within a ``with`` block."""
     with progress("training") as update:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import DataError
+from ..errors import DataError, about
 from ._console import count
 from ._options import INPUT, OUTPUT
 from ._progress import progress
+from ._rankings import kind_of
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -59,11 +61,8 @@ class Judgements:
             return data
         from ..data.trec import judge
 
-        with progress(f"reading the labels of {path}"):
-            try:
-                y, known = judge(data, self._qrels)
-            except DataError as error:
-                raise DataError(f"{path}: {error}") from None
+        with progress(f"reading the labels of {path}"), about(path):
+            y, known = judge(data, self._qrels)
         self.n_docs += len(known)
         self.n_unjudged += len(known) - int(known.sum())
         return data.replace(y=y)
@@ -91,16 +90,23 @@ def read_judgements(path: Path) -> Qrels:
         return read_qrels(path)
 
 
+def read_ranked(path: Path) -> Run:
+    """Read a run file, with progress."""
+    from ..data.trec import read_run
+
+    with progress(f"reading {path}"):
+        return read_run(path)
+
+
 def is_run(data: Path, scores: Path) -> bool:
     """Tell whether two files are a qrels file and a run; raise an error if one of them is not."""
-    from ..data.trec import looks_like_qrels, looks_like_run
-
-    if looks_like_run(data) and looks_like_qrels(scores):
+    kinds = kind_of(data), kind_of(scores)
+    if kinds == ("run", "qrels"):
         raise DataError(
             f"{data}: is a run file, and {scores} is a qrels file. The judgements come first: "
             "linrank evaluate QRELS RUN"
         )
-    has_qrels, has_run = looks_like_qrels(data), looks_like_run(scores)
+    has_qrels, has_run = kinds[0] == "qrels", kinds[1] == "run"
     if has_qrels != has_run:
         odd, other = (data, scores) if has_qrels else (scores, data)
         kind, missing = ("qrels", "run") if has_qrels else ("run", "qrels")
@@ -116,24 +122,29 @@ def evaluate_files(
     threads: int | None,
 ) -> tuple[Evaluation, list[tuple[str, str]]]:  # fmt: skip
     """Evaluate a run, and return lines of a report on both files."""
-    from ..data.trec import read_run
     from ..metrics import evaluate_run
 
-    qrels = read_judgements(qrels_file)
-    with progress(f"reading {run_file}"):
-        run = read_run(run_file)
+    qrels, run = read_judgements(qrels_file), read_ranked(run_file)
     with progress("evaluating"):
         found = evaluate_run(qrels, run, metrics, flavour=flavour, n_threads=threads)
-    return found, _about(qrels_file, qrels, run_file, run)
+    lines = [("qrels", qrels_line(qrels_file, qrels)), ("run", run_line(run_file, run, qrels.qid))]
+    return found, lines
 
 
-def _about(qrels_file: Path, qrels: Qrels, run_file: Path, run: Run) -> list[tuple[str, str]]:
-    judged, ranked = set(qrels.qid), set(run.qid)
+def qrels_line(path: Path, qrels: Qrels) -> str:
+    """Return one line on judgements."""
+    queries = count(len(set(qrels.qid)), "query", "queries")
+    return f"{path}: {count(len(qrels), 'judgement')}, {queries}"
+
+
+def run_line(path: Path, run: Run, judged: Iterable[str]) -> str:
+    """Return one line on a run, with the numbers of queries that only one side has."""
+    judged, ranked = set(judged), set(run.qid)
     missing, unknown = len(judged - ranked), len(ranked - judged)
-    first = f"{count(len(qrels), 'judgement')}, {count(len(judged), 'query', 'queries')}"
-    second = f"{count(len(run), 'document')}, {count(len(ranked), 'query', 'queries')}"
+    queries = count(len(ranked), "query", "queries")
+    text = f"{path}: {count(len(run), 'document')}, {queries}, tag {run.tag}"
     if missing:
-        first += f"; {count(missing, 'query', 'queries')} not in the run, counted as 0"
+        text += f"; {count(missing, 'query', 'queries')} not in the run, counted as 0"
     if unknown:
-        second += f"; {count(unknown, 'query', 'queries')} without judgements, ignored"
-    return [("qrels", f"{qrels_file}: {first}"), ("run", f"{run_file}: {second}, tag {run.tag}")]
+        text += f"; {count(unknown, 'query', 'queries')} without judgements, ignored"
+    return text

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from . import (
+    compare,
     convert,
     demo,
     evaluate,
@@ -55,7 +56,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _module in (
-    train, predict, evaluate, path, study, explain, export, inspect, convert, demo, warmup
+    train, predict, evaluate, compare, path, study, explain, export, inspect, convert, demo, warmup
 ):  # fmt: skip
     _module.register(app)
 

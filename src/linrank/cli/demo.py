@@ -12,7 +12,7 @@ from rich.text import Text
 from ._console import facts, show
 from ._input import Input
 from ._progress import progress
-from ._report import chosen, data_line, evaluation_table, measure
+from ._report import chosen, data_line, evaluation_table
 from ._training import Reading, draw, finish, showing
 
 METRICS = "ndcg@10,map,pairwise-accuracy"
@@ -44,6 +44,7 @@ def demo(
     with progress("getting ready"):
         from .._draw import has_matplotlib
         from ..data.generate import make_letor_folder
+        from ..metrics import evaluate_data
         from ..training import Trainer
 
         train, vali, test = make_letor_folder(folder, **RECIPE)
@@ -68,7 +69,7 @@ def demo(
         lines.append(("plot", "not drawn; it needs pip install linrank[plot]"))
     show(facts(lines))
     scores = training.model.predict(documents.X)
-    show(evaluation_table(measure(documents, scores, METRICS, "standard")))
+    show(evaluation_table(evaluate_data(documents, scores, METRICS)))
     show(Text(_commands(folder)))
     finish(trainer, training, data, model)
 

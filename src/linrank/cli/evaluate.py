@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,19 +13,16 @@ from ..metrics.names import FlavourName
 from . import _options as options
 from ._console import facts, print_json, show
 from ._input import Input, with_columns
-from ._io import check_output, looks_like_model, read_data, read_for
+from ._io import check_output
 from ._preferences import PreferencesOption, evaluate_pairs, preference_lines
 from ._progress import progress
-from ._report import evaluation_table, measure
+from ._rankings import Documents, find_model
+from ._report import evaluation_table
 from ._topics import has_topics, measure_topics
-from ._training import about
 from ._trec import Judgements, QrelsOption, evaluate_files, is_run
 
 if TYPE_CHECKING:
-    from .._typing import Vector
-    from ..data.ranking import RankingData
     from ..metrics import Evaluation, Metric
-    from ..model import Model
 
 EPILOG = """
 Examples:
@@ -70,11 +67,7 @@ def evaluate(
         typer.Option(
             "--metrics",
             metavar="NAMES",
-            help="Metrics, separated by commas, such as ndcg@10, mean-ndcg, map, p@5, mrr, err@10, "
-            "recall@100, r-precision, hit-rate@10, rbp, spearman, kendall (τ-b), "
-            "pairwise-accuracy, strict-pairwise-accuracy (ties are wrong), auc, all-pairs-error "
-            "and domination-error. For errors, lower is better. (rel=2) sets the smallest "
-            "relevant label: p(rel=2)@5. (p=0.8) sets the persistence of rbp: rbp(p=0.8)@20.",
+            help=options.METRICS_HELP,
         ),
     ] = "ndcg@10,map,pairwise-accuracy",
     flavour: Annotated[
@@ -143,24 +136,16 @@ def _evaluate_preferences(
     for name, file in (("--qrels", qrels), ("--per-query", per_query)):
         if file is not None:
             raise typer.BadParameter(f"--preferences compares items. Leave out {name}.")
-    model = _model(scores)
+    model = find_model(scores)
     if model is not None and has_topics(model):
         raise DataError("--preferences needs a model without topics, whose data have document ids")
-    documents, values = _read(data, scores, model, inputs, threads, needs_label=False)
-    found = evaluate_pairs(documents, values, data, preferences)
+    documents = Documents(data, inputs, n_threads=threads, needs_label=False)
+    values = documents.score(scores, model)
+    found = evaluate_pairs(documents.read(model), values, data, preferences)
     if json:
         print_json({"data": str(data), "scores": str(scores), "preferences": found})
     else:
         show(facts([("data", str(data)), ("scores", str(scores)), *preference_lines(found)]))
-
-
-def _model(scores: Path) -> Model | None:
-    """Return the model in a file; None for a file of scores."""
-    if not looks_like_model(scores):
-        return None
-    from ..model import load_model
-
-    return load_model(scores)
 
 
 def _evaluation(
@@ -173,40 +158,20 @@ def _evaluation(
     threads: int | None,
 ) -> tuple[list[object], Evaluation]:
     """Return the ids of the queries, or the names of topics, and the values of the metrics."""
-    model = _model(scores)
+    model = find_model(scores)
     if model is not None and has_topics(model):
         if judgements.path is not None:
             raise DataError("--qrels needs a model without topics, whose data have document ids")
         found = measure_topics(model, data, metrics)  # type: ignore[arg-type]
         return model.topics, found  # type: ignore[attr-defined]
-    documents, values = _read(
-        data, scores, model, inputs, threads, needs_label=judgements.path is None
-    )
-    documents = judgements.apply(documents, data)
+    from ..metrics import evaluate_data
+
+    source = Documents(data, inputs, n_threads=threads, needs_label=judgements.path is None)
+    values = source.score(scores, model)
+    documents = judgements.apply(source.read(model), data)
     with progress("evaluating"):
-        found = measure(documents, values, metrics, flavour, threads)
-    return documents.query_ids.tolist(), found
-
-
-def _read(
-    data: Path,
-    scores: Path,
-    model: Model | None,
-    inputs: Input,
-    threads: int | None,
-    needs_label: bool = True,
-) -> tuple[RankingData, Vector]:
-    """Read data and its scores. Both are in the row order of the data, grouped by query."""
-    from ..data.scores import read_scores
-
-    how: dict[str, Any] = {"n_threads": threads, "needs_label": needs_label}
-    if model is not None:
-        documents = read_for(model, data, inputs, **how)
-        with about(data):
-            return documents, model.predict(documents.X, documents.qid)
-    documents = read_data(data, inputs, **how)
-    values = read_scores(scores, documents.n_docs)
-    return documents, values if documents.order is None else values[documents.order]
+        found = evaluate_data(documents, values, metrics, flavour=flavour, n_threads=threads)
+    return found.query_ids.tolist(), found
 
 
 def _write_per_query(path: Path, ids: list[object], found: Evaluation) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import about
 from . import _options as options_
 from ._console import facts, print_json, show
 from ._input import Input, with_columns
@@ -16,7 +17,6 @@ from ._report import chosen, data_json, data_line, path_json, path_table, select
 from ._shared import with_shared_options
 from ._training import (
     Reading,
-    about,
     check_choice_of_C,
     check_plot,
     draw,

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import DataError
+from ..errors import DataError, about
 from . import _options as options
 from ._input import Input, with_columns
 from ._io import check_output, read_for
 from ._progress import progress
 from ._topics import has_topics, score_topics
-from ._training import about
 from ._trec import FormatOption, TagOption
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..errors import about
 from . import _options as options_
 from ._console import facts, print_json, show
 from ._input import Input, with_columns
@@ -19,7 +20,6 @@ from ._shared import with_shared_options
 from ._topics import train_topics
 from ._training import (
     Reading,
-    about,
     check_choice_of_C,
     find_held_out,
     finish,

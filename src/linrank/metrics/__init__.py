@@ -50,6 +50,7 @@ _HOME = {
     "domination_error": "_domination",
     "err": "_cascade",
     "evaluate": "_evaluate",
+    "evaluate_data": "_evaluate",
     "evaluate_run": "_runs",
     "hit_rate": "_recall",
     "kendall": "_correlation",
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     from ._cascade import err, reciprocal_rank
     from ._correlation import kendall, spearman
     from ._domination import domination_error
-    from ._evaluate import Evaluation, evaluate
+    from ._evaluate import Evaluation, evaluate, evaluate_data
     from ._measure import PerQuery
     from ._ndcg import mean_ndcg, ndcg
     from ._pairwise import all_pairs_error, auc, pairwise_accuracy, strict_pairwise_accuracy

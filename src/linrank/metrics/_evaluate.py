@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,8 @@ from .names import FlavourName
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from ..data.ranking import RankingData
 
 COLUMNS = ("metric", "mean", "queries", "skipped")  #: of tables of the means
 
@@ -142,6 +144,30 @@ def evaluate(
     data = group(y, scores, qid, query_ptr=query_ptr, ties=rules.ties, doc_ids=doc_ids)
     ranking = Ranking(data.y, data.scores, data.query_ptr, rules.ties, n_threads)
     return evaluate_ranking(ranking, wanted, rules, flavour, data.query_ids, data.in_order)
+
+
+def evaluate_data(
+    data: RankingData,
+    scores: ArrayLike,
+    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
+    *,
+    flavour: FlavourName = "standard",
+    n_threads: int | None = None,
+) -> Evaluation:
+    """Compute metrics of scores that are in the row order of `data`; see `evaluate`.
+
+    Examples
+    --------
+    >>> from linrank import RankingData
+    >>> data = RankingData([[1.0], [2.0], [3.0]], [0, 1, 0], ["x", "x", "x"])
+    >>> evaluate_data(data, data.X[:, 0], "mrr").mean
+    {'mrr': 0.5}
+    """
+    found = evaluate(
+        data.y, scores, metrics=metrics, flavour=flavour, query_ptr=data.query_ptr,
+        doc_ids=data.doc_ids if flavour == "trec" else None, n_threads=n_threads,
+    )  # fmt: skip
+    return replace(found, query_ids=data.query_ids)
 
 
 def evaluate_ranking(

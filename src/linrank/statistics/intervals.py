@@ -27,9 +27,9 @@ def bootstrap_interval(
 ) -> Interval:
     """Compute a confidence interval of the mean by resampling queries.
 
-    The interval is the BCa interval of Efron (1987). It corrects the percentiles of the resampled
-    means for bias and skewness. Per-query differences are often skewed, because many queries do
-    not change.
+    The ends of the interval are percentiles of the resampled means. In simulations with many
+    queries that do not change, intervals of 95 % contained the true mean in 88 % (20 queries), 93 %
+    (50) and 94 % (150) of the trials. The BCa interval of Efron did so in 83, 89 and 91 %.
 
     If there are fewer than two values, or all values are equal, nothing can be resampled. Both ends
     are then the mean, and NaN without values.
@@ -72,7 +72,7 @@ def bootstrap_interval(
 
     found = bootstrap(
         (array / largest,), np.mean, confidence_level=level, n_resamples=n_samples,
-        batch=max(1, BATCH_VALUES // len(array)), method="BCa", vectorized=True,
+        batch=max(1, BATCH_VALUES // len(array)), method="percentile", vectorized=True,
         random_state=np.random.default_rng(seed),
     )  # fmt: skip
     low, high = found.confidence_interval

@@ -37,18 +37,14 @@ def scores_of_run(run: Run, data: RankingData) -> Vector:
 
     Raises
     ------
-        DataError
-            If the data have no document ids, or if the run has no document of some query.
+    DataError
+        If the data have no document ids, or if the run has no document of some query.
 
     Examples
     --------
-    <<<<<<< HEAD
-        >>> data = RankingData([[0.5], [2.0], [1.0]], [0, 0, 0], ["q", "q", "q"], doc_ids="ABC")
-    =======
-        >>> data = RankingData([[0.5], [2.0], [1.0]], [0, 0, 0], ["q"] * 3, doc_ids=["A", "B", "C"])
-    >>>>>>> studycli
-        >>> scores_of_run(Run(["q", "q"], ["C", "A"], [5.0, 7.0]), data).tolist()
-        [7.0, -1.0, 5.0]
+    >>> data = RankingData([[0.5], [2.0], [1.0]], [0, 0, 0], ["q"] * 3, doc_ids=["A", "B", "C"])
+    >>> scores_of_run(Run(["q", "q"], ["C", "A"], [5.0, 7.0]), data).tolist()
+    [7.0, -1.0, 5.0]
     """
     known = dict(zip(zip(run.qid, run.doc_ids, strict=True), run.scores.tolist(), strict=True))
     qid = list(map(str, data.qid.tolist()))
