@@ -14,7 +14,7 @@ from .._files import atomic_write
 from ..errors import DataError
 from .markup import html
 from .svg import labelled_svg
-from .table import Cell, Column, Table, Value, check_key, is_empty
+from .table import Cell, Column, Table, Value, check_key, is_empty, with_minus
 
 FILTER_FROM = 9  #: rows from which a table has a field that filters its rows
 
@@ -235,7 +235,7 @@ def _picture(picture: Picture) -> str:
     svg = labelled_svg(picture.svg, f"picture-{picture.key}", picture.alt)
     return (
         f'<figure class="picture" id="picture-{picture.key}">\n'
-        f"{_region(svg, picture.alt)}\n"
+        f"{_region(svg, picture.caption or picture.alt)}\n"
         f"<figcaption>{_prose(picture.caption)}</figcaption>\n</figure>"
     )
 
@@ -278,7 +278,7 @@ def _row(table: Table, row: Sequence[Cell]) -> Iterable[str]:
     ):
         tag, scope = ("td", "") if k else ("th", ' scope="row"')
         kind = ' class="number"' if column.numeric else ""
-        shown = html(text)
+        shown = html(with_minus(text, cell))
         shown = f"<strong>{shown}</strong>" if cell.strong else shown
         shown += f"<sup>{html(cell.mark)}</sup>" if cell.mark else ""
         yield f"<{tag}{scope}{kind}{_data(cell.value)}>{shown}</{tag}>"
@@ -286,7 +286,9 @@ def _row(table: Table, row: Sequence[Cell]) -> Iterable[str]:
 
 def _data(value: Value) -> str:
     """Return the attribute that a cell is sorted by; texts are sorted as they are shown."""
-    if isinstance(value, str) or is_empty(value):
+    if is_empty(value):
+        return " data-empty"
+    if isinstance(value, str):
         return ""
     if isinstance(value, float) and math.isinf(value):
         return f' data-value="{"-" if value < 0 else ""}Infinity"'

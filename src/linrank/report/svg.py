@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from .._draw import STYLE, check_matplotlib
+from .._text import printable
 from ..errors import DataError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def labelled_svg(svg: str, prefix: str, label: str) -> str:
             elif name == "href" or "url(#" in value:
                 element.set(name, value.replace("#", f"#{prefix}-", 1))
     root.set("role", "img")
-    root.set("aria-label", label)
+    root.set("aria-label", printable(" ".join(label.split())))
     return ElementTree.tostring(root, encoding="unicode")
 
 

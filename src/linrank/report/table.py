@@ -35,8 +35,8 @@ def check_key(key: str) -> str:
     """
     if not _KEY.fullmatch(key):
         raise DataError(
-            f"key={key!r}: a key has lower-case letters, digits and single hyphens, and begins "
-            'with a letter; use a key like "per-query"'
+            f"key is {key!r}; use lower-case letters, digits and single hyphens, "
+            "such as 'per-query'"
         )
     return key
 
@@ -281,6 +281,18 @@ class Table:
         return "\n\n".join(filter(None, (title, table, markdown(self.note)))) + "\n"
 
 
+def with_minus(text: str, cell: Cell) -> str:
+    """Return the text of a cell for typesetting: a negative number begins with a minus sign.
+
+    Examples
+    --------
+    >>> with_minus("-1.5", Cell(-1.5)), with_minus("-x", Cell("-x"))
+    ('−1.5', '-x')
+    """
+    is_number = text.startswith("-") and not isinstance(cell.value, str)
+    return f"−{text[1:]}" if is_number else text
+
+
 def _as_cell(value: Any) -> Cell:
     cell = value if isinstance(value, Cell) else Cell(value)
     if isinstance(cell.value, np.generic):
@@ -307,8 +319,7 @@ def _latex_row(cells: Any) -> str:
 
 
 def _latex_cell(text: str, cell: Cell) -> str:
-    is_number = not isinstance(cell.value, str)
-    shown = latex(text.replace("-", "−", 1) if is_number and text.startswith("-") else text)
+    shown = latex(with_minus(text, cell))
     shown = rf"\textbf{{{shown}}}" if cell.strong else shown
     return shown + (rf"\rlap{{\textsuperscript{{{latex(cell.mark)}}}}}" if cell.mark else "")
 

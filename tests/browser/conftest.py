@@ -1,0 +1,92 @@
+"""Pages in a real browser.
+
+``make test-browser`` installs Playwright and axe-core. The browser is the chromium of the system. A
+test is skipped if its program is not there, and fails instead if the environment variable CI is set.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, sync_playwright
+
+import sample_page
+from linrank.report.page import write_page
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+AXE = Path(sys.prefix, "node_modules", "axe-core", "axe.min.js")
+SCREENS = {"phone": (360, 740), "desk": (1440, 900)}
+SHOTS = os.environ.get("LINRANK_SHOTS")  # a folder for screenshots
+
+
+def absent(what: str) -> None:
+    """Skip a test whose program is not installed; fail where everything must be installed."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{what} is not installed")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The chromium of the system."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        absent("chromium")
+    with sync_playwright() as playwright:
+        # The sandbox of chromium does not work for root, as whom containers run.
+        args = ["--no-sandbox"] if os.geteuid() == 0 else []
+        found = playwright.chromium.launch(executable_path=program, args=args)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The script of axe-core, which finds barriers for readers with disabilities."""
+    if not AXE.exists():
+        absent("axe-core")
+    return AXE.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The sample page."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(path, sample_page.make_page())
+    return path.as_uri()
+
+
+@pytest.fixture
+def open_page(browser, address):
+    """Open the sample page. At the end there must have been no error and no other request."""
+    trouble: list[str] = []
+    contexts = []
+
+    def refuse(route: Route) -> None:
+        if route.request.url == address:
+            route.continue_()
+        else:
+            trouble.append(f"request of {route.request.url}")
+            route.abort()
+
+    def open_page(screen: str = "desk", scheme: str = "light", javascript: bool = True) -> Page:
+        width, height = SCREENS[screen]
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme,
+            java_script_enabled=javascript, reduced_motion="reduce",
+        )  # fmt: skip
+        contexts.append(context)
+        context.route("**/*", refuse)
+        page = context.new_page()
+        page.on("console", lambda message: trouble.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not trouble
