@@ -1,7 +1,8 @@
 """Pages in a real browser.
 
-``make test-browser`` installs Playwright and axe-core. The browser is the chromium of the system. A
-test is skipped if its program is not there, and fails instead if the environment variable CI is set.
+``make test-browser`` installs Playwright and axe-core. The browser is the chromium of the system.
+A test is skipped if its program is not there, and fails instead if the environment variable CI is
+set.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from linrank.report.page import write_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 AXE = Path(sys.prefix, "node_modules", "axe-core", "axe.min.js")
-SCREENS = {"phone": (360, 740), "desk": (1440, 900)}
-SHOTS = os.environ.get("LINRANK_SHOTS")  # a folder for screenshots
+DESK = (1440, 900)  # pixels of a screen
 
 
 def absent(what: str) -> None:
@@ -72,10 +72,11 @@ def open_page(browser, address):
             trouble.append(f"request of {route.request.url}")
             route.abort()
 
-    def open_page(screen: str = "desk", scheme: str = "light", javascript: bool = True) -> Page:
-        width, height = SCREENS[screen]
+    def open_page(
+        size: tuple[int, int] = DESK, scheme: str = "light", javascript: bool = True
+    ) -> Page:
         context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme,
+            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme,
             java_script_enabled=javascript, reduced_motion="reduce",
         )  # fmt: skip
         contexts.append(context)

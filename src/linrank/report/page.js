@@ -91,14 +91,14 @@ async function copyText(node) {
 function makeCopyButton(figure) {
   const label = figure.querySelector("figcaption").textContent;
   const button = element("button", { type: "button", className: "button" }, "Copy");
-  button.append(element("span", { className: "hidden" }, `: ${label}`));
+  button.setAttribute("aria-label", `Copy: ${label}`);
   const status = element("span", { className: "hidden" });
   status.setAttribute("role", "status");
   button.addEventListener("click", async () => {
     await copyText(figure.querySelector("code"));
-    button.firstChild.data = status.textContent = "Copied";
+    button.textContent = status.textContent = "Copied";
     setTimeout(() => {
-      button.firstChild.data = "Copy";
+      button.textContent = "Copy";
       status.textContent = "";
     }, 2000);
   });
