@@ -37,7 +37,7 @@ def test_it_fits_the_screen(open_page, screen, scheme):
         page.screenshot(path=f"{SHOTS}/{screen}-{scheme}.png", full_page=True)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    for part in page.locator("h1, h2, h3, p, pre, .scroll, .tools, nav, footer").all():
+    for part in page.locator("h1, h2, h3, p, pre, svg, .scroll, .tools, nav, footer").all():
         box = part.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
@@ -47,10 +47,11 @@ def test_it_fits_the_screen(open_page, screen, scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("screen", SCREENS)
-def test_axe_finds_nothing_serious(open_page, axe, screen, scheme):
+def test_axe_finds_nothing(open_page, axe, screen, scheme):
     page = open_page(SCREENS[screen], scheme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     head(means(page), "map").get_by_role("button").click()
+    page.get_by_label("Filter rows of ndcg@10 of each query").fill("q11")  # each row takes time
     page.evaluate(axe)
     found = page.evaluate("axe.run()")
     assert found["passes"]
