@@ -191,6 +191,7 @@ def draw_svg() -> str:
         ax = figure.subplots()
         for colour in COLOURS:
             ax.plot([1, 2], color=colour, marker="o", label=colour)
+        ax.bar([1], [1], color="none", hatch="//")
         ax.set_title("a <b> & c")
         ax.legend(frameon=True)
         return svg_of(figure)
@@ -211,6 +212,8 @@ def test_figures_follow_the_colours_of_the_page():
     assert "<style" not in svg
     assert "date" not in svg
     assert re.match(r'<svg viewBox="0 0 432 144" ', svg)
+    assert set(re.findall(r' id="(.*?)"', svg)) == set(re.findall(r'(?:href="|url\()#(\w+)', svg))
+    assert "fill: url(#" in svg  # the hatched bar
 
 
 def test_figures_are_the_same_whatever_the_settings_of_matplotlib_are():
@@ -221,7 +224,12 @@ def test_figures_are_the_same_whatever_the_settings_of_matplotlib_are():
 
 
 def test_ids_of_pictures_get_a_prefix():
-    assert labelled_svg(SVG, "p", 'A "picture"') == (
+    svg = (
+        '<svg viewBox="0 0 1 1"><g id="a" /><use href="#a" /><a href="https://x.org/#a" />'
+        '<g clip-path="url(#a)" style="stroke: #000000; fill: url(#a)" /></svg>'
+    )
+    assert labelled_svg(svg, "p", 'A "picture"') == (
         '<svg viewBox="0 0 1 1" role="img" aria-label="A &quot;picture&quot;"><g id="p-a" />'
-        '<use href="#p-a" /><g clip-path="url(#p-a)" /></svg>'
+        '<use href="#p-a" /><a href="https://x.org/#a" />'
+        '<g clip-path="url(#p-a)" style="stroke: #000000; fill: url(#p-a)" /></svg>'
     )

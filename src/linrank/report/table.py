@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,8 @@ def _seconds(value: float, decimals: int) -> str:
     units = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
     size, unit = next((u for u in units if abs(value) >= u[0]), units[-1])
     number = value / size
-    return f"{number:,.0f} {unit}" if abs(number) >= 1000 else f"{number:.{decimals}g} {unit}"
+    many = abs(number) > 10**decimals - 0.6  # the form "g" would write an exponent
+    return f"{number:,.0f} {unit}" if many else f"{number:.{decimals}g} {unit}"
 
 
 #: Kinds of columns: how a number is shown with a number of decimals, and how many are the default.
@@ -210,7 +211,8 @@ class Table:
 
     def to_text(self) -> str:
         """Return aligned text, with the title above and the note below."""
-        widths = [max((len(c.mark) for c in cells), default=0) for cells in zip(*self.cells)]  # noqa: B905
+        columns = zip(*self.cells, strict=True)
+        widths = [max(len(cell.mark) for cell in column) for column in columns]
         rows = [
             [
                 text + cell.mark.ljust(width)
@@ -219,9 +221,8 @@ class Table:
             for row in self.cells
         ]
         left = [k for k, column in enumerate(self.columns) if not column.numeric]
-        above_and_below = printable(self.title), printable(self.note)
         table = text_table(self.names, rows, left=left)
-        return "\n".join(filter(None, (above_and_below[0], table, above_and_below[1])))
+        return "\n".join(filter(None, (printable(self.title), table, printable(self.note))))
 
     def to_csv(self) -> str:
         """Return comma-separated raw values in full precision, under the names of the columns.
@@ -314,7 +315,7 @@ def _json_value(value: Value) -> Value:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _latex_row(cells: Any) -> str:
+def _latex_row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
