@@ -27,6 +27,7 @@ METHODS = [
 ]  # fmt: skip
 METRICS = ["ndcg@10", "ndcg@5", "map", "mrr", "p@10"]
 N_QUERIES = 300
+SVG = '<svg viewBox="0 0 9 2"><path id="a" d="M0 0h9v2z"/><use href="#a"/></svg>'
 HOSTILE = '</script><img src=x onerror="alert(1)"> & _long_' + "x" * 120
 
 
@@ -136,6 +137,16 @@ def make_page() -> Page:
         lead="12 methods on 5 folds, compared by paired tests over 1,692 queries.",
         footer="linrank 0.1.0, Python 3.11.7, numpy 2.4.0",
     )  # fmt: skip
+
+
+def page_of(text: str) -> Page:
+    """A page in which a text is everywhere."""
+    table = Table("t", text, [Column(text, help=text)], [[text], [Cell(1, text, mark=text)]], text)
+    blocks = [
+        text, Facts([(text, text)]), Items([text]), Code(text, text), table,
+        Details(text, [text]), Picture("p", text, f"A picture: {text}", SVG),
+    ]  # fmt: skip
+    return Page(text, [Section("s", text, blocks)], lead=text, footer=text)
 
 
 if __name__ == "__main__":

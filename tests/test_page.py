@@ -17,8 +17,6 @@ from linrank._text import printable
 from linrank.report.page import (
     Code,
     Details,
-    Facts,
-    Items,
     Page,
     Picture,
     Section,
@@ -27,11 +25,10 @@ from linrank.report.page import (
 )
 from linrank.report.plots import new_figure
 from linrank.report.svg import labelled_svg, svg_of
-from linrank.report.table import Cell, Column, Table
+from linrank.report.table import Column, Table
 
 VOID = {"meta", "input", "br", "img"}
-SVG = '<svg viewBox="0 0 1 1"><g id="a"/><use href="#a"/><g clip-path="url(#a)"/></svg>'
-CAT = Picture("cat", "A cat.", "A cat on a mat.", SVG)
+CAT = Picture("cat", "A cat.", "A cat on a mat.", sample_page.SVG)
 HOSTILE = st.text(max_size=20) | st.sampled_from(
     ["</script><script>alert(1)</script>", '"><img src=x onerror="alert(1)">', "--><!--", "&lt;",
      "</style>", "]]>", "' onload='alert(1)", "\x00\x1b[2J\u202e", "\ud800", "x" * 5000]
@@ -73,20 +70,12 @@ def sample() -> str:
     return render_page(sample_page.make_page())
 
 
-def simple_page(text: str) -> Page:
-    """A page in which a text is everywhere."""
-    table = Table("t", text, [Column(text, help=text)], [[text], [Cell(1, text, mark=text)]], text)
-    alt = f"A picture: {text}"
-    blocks = [
-        text, Facts([(text, text)]), Items([text]), Code(text, text), table,
-        Details(text, [text]), Picture("p", text, alt, SVG),
-    ]  # fmt: skip
-    return Page(text, [Section("s", text, blocks)], lead=text, footer=text)
-
-
 @given(HOSTILE)
 def test_texts_make_no_elements(text):
-    hostile, harmless = render_page(simple_page(text)), render_page(simple_page("x"))
+    hostile, harmless = (
+        render_page(sample_page.page_of(text)),
+        render_page(sample_page.page_of("x")),
+    )
     tags = [tag for tag, _ in Reader(hostile).found]
     if text.split():  # lines without a text are left out
         assert tags == [tag for tag, _ in Reader(harmless).found]
@@ -130,7 +119,7 @@ def test_tables_have_captions_scopes_and_raw_values(sample):
     assert len([a for a in reader.all("th") if a["scope"] == "row"]) == 12 + 300 + 3
     filtered = [a["id"] for a in reader.all("div") if "data-filter" in a]
     assert filtered == ["table-means", "table-per-query"]
-    text = render_page(simple_page("x"))
+    text = render_page(sample_page.page_of("x"))
     assert '<td class="number" data-value' not in text
     rows = [["a", 0.1 + 0.2], ["b", None], ["c", float("-inf")], ["d", "failed"], ["e", -2]]
     table = Table("t", "", [Column("a"), Column("b", "number", 1)], rows)
@@ -173,7 +162,7 @@ def test_mistakes_get_one_sentence(sections, message):
 
 def test_pictures_need_a_description():
     with pytest.raises(DataError, match="has no alt"):
-        Picture("p", "caption", " ", SVG)
+        Picture("p", "caption", " ", sample_page.SVG)
 
 
 def test_pages_are_written_whole(tmp_path):

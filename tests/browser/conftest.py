@@ -52,28 +52,33 @@ def axe() -> str:
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The sample page."""
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(path, sample_page.make_page())
-    return path.as_uri()
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Addresses of a page like those of studies, and of one with long words everywhere."""
+    folder = tmp_path_factory.mktemp("pages")
+    made = {"study": sample_page.make_page(), "long words": sample_page.page_of("x" * 500)}
+    for name, page in made.items():
+        write_page(folder / f"{name}.html", page)
+    return {name: (folder / f"{name}.html").as_uri() for name in made}
 
 
 @pytest.fixture
-def open_page(browser, address):
-    """Open the sample page. At the end there must have been no error and no other request."""
+def open_page(browser, pages):
+    """Open a page. At the end there must have been no error and no request of anything else."""
     trouble: list[str] = []
     contexts = []
 
     def refuse(route: Route) -> None:
-        if route.request.url == address:
+        if route.request.url in pages.values():
             route.continue_()
         else:
             trouble.append(f"request of {route.request.url}")
             route.abort()
 
     def open_page(
-        size: tuple[int, int] = DESK, scheme: str = "light", javascript: bool = True
+        size: tuple[int, int] = DESK,
+        scheme: str = "light",
+        javascript: bool = True,
+        name: str = "study",
     ) -> Page:
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]}, color_scheme=scheme,
@@ -84,7 +89,7 @@ def open_page(browser, address):
         page = context.new_page()
         page.on("console", lambda message: trouble.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
-        page.goto(address)
+        page.goto(pages[name])
         return page
 
     yield open_page

@@ -32,24 +32,37 @@ def head(table: Locator, name: str) -> Locator:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_it_fits_the_screen(open_page, screen, scheme):
     page = open_page(SCREENS[screen], scheme)
-    width = SCREENS[screen][0]
     if SHOTS:
         page.screenshot(path=f"{SHOTS}/{screen}-{scheme}.png", full_page=True)
+    check_width(page, SCREENS[screen][0])
+    red, *_ = map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).color")))
+    assert (red > 128) == (scheme == "dark")
+
+
+def open_details(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+
+
+def check_width(page: Page, width: int) -> None:
+    """Check that nothing is beside the screen."""
+    open_details(page)
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    for part in page.locator("h1, h2, h3, p, pre, svg, .scroll, .tools, nav, footer").all():
+    for part in page.locator("h1, h2, h3, p, pre, dd, svg, .scroll, .tools, nav, footer").all():
         box = part.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
-    red, *_ = map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).color")))
-    assert (red > 128) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_long_words_fit_the_screen(open_page, screen):
+    check_width(open_page(SCREENS[screen], name="long words"), SCREENS[screen][0])
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("screen", SCREENS)
 def test_axe_finds_nothing(open_page, axe, screen, scheme):
     page = open_page(SCREENS[screen], scheme)
-    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    open_details(page)
     head(means(page), "map").get_by_role("button").click()
     page.get_by_label("Filter rows of ndcg@10 of each query").fill("q11")  # each row takes time
     page.evaluate(axe)
