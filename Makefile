@@ -21,7 +21,7 @@ COVERAGE = echo "coverage of the uncompiled run: $$($(BIN)/coverage report --for
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable $(1) && \
 	$(BIN)/python -m compileall -q src
 
-.PHONY: demo test test-compiled test-interpreted test-quick test-cuda test-wheel test-exports lint coverage hooks help clean
+.PHONY: demo test test-compiled test-interpreted test-quick test-cuda test-wheel test-exports test-browser lint coverage hooks help clean
 .PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
@@ -65,6 +65,9 @@ test-wheel: .venv/test.stamp  ## the wheel in clean environments, with each Pyth
 test-exports: .venv-exports/test.stamp  ## exported models, scored by databases, Lucene and others; CONTRIBUTING.md lists them
 	.venv-exports/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib" tests/exports
 
+test-browser: .venv-browser/test.stamp  ## HTML pages in chromium, with axe-core; LINRANK_SHOTS= names a folder for screenshots
+	.venv-browser/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib" tests/browser
+
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -104,7 +107,7 @@ fuzz: .venv/test.stamp  ## random trials within MINUTES=60; SEED=, ONLY= (a camp
 		$(if $(ONLY),--only $(ONLY)) $(if $(CASE),--case $(CASE))
 
 clean:  ## forget what was built, and every compiled kernel
-	rm -rf .venv .venv-cuda .venv-exports demo build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-cuda .venv-exports .venv-browser demo build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made.stamp:
@@ -132,4 +135,10 @@ clean:  ## forget what was built, and every compiled kernel
 .venv-exports/test.stamp: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-exports
 	.venv-exports/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[exports]'
+	touch $@
+
+.venv-browser/test.stamp: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-browser
+	.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	if command -v npm; then npm install --silent --prefix .venv-browser axe-core@4; fi
 	touch $@

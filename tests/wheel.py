@@ -24,6 +24,8 @@ data = linrank.make_ranking(n_queries=20, random_state=0)
 ranker = linrank.RankSVM(C=0.01, scale="standard").fit(data.X, data.y, qid=data.qid)
 ranker.model_.save("model.json")
 assert (linrank.load_model("model.json").predict(data.X) == ranker.predict(data.X)).all()
+from linrank.report.page import Page, render_page
+assert len(render_page(Page("A page with its style and script", []))) > 10_000
 assert not __import__("pathlib").Path(linrank.__file__).is_relative_to({root!r})
 """
 

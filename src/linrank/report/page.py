@@ -14,7 +14,7 @@ from .._files import atomic_write
 from ..errors import DataError
 from .markup import html
 from .svg import labelled_svg
-from .table import Cell, Column, Table, Value, check_key, is_empty
+from .table import Cell, Column, Table, Value, check_key, is_empty, with_minus
 
 FILTER_FROM = 9  #: rows from which a table has a field that filters its rows
 
@@ -235,36 +235,36 @@ def _picture(picture: Picture) -> str:
     svg = labelled_svg(picture.svg, f"picture-{picture.key}", picture.alt)
     return (
         f'<figure class="picture" id="picture-{picture.key}">\n'
-        f"{_region(svg, picture.alt)}\n"
-        f"<figcaption>{_prose(picture.caption)}</figcaption>\n</figure>"
+        f"{svg}\n<figcaption>{_prose(picture.caption)}</figcaption>\n</figure>"
     )
 
 
 def _table(table: Table) -> str:
     title = _prose(table.title)
-    head = _lines(map(_head, table.columns))
     rows = (f"<tr>{''.join(_row(table, row))}</tr>" for row in table.cells)
     filtered = " data-filter" if len(table.rows) >= FILTER_FROM else ""
-    inner = (
-        f'<table>\n<caption class="hidden">{title}</caption>\n'
-        f"<thead><tr>\n{head}\n</tr></thead>\n<tbody>\n{_lines(rows)}\n</tbody>\n</table>"
-    )
-    helps = (
-        f"<dt>{_prose(column.name)}</dt><dd>{_prose(column.help)}</dd>"
-        for column in table.columns
-        if column.help
-    )
-    about = _lines(helps)
-    return (
-        f'<div class="table" id="table-{table.key}"{filtered}>\n<h3>{title}</h3>\n'
-        f"{_region(inner, table.title)}\n{_optional('p', table.note, 'note')}"
-        + (
-            f"<details><summary>About the columns</summary>\n<dl>{about}</dl></details>\n"
-            if about
-            else ""
-        )
-        + "</div>"
-    )
+    return f"""<div class="table" id="table-{table.key}"{filtered}>
+<h3>{title}</h3>
+<div class="scroll" role="region" tabindex="0" aria-label="{title}">
+<table>
+<caption class="hidden">{title}</caption>
+<thead><tr>
+{_lines(map(_head, table.columns))}
+</tr></thead>
+<tbody>
+{_lines(rows)}
+</tbody>
+</table>
+</div>
+{_optional("p", table.note, "note")}{_column_helps(table.columns)}</div>"""
+
+
+def _column_helps(columns: Sequence[Column]) -> str:
+    helps = [(_prose(column.name), _prose(column.help)) for column in columns if column.help]
+    if not helps:
+        return ""
+    terms = _lines(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in helps)
+    return f"<details><summary>About the columns</summary>\n<dl>\n{terms}\n</dl></details>\n"
 
 
 def _head(column: Column) -> str:
@@ -278,7 +278,7 @@ def _row(table: Table, row: Sequence[Cell]) -> Iterable[str]:
     ):
         tag, scope = ("td", "") if k else ("th", ' scope="row"')
         kind = ' class="number"' if column.numeric else ""
-        shown = html(text)
+        shown = html(with_minus(text, cell))
         shown = f"<strong>{shown}</strong>" if cell.strong else shown
         shown += f"<sup>{html(cell.mark)}</sup>" if cell.mark else ""
         yield f"<{tag}{scope}{kind}{_data(cell.value)}>{shown}</{tag}>"
@@ -286,19 +286,13 @@ def _row(table: Table, row: Sequence[Cell]) -> Iterable[str]:
 
 def _data(value: Value) -> str:
     """Return the attribute that a cell is sorted by; texts are sorted as they are shown."""
-    if isinstance(value, str) or is_empty(value):
+    if is_empty(value):
+        return " data-empty"
+    if isinstance(value, str):
         return ""
     if isinstance(value, float) and math.isinf(value):
         return f' data-value="{"-" if value < 0 else ""}Infinity"'
     return f' data-value="{float(value or 0)!r}"'
-
-
-def _region(content: str, label: str) -> str:
-    """Return a part of the page that scrolls by itself if it is too wide."""
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{_prose(label)}">\n'
-        f"{content}\n</div>"
-    )
 
 
 def _optional(tag: str, text: str, kind: str) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")  #: suffixes of plot files
+PAGE_WIDTH = 6.0  #: inches of a picture on a page; in wider ones, texts are too small on phones
 DPI = 150  #: pixels per inch of .png files
 
 
@@ -107,7 +108,7 @@ def plot_path(
 
 
 @contextmanager
-def new_figure(height: float = 4.0, width: float = WIDTH) -> Iterator[Figure]:
+def new_figure(height: float = 4.0, width: float = PAGE_WIDTH) -> Iterator[Figure]:
     """Give an empty figure in the style of linrank, with a size in inches.
 
     Draw on it, and write it, inside the ``with`` statement: matplotlib makes some parts of a figure

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from .._draw import STYLE, check_matplotlib
+from .._text import printable
 from ..errors import DataError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _VARIABLES = {
 }
 _COLOUR = re.compile("|".join(map(re.escape, _VARIABLES)))
 _FAMILY = re.compile("'DejaVu Sans'[^;]*")  # the font of matplotlib, and what may stand in for it
+_IN_LINK, _IN_URL = re.compile(r"(?<=^#).+"), re.compile(r"(?<=url\(#)[^)]+")
 _SKIPPED = ("metadata", "style")  # elements of matplotlib that a page does not need
 _DRAWN = {**STYLE, "svg.fonttype": "none"}  # texts stay texts
 
@@ -52,9 +54,10 @@ def svg_of(figure: Figure) -> str:
     _clean(root)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
-    root.set("fill", _VARIABLES["#000000"])  # matplotlib leaves out black
+    root.set("style", f"fill: {_VARIABLES['#000000']}")  # matplotlib leaves out black
     root.set("stroke-linejoin", "round")
-    return _written(root)
+    root.set("xmlns", "http://www.w3.org/2000/svg")
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def labelled_svg(svg: str, prefix: str, label: str) -> str:
@@ -76,10 +79,10 @@ def labelled_svg(svg: str, prefix: str, label: str) -> str:
         for name, value in element.attrib.items():
             if name == "id":
                 element.set(name, f"{prefix}-{value}")
-            elif name == "href" or "url(#" in value:
-                element.set(name, value.replace("#", f"#{prefix}-", 1))
+            else:
+                element.set(name, _reference(name).sub(rf"{prefix}-\g<0>", value))
     root.set("role", "img")
-    root.set("aria-label", label)
+    root.set("aria-label", printable(" ".join(label.split())))
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -91,10 +94,10 @@ def _clean(root: ElementTree.Element) -> None:
             if child.tag in _SKIPPED:
                 parent.remove(child)
     used = {
-        value.partition("#")[2].rstrip(")")
+        found
         for element in root.iter()
         for name, value in element.attrib.items()
-        if name == "href" or value.startswith("url(#")
+        for found in _reference(name).findall(value)
     }
     for element in root.iter():
         if element.get("id") not in used:
@@ -104,13 +107,13 @@ def _clean(root: ElementTree.Element) -> None:
             element.set(name, _FAMILY.sub("var(--font, sans-serif)", value))
 
 
+def _reference(attribute: str) -> re.Pattern[str]:
+    """Return the pattern of ids that an attribute refers to."""
+    return _IN_LINK if attribute == "href" else _IN_URL
+
+
 def _strip_namespaces(root: ElementTree.Element) -> None:
     """Give elements and attributes their plain names, which inline SVG has."""
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
         element.attrib = {name.rpartition("}")[2]: value for name, value in element.items()}
-
-
-def _written(root: ElementTree.Element) -> str:
-    root.set("xmlns", "http://www.w3.org/2000/svg")
-    return ElementTree.tostring(root, encoding="unicode")

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,8 @@ def check_key(key: str) -> str:
     """
     if not _KEY.fullmatch(key):
         raise DataError(
-            f"key={key!r}: a key has lower-case letters, digits and single hyphens, and begins "
-            'with a letter; use a key like "per-query"'
+            f"key is {key!r}; use lower-case letters, digits and single hyphens, "
+            "such as 'per-query'"
         )
     return key
 
@@ -50,7 +50,8 @@ def _seconds(value: float, decimals: int) -> str:
     units = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
     size, unit = next((u for u in units if abs(value) >= u[0]), units[-1])
     number = value / size
-    return f"{number:,.0f} {unit}" if abs(number) >= 1000 else f"{number:.{decimals}g} {unit}"
+    many = abs(number) > 10**decimals - 0.6  # the form "g" would write an exponent
+    return f"{number:,.0f} {unit}" if many else f"{number:.{decimals}g} {unit}"
 
 
 #: Kinds of columns: how a number is shown with a number of decimals, and how many are the default.
@@ -210,7 +211,8 @@ class Table:
 
     def to_text(self) -> str:
         """Return aligned text, with the title above and the note below."""
-        widths = [max((len(c.mark) for c in cells), default=0) for cells in zip(*self.cells)]  # noqa: B905
+        columns = zip(*self.cells, strict=True)
+        widths = [max(len(cell.mark) for cell in column) for column in columns]
         rows = [
             [
                 text + cell.mark.ljust(width)
@@ -219,9 +221,8 @@ class Table:
             for row in self.cells
         ]
         left = [k for k, column in enumerate(self.columns) if not column.numeric]
-        above_and_below = printable(self.title), printable(self.note)
         table = text_table(self.names, rows, left=left)
-        return "\n".join(filter(None, (above_and_below[0], table, above_and_below[1])))
+        return "\n".join(filter(None, (printable(self.title), table, printable(self.note))))
 
     def to_csv(self) -> str:
         """Return comma-separated raw values in full precision, under the names of the columns.
@@ -281,6 +282,18 @@ class Table:
         return "\n\n".join(filter(None, (title, table, markdown(self.note)))) + "\n"
 
 
+def with_minus(text: str, cell: Cell) -> str:
+    """Return the text of a cell for typesetting: a negative number begins with a minus sign.
+
+    Examples
+    --------
+    >>> with_minus("-1.5", Cell(-1.5)), with_minus("-x", Cell("-x"))
+    ('−1.5', '-x')
+    """
+    is_number = text.startswith("-") and not isinstance(cell.value, str)
+    return f"−{text[1:]}" if is_number else text
+
+
 def _as_cell(value: Any) -> Cell:
     cell = value if isinstance(value, Cell) else Cell(value)
     if isinstance(cell.value, np.generic):
@@ -302,13 +315,12 @@ def _json_value(value: Value) -> Value:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _latex_row(cells: Any) -> str:
+def _latex_row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
 def _latex_cell(text: str, cell: Cell) -> str:
-    is_number = not isinstance(cell.value, str)
-    shown = latex(text.replace("-", "−", 1) if is_number and text.startswith("-") else text)
+    shown = latex(with_minus(text, cell))
     shown = rf"\textbf{{{shown}}}" if cell.strong else shown
     return shown + (rf"\rlap{{\textsuperscript{{{latex(cell.mark)}}}}}" if cell.mark else "")
 
