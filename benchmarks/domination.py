@@ -39,7 +39,7 @@ from linrank.penalties import L1
 from linrank.problem import Problem
 from linrank.solvers import CoordinateDescent, Newton, ProximalNewton, Result, Solver
 
-from .sparse import read_fold
+from .sparse_letor import read_fold
 from .tools import Options, Section, draw, line_style, run_sections, show_seconds, stop_after
 
 GAP = 1e-4  #: relative distance to the optimum at which times are taken
