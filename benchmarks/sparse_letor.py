@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -17,8 +16,10 @@ import numpy as np
 
 from linrank import RankingData, SparseRankSVMCV, evaluate, make_problem, read_letor
 from linrank._typing import Vector
-from linrank.errors import GridEdgeWarning, NotConvergedWarning
-from linrank.path import regularization_path, sparse_grid
+from linrank.counting.names import NormalizeName
+from linrank.criterion import Criterion
+from linrank.metrics.names import RuleName
+from linrank.path import RegularizationPath, regularization_path, sparse_grid
 from linrank.penalties import L1, make_penalty
 from linrank.problem import Problem
 from linrank.solvers import Result, Reweighted
@@ -84,51 +85,28 @@ def bench_letor(options: Options) -> Section:
     return section
 
 
-def letor_fold(
-    name: str,
-    fold: int,
-    penalty: str,
-    *,
-    n: int = 50,
-    start: float = 1.0,
-    ratio: float = LETOR_RATIO,
-    threshold: float = 0.0,
-    standardise: bool = False,
-    **options: Any,
-) -> list[float]:
+def letor_fold(name: str, fold: int, penalty: str) -> list[float]:
     """Return MAP, NDCG@10, number of features and sparsity ratio of one fold.
 
     The loss is divided by the number of pairs. For most penalties, this only changes the scale of
     C. For mcp with λ = 1/C it matters: beside a sum over 250,000 pairs, γ = 2 would make it equal
     to l1.
-
-    Parameters
-    ----------
-    n, start, ratio
-        The grid of C: n values from `start` times the first C with which l1 selects a feature, to
-        `ratio` times this value.
-    threshold : float
-        Weights up to this part of the largest are not counted.
-    standardise : bool
-        Divide each feature by its standard deviation.
-    **options
-        Options of `SparseRankSVMCV`.
     """
-    train, valid, test = read_parts(name, fold, standardise)
-    options = {"metric": "map", "normalize": "pairs", "tol": 1e-4} | options
-    problem = make_problem(train, normalize=options["normalize"], penalty=L1())
+    train, valid, test = read_parts(name, fold)
+    problem = make_problem(train, normalize="pairs", penalty=L1())
     assert isinstance(problem, Problem)
-    ranker = SparseRankSVMCV(start * sparse_grid(problem, n, ratio), penalty=penalty, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GridEdgeWarning)
-        warnings.simplefilter("ignore", NotConvergedWarning)
-        ranker.fit(train.X, train.y, train.qid, valid=(valid.X, valid.y, valid.qid))
-    means = evaluate(
-        test.y, ranker.predict(test.X), test.qid, ["map", "ndcg@10"], flavour="letor4"
-    ).mean
-    size = np.abs(ranker.coef_)
-    counted = np.count_nonzero(size > threshold * size.max())
-    return [*means.values(), counted, ranker.sparsity_ratio_ * counted / ranker.n_selected_]
+    ranker = SparseRankSVMCV(
+        sparse_grid(problem, 50, LETOR_RATIO), metric="map", penalty=penalty, normalize="pairs",
+        tol=1e-4,
+    )  # fmt: skip
+    ranker.fit(train.X, train.y, train.qid, valid=(valid.X, valid.y, valid.qid))
+    return [*measure(test, ranker.coef_), ranker.n_selected_, ranker.sparsity_ratio_]
+
+
+def measure(data: RankingData, coef: Vector) -> list[float]:
+    """Return MAP and NDCG@10 of weights, in LETOR 4.0's conventions."""
+    metrics = ["map", "ndcg@10"]
+    return [*evaluate(data.y, data.X @ coef, data.qid, metrics, flavour="letor4").mean.values()]
 
 
 # What the ratios depend on -----------------------------------------------------------------------
@@ -147,29 +125,28 @@ class Chained(Reweighted):
 
 
 ALL = ("l1", "mcp", "log", "lp")
-CONCAVE = ALL[1:]
-CHAINED = {"solver": Chained(tol=1e-4, max_iter=1000)}
-#: Settings by name: the penalties that they concern, and options of `letor_fold`.
+MCP, LP, BOTH = ("mcp",), ("lp",), ("mcp", "lp")
+CHAIN = {"solver": Chained, "n": 9, "ratio": 40.0}
+#: Settings by name: the penalties that they concern, and options of `chosen_weights`.
 SETTINGS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "as in `letor`": (ALL, {}),
-    "grid to 100 ×": (ALL, {"ratio": 1e2}),
-    "grid to 10,000 ×": (ALL, {"ratio": 1e4}),
+    "grid to 1,000 ×": (ALL, {}),
+    "grid to 100 ×": (ALL, {"reach": 1e2}),
+    "grid to 10,000 ×": (ALL, {"reach": 1e4}),
     "C by NDCG@10": (ALL, {"metric": "ndcg@10"}),
     "rule 1se": (ALL, {"rule": "1se"}),
-    "weights above 10 % of the largest": (ALL, {"threshold": 0.1}),
+    "only weights above 10 % of the largest": (ALL, {"threshold": 0.1}),
     "features with standard deviation 1": (ALL, {"standardise": True}),
-    "loss divided by queries": (("mcp",), {"normalize": "queries"}),
-    "loss not divided": (("mcp",), {"normalize": None}),
-    "γ = 20": (("mcp",), {"shape": 20.0}),
-    "γ = 200": (("mcp",), {"shape": 200.0}),
-    "p = 0.25": (("lp",), {"shape": 0.25}),
-    "p = 0.75": (("lp",), {"shape": 0.75}),
-    "one reweighting": (CONCAVE, {"solver": Reweighted(tol=1e-4, max_iter=2)}),
-    "chained": (CONCAVE, CHAINED),
-    "chained from 10 ×, 4 values of C": (ALL, {"start": 10.0, "n": 4} | CHAINED),
-    "chained from 15 ×, 4 values of C": (ALL, {"start": 15.0, "n": 4} | CHAINED),
-    "chained from 20 ×, 4 values of C": (ALL, {"start": 20.0, "n": 4} | CHAINED),
-    "chained from 30 ×, 4 values of C": (ALL, {"start": 30.0, "n": 4} | CHAINED),
+    "loss divided by queries": (MCP, {"normalize": "queries"}),
+    "loss not divided": (MCP, {"normalize": None}),
+    "γ = 20": (MCP, {"shape": 20.0}),
+    "γ = 200": (MCP, {"shape": 200.0}),
+    "p = 0.25": (LP, {"shape": 0.25}),
+    "p = 0.75": (LP, {"shape": 0.75}),
+    "one reweighting": (BOTH, {"solver": Reweighted, "max_iter": 2}),
+    "chained, 10 × to 400 ×": (LP, {"start": 10.0} | CHAIN),
+    "chained, 15 × to 600 ×": (LP, {"start": 15.0} | CHAIN),
+    "chained, 20 × to 800 ×": (ALL, {"start": 20.0} | CHAIN),
+    "chained, 30 × to 1,200 ×": (LP, {"start": 30.0} | CHAIN),
 }
 
 
@@ -178,20 +155,78 @@ def bench_table_iv(options: Options) -> Section:
     section = Section(
         "table-iv",
         "Settings against the sparsity ratios of Laporte et al. 2014, table IV",
-        "The protocol of `letor` with one setting changed; means over the folds. `chained`: the "
-        "reweighted problems for a C begin with the tangents at the solution for the previous C",
+        "The protocol of `letor` with 5 values of C per decade and one setting changed; means over "
+        "the folds. `chained`: the reweighted problems for a C begin with the tangents at the "
+        "solution for the previous C",
         ["set", "setting", "penalty", "sparsity ratio", "paper: ratio", "MAP", "NDCG@10"],
     )
     for name, (setting, (penalties, changed)) in product(PAPER_RATIO, SETTINGS.items()):
         for penalty in penalties:
-            kept = {key: v for key, v in changed.items() if penalty != "l1" or key != "solver"}
-            found = [letor_fold(name, fold, penalty, **kept) for fold in folds(options)]
+            found = [chosen_weights(name, fold, penalty, **changed) for fold in folds(options)]
             mean = np.mean(found, axis=0)
             section.add(
-                name, setting, penalty, f"{mean[3]:.2f}", f"{PAPER_RATIO[name][penalty]:.2f}",
+                name, setting, penalty, f"{mean[2]:.2f}", f"{PAPER_RATIO[name][penalty]:.2f}",
                 f"{mean[0]:.4f}", f"{mean[1]:.4f}", folds=found,
             )  # fmt: skip
     return section
+
+
+def chosen_weights(
+    name: str,
+    fold: int,
+    penalty: str,
+    *,
+    reach: float = LETOR_RATIO,
+    metric: str = "map",
+    rule: RuleName = "best",
+    threshold: float = 0.0,
+    **options: Any,
+) -> list[float]:
+    """Return MAP, NDCG@10 and sparsity ratio of one fold, for the C chosen from a path.
+
+    Parameters
+    ----------
+    reach : float
+        Values of C up to `reach` times the first are tried.
+    metric, rule
+        See `SparseRankSVMCV`.
+    threshold : float
+        Weights up to this part of the largest are not counted.
+    **options
+        Options of `letor_path`.
+    """
+    path = letor_path(name, fold, penalty, **options)
+    train, valid, test = read_parts(name, fold, options.get("standardise", False))
+    n = np.count_nonzero(path.Cs <= 1.01 * reach * path.Cs[0])
+    tried = RegularizationPath(path.Cs[:n], path.coefs[:n], path.results[:n])
+    values = tried.evaluate(valid, metric)
+    criterion = Criterion(metric, rule=rule)
+    best = Criterion(metric).choose(values, 0.0, tried.n_features)
+    error = criterion.standard_error(valid, valid.X @ tried.coefs[best])
+    coef = tried.coefs[criterion.choose(values, error, tried.n_features)]
+    counted = np.count_nonzero(np.abs(coef) > threshold * np.abs(coef).max())
+    return [*measure(test, coef), counted / n_useful(train)]
+
+
+@cache
+def letor_path(
+    name: str, fold: int, penalty: str, *, n: int = 31, start: float = 1.0, ratio: float = 1e6,
+    shape: float | None = None, normalize: NormalizeName | None = "pairs",
+    solver: type[Reweighted] | None = None, max_iter: int = 1000, standardise: bool = False,
+) -> RegularizationPath:  # fmt: skip
+    """Solve one fold for n values of C, from `start` times the first with which l1 selects."""
+    train = read_parts(name, fold, standardise)[0]
+    problem = make_problem(train, normalize=normalize, penalty=L1())
+    assert isinstance(problem, Problem)
+    grid = start * sparse_grid(problem, n, ratio)
+    problem = problem.with_penalty(make_penalty(penalty, shape=shape).for_features(N_FEATURES))
+    reweighted = None if solver is None or penalty == "l1" else solver(tol=1e-4, max_iter=max_iter)
+    return regularization_path(problem, grid, tol=1e-4, solver=reweighted or "auto")
+
+
+def n_useful(data: RankingData) -> int:
+    """Count the features that are not zero in all documents."""
+    return int(np.count_nonzero(data.X.any(axis=0)))
 
 
 def bench_grids(options: Options) -> Section:
@@ -206,7 +241,7 @@ def bench_grids(options: Options) -> Section:
         ["set", "grids", "penalty", "smallest", "largest", "paper: ratio", "closest grid"],
     )
     for name, paper in PAPER_RATIO.items():
-        paths = [[long_path(name, fold, one) for fold in folds(options)] for one in paper]
+        paths = [[ratios_and_values(name, fold, one) for fold in folds(options)] for one in paper]
         ratios = np.array(
             [
                 [np.mean([best_ratio(*fold, grid) for fold in path]) for path in paths]
@@ -224,16 +259,12 @@ def bench_grids(options: Options) -> Section:
     return section
 
 
-def long_path(name: str, fold: int, penalty: str) -> tuple[Vector, Vector]:
+def ratios_and_values(name: str, fold: int, penalty: str) -> tuple[Vector, Vector]:
     """Return the sparsity ratio, and MAP on the validation part, for 61 values of C."""
     train, valid, _ = read_parts(name, fold)
-    problem = make_problem(train, normalize="pairs", penalty=L1())
-    assert isinstance(problem, Problem)
-    grid = sparse_grid(problem, 61, 1e6)
-    chosen = problem.with_penalty(make_penalty(penalty).for_features(N_FEATURES))
-    path = regularization_path(chosen, grid, tol=1e-4)
+    path = letor_path(name, fold, penalty, n=61)
     values = np.where(path.n_features > 0, path.evaluate(valid, "map"), -1.0)
-    return path.n_features / np.count_nonzero(train.X.any(axis=0)), values
+    return path.n_features / n_useful(train), values
 
 
 def parts_of_grid(n: int) -> Iterator[slice]:
