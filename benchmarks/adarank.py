@@ -10,7 +10,7 @@ import numpy as np
 from linrank import evaluate
 from linrank.baselines import AdaRank
 
-from .sparse import read_fold
+from .sparse_letor import read_fold
 from .tools import Options, Section
 
 SETS = ("MQ2007", "MQ2008")

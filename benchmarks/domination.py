@@ -45,7 +45,7 @@ from linrank.solvers import CoordinateDescent, Newton, ProximalNewton, Result, S
 
 from .adarank import bench_adarank
 from .domination_pamir import bench_images, bench_shared, bench_text
-from .sparse import read_fold
+from .sparse_letor import read_fold
 from .tools import Options, Section, draw, line_style, run_sections, show_seconds, stop_after
 
 GAP = 1e-4  #: relative distance to the optimum at which times are taken

@@ -1,17 +1,16 @@
 """Sparse rankers: ``make bench-sparse``, or ``python -m benchmarks.sparse``.
 
-Sections: ``letor`` (the protocol of Laporte et al. 2014 on MQ2007 and MQ2008), ``speed`` (one fit
-against FISTA on listed pairs and scikit-learn's l1), ``path`` (fifty values of C against one fit),
-``wide`` (100,000 × 10,000 at 2 % density), ``correlated`` (paths over nearly equal features) and
-``raw`` (raw features against scaled ones). ``letor``, ``speed`` and ``path`` need LETOR 4.0 in the
-folder ``LINRANK_DATA``.
+Sections: ``letor`` (the protocol of Laporte et al. 2014 on MQ2007 and MQ2008), ``table-iv`` and
+``grids`` (what the sparsity ratios of that paper depend on), ``speed`` (one fit against FISTA on
+listed pairs and scikit-learn's l1), ``path`` (fifty values of C against one fit), ``wide``
+(100,000 × 10,000 at 2 % density), ``correlated`` (paths over nearly equal features) and ``raw``
+(raw features against scaled ones). All but the last three need LETOR 4.0 in the folder
+``LINRANK_DATA``.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
-import sys
 import tempfile
 import time
 import warnings
@@ -24,13 +23,14 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from linrank import RankingData, SparseRankSVMCV, evaluate, make_problem, read_letor
+from linrank import RankingData, make_problem
 from linrank.path import RegularizationPath, regularization_path, sparse_grid
 from linrank.penalties import L1
 from linrank.problem import Problem
 from linrank.solvers import FISTA, ProximalNewton, Step
 
 from .sparse_hard import bench_correlated, bench_raw
+from .sparse_letor import bench_grids, bench_letor, bench_table_iv, read_fold
 from .tools import (
     Options,
     Section,
@@ -43,70 +43,7 @@ from .tools import (
     stop_after,
 )
 
-N_FEATURES = 46
-#: Sparsity ratio, MAP and NDCG@10 of the best method in Laporte et al. 2014, tables IV to VI.
-PAPER_RATIO = {
-    "MQ2008": {"l1": 0.39, "mcp": 0.27, "log": 0.09, "lp": 0.07},
-    "MQ2007": {"l1": 0.60, "mcp": 0.19, "log": 0.29, "lp": 0.05},
-}
 PAPER_FISTA = "FISTA as in the paper, listed pairs"
-LETOR_RATIO = 1e3  #: largest C / smallest C; at the largest, l1 selects over 4 of 5 features
-PAPER_BEST = {"MQ2008": (0.4804, 0.2323), "MQ2007": (0.4672, 0.4445)}
-
-
-def read_fold(name: str, fold: int, part: str) -> RankingData:
-    if "LINRANK_DATA" not in os.environ:
-        sys.exit("LINRANK_DATA must name the folder with MQ2007 and MQ2008")
-    file = Path(os.environ["LINRANK_DATA"], name, f"Fold{fold}", f"{part}.txt")
-    return read_letor(file, n_features=N_FEATURES)
-
-
-def bench_letor(options: Options) -> Section:
-    """Measure five folds on their test data, with C chosen by MAP on validation data."""
-    section = Section(
-        "letor",
-        "Sparse rankers by the protocol of Laporte et al. 2014",
-        "Squared hinge divided by the number of pairs, means over the folds; C by MAP on the "
-        f"validation part, of 50 values from the first with which l1 selects a feature to "
-        f"{LETOR_RATIO:,.0f} times that; metrics in LETOR 4.0's conventions. The paper gives the "
-        "figure of the best method only, and says for the others whether they are significantly "
-        "below it",
-        ["set", "penalty", "MAP", "NDCG@10", "features used", "sparsity ratio", "paper: ratio",
-         "paper: best MAP", "paper: best NDCG@10", "seconds"],
-    )  # fmt: skip
-    for name, ratios in PAPER_RATIO.items():
-        for penalty, paper in ratios.items():
-            started = time.perf_counter()
-            found = np.array(
-                [letor_fold(name, fold, penalty) for fold in range(1, 3 if options.quick else 6)]
-            )
-            mean, best = found.mean(axis=0), PAPER_BEST[name]
-            section.add(
-                name, penalty, f"{mean[0]:.4f}", f"{mean[1]:.4f}", f"{mean[2]:.1f}",
-                f"{mean[3]:.2f}", f"{paper:.2f}", f"{best[0]:.4f}", f"{best[1]:.4f}",
-                f"{time.perf_counter() - started:.1f}", folds=found.tolist(),
-            )  # fmt: skip
-    return section
-
-
-def letor_fold(name: str, fold: int, penalty: str) -> list[float]:
-    """Return MAP, NDCG@10, number of features and sparsity ratio of one fold.
-
-    The loss is divided by the number of pairs. For most penalties, this only changes the scale of
-    C. For mcp with λ = 1/C it matters: beside a sum over 250,000 pairs, γ = 2 would make it equal
-    to l1.
-    """
-    train, valid, test = (read_fold(name, fold, part) for part in ("train", "vali", "test"))
-    problem = make_problem(train, normalize="pairs", penalty=L1())
-    assert isinstance(problem, Problem)
-    ranker = SparseRankSVMCV(
-        sparse_grid(problem, 50, LETOR_RATIO), metric="map", penalty=penalty, normalize="pairs",
-        tol=1e-4,
-    )  # fmt: skip
-    ranker.fit(train.X, train.y, train.qid, valid=(valid.X, valid.y, valid.qid))
-    scores = ranker.predict(test.X)
-    means = evaluate(test.y, scores, test.qid, ["map", "ndcg@10"], flavour="letor4").mean
-    return [*means.values(), ranker.n_selected_, ranker.sparsity_ratio_]
 
 
 def bench_speed(options: Options) -> Section:
@@ -292,8 +229,8 @@ def _path_over(data: RankingData) -> RegularizationPath:
 
 
 SECTIONS = {
-    "letor": bench_letor, "speed": bench_speed, "path": bench_path, "wide": bench_wide,
-    "correlated": bench_correlated, "raw": bench_raw,
+    "letor": bench_letor, "table-iv": bench_table_iv, "grids": bench_grids, "speed": bench_speed,
+    "path": bench_path, "wide": bench_wide, "correlated": bench_correlated, "raw": bench_raw,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -274,11 +274,16 @@ def test_fsm_rank_of_one_pair(mu):
     assert ranker.coef_ == pytest.approx([1.0 / (1.0 + 0.5 * mu)], abs=1e-5)
 
 
+def costs_of(name, v):
+    return {"difference": 1.0 - v, "ratio": 1.0 / v}[name]
+
+
+@pytest.mark.parametrize("cost_name", ["difference", "ratio"])
 @pytest.mark.parametrize(("lam", "mu"), [(0.2, 0.0), (0.05, 0.05), (0.0, 1.0), (0.3, 2.0)])
-def test_fsm_rank_finds_the_optimum(arrays, lam, mu):
+def test_fsm_rank_finds_the_optimum(arrays, lam, mu, cost_name):
     X, y, qid = arrays
     F, gas = mean_loss(X, y, qid), GAS(importance="map").fit(X, y, qid)
-    cost, S = lam * (1.0 - gas.importances_), mu * gas.similarities_
+    cost, S = lam * costs_of(cost_name, gas.importances_), mu * gas.similarities_
 
     def objective(z):
         value, g = F(z[:4] - z[4:])
@@ -290,17 +295,20 @@ def test_fsm_rank_finds_the_optimum(arrays, lam, mu):
         objective, np.zeros(8), jac=True, bounds=[(0, None)] * 8, method="L-BFGS-B",
         options={"ftol": 1e-15, "gtol": 1e-10},
     )  # fmt: skip
-    ranker = FSMRank(lam, similarity_weight=mu, importance="map", tol=1e-7).fit(X, y, qid)
+    ranker = FSMRank(lam, similarity_weight=mu, importance="map", tol=1e-7, cost=cost_name)
+    ranker.fit(X, y, qid)
     assert ranker.result_.objective == pytest.approx(found.fun, rel=1e-9)
     np.testing.assert_allclose(ranker.coef_, found.x[:4] - found.x[4:], atol=1e-4)
     np.testing.assert_array_equal(ranker.importances_, gas.importances_)
 
 
-def test_fsm_rank_without_similarity_is_a_weighted_l1():
+@pytest.mark.parametrize(("cost_name", "lam"), [("difference", 0.3), ("ratio", 0.05)])
+def test_fsm_rank_without_similarity_is_a_weighted_l1(cost_name, lam):
     data = make_ranking(20, (5, 15), 8, noise=1.0, random_state=3)
-    ranker = FSMRank(0.3, similarity_weight=0.0, tol=1e-7).fit(data.X, data.y, data.qid)
+    ranker = FSMRank(lam, similarity_weight=0.0, tol=1e-7, cost=cost_name)
+    ranker.fit(data.X, data.y, data.qid)
     engine = make_problem(data, normalize="pairs").engine
-    penalty = L1(weights=0.3 * (1.0 - ranker.importances_))
+    penalty = L1(weights=lam * costs_of(cost_name, ranker.importances_))
     best = ProximalNewton(tol=1e-12).solve(Problem(engine, 1.0, penalty))
     np.testing.assert_allclose(ranker.coef_, best.coef, atol=1e-5)
     np.testing.assert_array_equal(ranker.coef_ == 0, best.coef == 0)
@@ -316,16 +324,31 @@ def test_a_feature_that_is_there_twice_counts_once():
     np.testing.assert_allclose([twice[:2].sum(), *twice[2:]], once, atol=1e-5)
 
 
-def test_nothing_selected_gives_a_warning_with_the_limit(arrays):
+def test_a_feature_of_no_importance_is_not_selected_by_ratio():
+    # The ends of the second feature are not relevant, but it lowers the loss of the last document.
+    X, y = [[1.0, 0.5], [0.0, 0.5], [0.5, 1.0], [0.0, -5.0]], [1, 1, 0, 0]
+    options = {"importance": "p@1", "similarity_weight": 0.0, "tol": 1e-6}
+    ranker = FSMRank(0.01, cost="ratio", **options).fit(X, y)
+    assert ranker.importances_[1] == 0 < ranker.importances_[0]
+    assert ranker.result_.converged
+    assert ranker.coef_[1] == 0
+    without = FSMRank(0.0, cost="ratio", **options).fit(X, y)
+    expected = FSMRank(0.0, cost="difference", **options).fit(X, y)
+    np.testing.assert_array_equal(without.coef_, expected.coef_)
+    assert without.coef_[1] > 0
+
+
+@pytest.mark.parametrize("cost_name", ["difference", "ratio"])
+def test_nothing_selected_gives_a_warning_with_the_limit(arrays, cost_name):
     with pytest.warns(
         NothingSelectedWarning, match="importance_weight = 100; use a value below"
     ) as w:
-        ranker = FSMRank(100.0).fit(*arrays)
+        ranker = FSMRank(100.0, cost=cost_name).fit(*arrays)
     assert ranker.n_selected_ == 0
     limit = float(str(w[0].message).split()[-1])
-    assert FSMRank(0.99 * limit, tol=1e-6).fit(*arrays).n_selected_ == 1
+    assert FSMRank(0.99 * limit, tol=1e-6, cost=cost_name).fit(*arrays).n_selected_ == 1
     with pytest.warns(NothingSelectedWarning):
-        FSMRank(1.01 * limit).fit(*arrays)
+        FSMRank(1.01 * limit, cost=cost_name).fit(*arrays)
 
 
 # What all share --------------------------------------------------------------------------------
@@ -412,6 +435,7 @@ def test_ctrl_c_keeps_the_best_weights(ranker, arrays, monkeypatch):
         (FenchelRank(max_iter=0), "max_iter is 0; expected a whole number of at least 1"),
         (FSMRank(-1.0), "importance_weight is -1.0; expected a finite number of at least 0"),
         (FSMRank(similarity_weight="x"), "similarity_weight is 'x'; expected a finite number"),
+        (FSMRank(cost="linear"), "cost is 'linear'; known choices are 'difference', 'ratio'"),
         (FSMRank(importance="ndgc"), "metric 'ndgc' is unknown; .* did you mean 'ndcg'"),
         (GAS(0), "n_features_to_select is 0; expected a whole number from 1 to 4"),
         (GAS(5), "n_features_to_select is 5; expected a whole number from 1 to 4"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh, norm
 from sklearn.utils.metadata_routing import UNUSED
 
+from .._checks import choice
 from .._threads import resolve_threads
 from .._typing import Vector
 from ..data.checks import Matrix
@@ -18,9 +19,12 @@ from ..data.ranking import RankingData
 from ..errors import NothingSelectedWarning
 from ..solvers.base import Iterate, Solver
 from ..solvers.result import Status
+from ..solvers.reweighted import BARRIER_COST
 from .base import non_negative_number
 from .fenchel_rank import MeanLoss, SelectingRanker
 from .gas import compare_features
+
+CostName = Literal["difference", "ratio"]
 
 
 class FSMProblem(MeanLoss):
@@ -108,7 +112,7 @@ class FSMRank(SelectingRanker):
 
     The objective, over the p pairs (i, j) of documents of one query with label i above label j, is
 
-        1/p·Σ_(i,j) max(0, 1 − w'(x_i − x_j))² + λ·Σ_f (1 − v_f)·|w_f| + ½μ·Σ_(f,g) e_fg·|w_f||w_g|
+        1/p·Σ_(i,j) max(0, 1 − w'(x_i − x_j))² + λ·Σ_f c_f·|w_f| + ½μ·Σ_(f,g) e_fg·|w_f||w_g|
 
     after Lai, Pan, Tang & Yu 2013 ("FSMRank: feature selection algorithm for learning to rank";
     a baseline in Laporte et al. 2014). The paper minimises ranking errors and selects features of
@@ -116,10 +120,12 @@ class FSMRank(SelectingRanker):
     method. Importance and similarity are those of `GAS`: the metric of a single feature, and the
     share of the pairs of documents that two features order in the same way.
 
-    Choices of this implementation that are not taken from the paper:
+    The formula of the paper could not be checked: its text was not available. Choices of this
+    implementation:
 
-    - Importance enters as ‖w‖₁ − v'|w|, which for a given ‖w‖₁ favours important features. The
-      term is convex because metrics are at most 1, and it makes w sparse.
+    - The costs are c_f = 1 − v_f or c_f = 1/v_f. Both favour important features, are never
+      negative because metrics are at most 1, and make w sparse. 1/v_f is infinite at v_f = 0:
+      such a feature is not selected, unless λ = 0.
     - The similarity term includes f = g, where e_ff is the share of the pairs whose documents
       differ in f. The matrix e is positive semidefinite with entries ≥ 0, so the term is convex.
     - The solver works on w⁺, w⁻ ≥ 0 with w = w⁺ − w⁻, for which the objective is smooth. Its
@@ -141,6 +147,9 @@ class FSMRank(SelectingRanker):
         Largest number of iterations.
     n_threads : int, optional
         Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
+    cost : {"difference", "ratio"}
+        Costs of the features: c_f = 1 − v_f or c_f = 1/v_f. Equal values of λ are stronger with
+        ``"ratio"``.
 
     Attributes
     ----------
@@ -184,6 +193,7 @@ class FSMRank(SelectingRanker):
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_threads: int | None = None,
+        cost: CostName = "difference",
     ) -> None:
         self.importance_weight = importance_weight
         self.similarity_weight = similarity_weight
@@ -191,6 +201,7 @@ class FSMRank(SelectingRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.cost = cost
 
     def fit(
         self,
@@ -210,23 +221,35 @@ class FSMRank(SelectingRanker):
         """
         non_negative_number("importance_weight", self.importance_weight)
         non_negative_number("similarity_weight", self.similarity_weight)
+        choice("cost", self.cost, get_args(CostName))
         solver = Nesterov(tol=self.tol, max_iter=self.max_iter)
         data = self._ranking_data(X, y, qid, None, None)
         n_threads = resolve_threads(self.n_threads)
         self.importances_, _, self.similarities_ = compare_features(
             data, self.importance, n_threads
         )
-        cost = self.importance_weight * (1.0 - self.importances_)
-        problem = FSMProblem(data, n_threads, cost, self.similarity_weight * self.similarities_)
+        problem = FSMProblem(
+            data,
+            n_threads,
+            self.importance_weight * self._costs(),
+            self.similarity_weight * self.similarities_,
+        )
         self._store(solver.solve(problem), data, problem.engine.n_pairs)
         if self.n_selected_ == 0:
             self._warn_of_no_feature(problem)
         return self
 
+    def _costs(self) -> Vector:
+        """Return the cost c of each feature."""
+        v = self.importances_
+        if self.cost == "difference":
+            return 1.0 - v
+        return np.divide(1.0, v, out=np.full_like(v, BARRIER_COST), where=v > 0)
+
     def _warn_of_no_feature(self, problem: FSMProblem) -> None:
         _, gradient = problem.engine.value_grad(np.zeros(problem.n_features))
-        room = 1.0 - self.importances_
-        limits = np.divide(np.abs(gradient), room, out=np.zeros_like(room), where=room > 0)
+        costs = self._costs()
+        limits = np.divide(np.abs(gradient), costs, out=np.zeros_like(costs), where=costs > 0)
         warnings.warn(
             f"no feature is selected at importance_weight = {self.importance_weight:g}; use a "
             f"value below {limits.max():.6g}",

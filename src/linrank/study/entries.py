@@ -21,23 +21,23 @@ GRIDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "ranksvm": {"C": None},
     "sparse": {"C": None},
     "domination": {"C": None},
-    "kernel": {"gamma": (0.01, 0.1), "C": (0.01, 1.0)},
+    "kernel": {"n_components": (500,), "gamma": (0.01, 0.1), "C": (0.01, 1.0)},
     "adarank": {"metric": ("map", "ndcg@10")},
     "rankboost": {"n_rounds": (30, 100, 300)},
-    "pamir": {"C": tuple(10.0**k for k in range(-5, 1))},
-    "fenchelrank": {"r": tuple(10.0 ** (k / 2) for k in range(-2, 5))},
+    "pamir": {"C": tuple(10.0**k for k in range(-5, 1)), "max_iter": (5, 20)},
+    "fenchelrank": {"r": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
     "fsmrank": {
         "importance_weight": (1e-4, 1e-3, 1e-2, 1e-1),
         "similarity_weight": (1e-4, 1e-2),
     },
     "svr": {"C": tuple(2.0**k for k in range(-10, 5, 2))},
     "lambdamart": {
-        "n_estimators": (100, 300),
-        "learning_rate": (0.03, 0.1),
+        "n_estimators": (50, 150),
+        "learning_rate": (0.05, 0.1),
         "max_leaf_nodes": (7, 31),
     },
-    "forest": {"n_estimators": (100,), "min_samples_leaf": (1, 5, 20, 50)},
-    "gbdt": {"n_estimators": (100, 300), "learning_rate": (0.03, 0.1), "max_depth": (2, 4)},
+    "forest": {"n_estimators": (100,), "min_samples_leaf": (5, 20, 50)},
+    "gbdt": {"n_estimators": (50, 150), "learning_rate": (0.05, 0.1), "max_depth": (2, 4)},
 }
 
 #: What the word ``all`` stands for in a list of methods.
