@@ -28,7 +28,6 @@ from linrank.errors import FileFormatError
 from linrank.methods import METHODS
 from linrank.study import DataSet, ScoreFiles, Study
 from linrank.study.entries import ALL, GRIDS, split_methods
-from linrank.study.fitting import run as fit
 from linrank.study.folds import split
 from linrank.study.jobs import Job
 from linrank.study.lanes import Finished
@@ -36,25 +35,7 @@ from linrank.study.outcomes import Brief, Outcome, Trial
 from linrank.study.toml import StudyFile, read_study, write_study
 
 QUICK = "svr:C=0.1|1"
-JOBS = ("--jobs", "1")
-
-
-@pytest.fixture(autouse=True)
-def in_this_process(request, monkeypatch):
-    """Most tests do runs in this process; those that are marked start processes, as users do."""
-
-    def run_here(jobs, n_processes, started):
-        for job in jobs:
-            started(job)
-            yield Finished(job, fit(job), None)
-
-    if "processes" not in request.fixturenames:
-        monkeypatch.setattr("linrank.study.study.run_all", run_here)
-
-
-@pytest.fixture
-def processes():
-    """Asked for by tests whose runs are done by processes."""
+JOBS = ("--jobs", "0")  # runs in this process
 
 
 def ranking(seed: int, n_features: int = 4):
@@ -110,8 +91,8 @@ def means(found, metric="ndcg@10"):
 # Data -------------------------------------------------------------------------------------------
 
 
-def test_a_folder_with_folds_is_fitted_chosen_and_tested(folds, processes):
-    found = run_json("study", "folds", "--methods", f"ranksvm:C=0.1|1,{QUICK}", *JOBS)
+def test_a_folder_with_folds_is_fitted_chosen_and_tested(folds):
+    found = run_json("study", "folds", "--methods", f"ranksvm:C=0.1|1,{QUICK}", "--jobs", "1")
     method = found["data"]["folds"]["methods"]["ranksvm:C=0.1|1"]
     assert found["data"]["folds"]["folds"] == ["Fold1", "Fold2"]
     for fold, chosen in method["folds"].items():
@@ -268,8 +249,10 @@ def test_a_later_study_adds_methods_and_data_sets(folds):
     assert found["written"] == {"results": "r.sqlite"}
 
 
-def test_a_method_that_fails_leaves_the_others(folds, processes):
-    found = run("study", "folds", "--methods", f"{QUICK},ranksvm:C=-1", *JOBS, "--json", code=1)
+def test_a_method_that_fails_leaves_the_others(folds):
+    found = run(
+        "study", "folds", "--methods", f"{QUICK},ranksvm:C=-1", "--jobs", "2", "--json", code=1
+    )
     assert "2 runs of ranksvm:C=-1 on folds failed: DataError: C is -1" in found.stderr
     assert "ranksvm:C=-1 on folds: ndcg@10 - (2 runs, 2 failed, " in found.stderr
     assert len(rows()) == 4
@@ -283,10 +266,9 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(here):
         "one.txt",
         "--methods",
         "pamir:C=1,random_state=" + "|".join(map(str, range(40))),
-        *JOBS,
     )
     ours, theirs = pty.openpty()
-    with start(*command, stdout=subprocess.PIPE, stderr=theirs) as process:
+    with start(*command, "--jobs", "1", stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
         read_until(ours, r"[1-9]\d* of 200 runs.*left")
         process.send_signal(signal.SIGINT)
@@ -298,7 +280,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(here):
     before = rows()
     assert 0 < n_said <= len(before) < 200
     assert said.rstrip().endswith("continues the study.\x1b[0m") or "\x1b[?25h" in said
-    again = run(*command, "--json")
+    again = run(*command, *JOBS, "--json")
     assert f"{len(before)} of 200 runs are stored already" in again.stderr
     assert before.items() <= rows().items()
     assert len(rows()) == 200
@@ -340,7 +322,7 @@ def study_files(draw):
     return StudyFile(
         data, methods, draw(names), tuple(draw(st.lists(names))), "standard", folds,
         draw(places), *(draw(st.none() | places) for _ in range(3)),
-        draw(st.none() | st.integers(1, 64)),
+        draw(st.none() | st.integers(0, 64)), draw(st.none() | names),
     )  # fmt: skip
 
 
@@ -402,7 +384,7 @@ def test_python_reads_the_same_file(folds):
         'metric = "map"\n[data]\nfolds = "folds"\n[methods]\n'
         'quick = { method = "svr", grid = { C = [0.1, 1.0] } }\n'
     )
-    results = Study.from_toml("study.toml").run(n_processes=1)
+    results = Study.from_toml("study.toml").run(n_processes=0)
     assert results.methods == ["quick"]
     assert results.metric == "map"
     found = run_json("study", "study.toml", *JOBS)
@@ -414,6 +396,7 @@ def test_python_reads_the_same_file(folds):
     [
         ('metirc = "map"', "the key metirc is not known; did you mean metric"),
         ('metrics = "map"', "metrics is 'map'; expected a list of texts"),
+        ("jobs = -1", "jobs is -1; expected a whole number of at least 0"),
         ("folds = true", "folds is True; expected a whole number of at least 1"),
         ('data = "a"', "data is 'a'; expected a table"),
         ("[data]\na = 3", "data.a is 3; expected a text in quotes or a table"),
@@ -459,6 +442,7 @@ def test_a_file_and_data_are_not_mixed(folds):
         (["--methods", "svr:max_itr=1"], "did you mean max_iter?"),
         (["--metric", "ndgc@10"], "did you mean 'ndcg'?"),
         (["--metrics", "map,mr"], "did you mean"),
+        (["--baseline", "ranksvn"], "did you mean ranksvm?"),
         (["--report", "nowhere/out.html"], "there is no folder"),
         (["--results", "folds"], "is read by this command"),
         (["--results", "folds/Fold1"], "is a folder"),
@@ -526,7 +510,7 @@ def test_durations(seconds, text):
 
 def job(key: str, method: str, fold: str = "Fold1", metric: str = "map") -> Job:
     criterion = Criterion(metric)
-    return Job(key, "X", fold, method, {}, None, None, None, Path(), criterion, 1)
+    return Job(key, "X", fold, method, {}, None, None, None, criterion, 1)
 
 
 def ended(one: Job, valid: float, test: float) -> Finished:
