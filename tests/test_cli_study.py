@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import string
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -256,6 +257,24 @@ def test_a_method_that_fails_leaves_the_others(folds):
     assert "2 runs of ranksvm:C=-1 on folds failed: DataError: C is -1" in found.stderr
     assert "ranksvm:C=-1 on folds: ndcg@10 - (2 runs, 2 failed, " in found.stderr
     assert len(rows()) == 4
+
+
+def test_the_page_tables_and_runs_are_written(folds):
+    found = run(
+        "study", "folds", "--methods", f"{QUICK},adarank:map", "--report", "out.html",
+        "--tables", "tables", "--runs", "runs", "--baseline", QUICK, *JOBS,
+    )  # fmt: skip
+    for text in (QUICK, "adarank:map", "ndcg@10", "report   saved as out.html"):
+        assert text in found.stdout
+    assert "adarank:map" in Path("out.html").read_text()
+    assert list(Path("tables").glob("*.csv"))
+    assert list(Path("runs").rglob("*"))
+
+
+def test_other_commands_do_not_import_studies():
+    code = "import sys, linrank.cli.app; print([m for m in sys.modules if 'linrank.study' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from ._console import count, facts, print_json, show
 from ._guard import RUNS_FAILED, say_error
 from ._input import Input, with_columns
 from ._io import check_output
+from ._progress import progress
 from ._study_file import make_study_file
 from ._study_progress import showing_study
 
@@ -234,21 +235,22 @@ def _write(file: StudyFile, found: StudyResults) -> dict[str, str]:
     from ..study.toml import PATHS
 
     if file.report or file.tables or file.runs:
-        from ..study.output import write_report, write_runs, write_tables
+        with progress("writing results"):
+            from ..study.output import write_report, write_runs, write_tables
 
-        if file.report is not None:
-            command = shlex.join(["linrank", *sys.argv[1:]])
-            write_report(file.report, found, command, baseline=file.baseline)
-        if file.tables is not None:
-            write_tables(file.tables, found, baseline=file.baseline)
-        if file.runs is not None:
-            write_runs(file.runs, found)
+            if file.report is not None:
+                command = shlex.join(["linrank", *sys.argv[1:]])
+                write_report(file.report, found, command, baseline=file.baseline)
+            if file.tables is not None:
+                write_tables(file.tables, found, baseline=file.baseline)
+            if file.runs is not None:
+                write_runs(file.runs, found)
     paths = {name: getattr(file, name) for name in PATHS}
     return {name: path for name, path in paths.items() if path is not None}
 
 
 def _show(found: StudyResults, written: dict[str, str]) -> None:
-    show(Text(found.summary().to_text()))
+    show(Text(found.summary().to_text(), no_wrap=True, overflow="ignore"))
     show(facts((what, f"saved as {path}") for what, path in written.items()))
 
 
