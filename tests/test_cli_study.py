@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -135,6 +136,23 @@ def test_several_data_sets_with_one_name_are_told_apart(here):
     assert means(found)["a/folds"] != means(found)["b/folds"]
     said = error_of("study", "a/folds", "a/folds", "--methods", QUICK)
     assert "two data sets have the name 'a/folds'" in said
+
+
+def test_missing_values_are_left_to_the_methods(one):
+    table = Path("one.csv").read_text().splitlines()
+    cells = table[1].split(",")
+    Path("one.csv").write_text(
+        "\n".join([table[0], ",".join([*cells[:2], "", *cells[3:]]), *table[2:]])
+    )
+    columns = ("--label", "grade", "--qid", "query", "--ignore", "title")
+    filling = "ranksvm:missing=median,C=1"
+    found = run(
+        "study", "one.csv", *columns, "--methods", f"{QUICK},{filling}", "--folds", "3", "--json",
+        *JOBS, code=1,
+    )  # fmt: skip
+    assert re.search(rf"\d runs of {re.escape(QUICK)} on one failed: .*NaN", found.stderr)
+    assert f"of {filling} on one failed" not in found.stderr
+    assert means(json.loads(found.stdout))["one"][filling] > 0
 
 
 def test_metrics_and_flavours(folds):
