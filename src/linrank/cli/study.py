@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from ..metrics.names import FlavourName
 from . import _options as options
@@ -250,7 +249,7 @@ def _write(file: StudyFile, found: StudyResults) -> dict[str, str]:
 
 
 def _show(found: StudyResults, written: dict[str, str]) -> None:
-    show(Text(found.summary().to_text(), no_wrap=True, overflow="ignore"))
+    print(found.summary().to_text())
     show(facts((what, f"saved as {path}") for what, path in written.items()))
 
 
