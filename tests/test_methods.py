@@ -82,8 +82,8 @@ def test_parameters_of_a_method():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nothing", "the method 'nothing' is not known; known are ranksvm, sparse"),
-        ("rankboost:n_round=3", "rankboost has no parameter 'n_round'; it has missing, n_rounds"),
+        ("nothing", "the method 'nothing' is not known; known are adarank, "),
+        ("rankboost:n_round=3", "rankboost has no parameter 'n_round'; did you mean n_rounds"),
         ("rankboost:50", "rankboost has no parameter '50'"),
     ],
 )

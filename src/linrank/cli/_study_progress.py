@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 REFRESH = 4  #: times per second that the table is drawn
 OTHER_LINES = 8  #: lines of a terminal that the rows of the table leave free
 
+LONGEST_NAME = 40  #: characters of the name of a method in the table
+
 
 @dataclass
 class Cell:
@@ -42,11 +44,11 @@ class Cell:
         """Runs that have not ended; those that are running are among them."""
         return self.n_runs - self.n_done - self.n_failed
 
-    def add(self, fold: str, brief: Brief, greater_is_better: bool) -> None:
+    def add(self, fold: str, new: Trial, seconds: float, greater_is_better: bool) -> None:
         """Count a finished run, and keep the best trial of its fold."""
         self.n_done += 1
-        self.seconds += brief.seconds
-        new, old = brief.trial, self.best.get(fold)
+        self.seconds += seconds
+        old = self.best.get(fold)
         sign = 1.0 if greater_is_better else -1.0
         if old is None or math.isnan(old.valid) or sign * new.valid > sign * old.valid:
             self.best[fold] = new
@@ -133,7 +135,7 @@ class StudyProgress:
         self._say = say
         self._clock = clock
         self._started = clock()
-        self._reading = ""
+        self._reading = "data"
         self._metric = ""
         self._greater = True
         self._lock = threading.Lock()  # the table is drawn by another thread
@@ -162,7 +164,7 @@ class StudyProgress:
                 self._cell(job).n_runs += 1
             self._greater = not self._metric or parse_metric(self._metric).greater_is_better
             for job, brief in stored:
-                self._cell(job).add(job.fold, brief, self._greater)
+                self._cell(job).add(job.fold, brief.trial, brief.seconds, self._greater)
         if stored and self._say is not None:
             self._say(f"{self.n_done:,} of {count(self.n_runs, 'run')} are stored already")
 
@@ -176,11 +178,11 @@ class StudyProgress:
         job = done.job
         with self._lock:
             cell = self._cell(job)
-            cell.running.pop(job.key, None)
+            seconds = self._clock() - cell.running.pop(job.key)  # with sending and storing
             if done.outcome is None:
                 cell.n_failed += 1
             else:
-                cell.add(job.fold, done.outcome.brief, self._greater)
+                cell.add(job.fold, done.outcome.best, seconds, self._greater)
         if not cell.n_left and self._say is not None:
             self._say(self._line(job, cell))
 
@@ -221,6 +223,7 @@ class StudyProgress:
         first = sorted(methods, key=lambda method: n_left[method] == 0)
         shown = [method for method in methods if method in first[:n_rows]]
         table = grid(["method", *data], left=["method", *data], title=f"test {self._metric}")
+        table.columns[0].max_width = LONGEST_NAME
         for method in shown:
             cells = (self.cells.get((method, name), Cell()) for name in data)
             table.add_row(plain(method), *map(plain, map(_text, cells)))

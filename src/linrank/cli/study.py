@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from ..metrics.names import FlavourName
 from . import _options as options
@@ -18,6 +17,7 @@ from ._console import count, facts, print_json, show
 from ._guard import RUNS_FAILED, say_error
 from ._input import Input, with_columns
 from ._io import check_output
+from ._progress import progress
 from ._study_file import make_study_file
 from ._study_progress import showing_study
 
@@ -119,13 +119,22 @@ def study(
             show_default="5",
         ),
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="METHOD",
+            help="The method with which reports and tables compare all others.",
+            show_default="the best one",
+        ),
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
             "--jobs",
             metavar="NUMBER",
-            min=1,
-            help="The number of processes.",
+            min=0,
+            help="The number of processes. 0 does all runs in this one.",
             show_default="one per core",
         ),
     ] = None,
@@ -170,7 +179,7 @@ def study(
     """Compare many methods on data sets with folds, by one protocol."""
     shared = {
         "metric": metric, "metrics": metrics, "flavour": flavour, "jobs": jobs,
-        "results": results, "report": report, "tables": tables, "runs": runs,
+        "baseline": baseline, "results": results, "report": report, "tables": tables, "runs": runs,
     }  # fmt: skip
     own = {"methods": methods, "scores": scores, "folds": folds, "n_features": n_features}
     file = make_study_file(sources or [], shared, own, inputs)
@@ -207,7 +216,7 @@ def _run(file: StudyFile, sources: Sequence[Path]) -> StudyResults:
         path = getattr(file, name)
         is_folder = name in ("tables", "runs")
         check_output(None if path is None else Path(path), *sources, is_folder=is_folder)
-    n_processes = file.jobs or resolve_threads(None)
+    n_processes = resolve_threads(None) if file.jobs is None else file.jobs
     with showing_study(n_processes) as news:
         try:
             return planned.run(file.results, n_processes=n_processes, progress=news)
@@ -225,20 +234,22 @@ def _write(file: StudyFile, found: StudyResults) -> dict[str, str]:
     from ..study.toml import PATHS
 
     if file.report or file.tables or file.runs:
-        from ..study.output import write_report, write_runs, write_tables
+        with progress("writing results"):
+            from ..study.output import write_report, write_runs, write_tables
 
-        if file.report is not None:
-            write_report(file.report, found, shlex.join(["linrank", *sys.argv[1:]]))
-        if file.tables is not None:
-            write_tables(file.tables, found)
-        if file.runs is not None:
-            write_runs(file.runs, found)
+            if file.report is not None:
+                command = shlex.join(["linrank", *sys.argv[1:]])
+                write_report(file.report, found, command, baseline=file.baseline)
+            if file.tables is not None:
+                write_tables(file.tables, found, baseline=file.baseline)
+            if file.runs is not None:
+                write_runs(file.runs, found)
     paths = {name: getattr(file, name) for name in PATHS}
     return {name: path for name, path in paths.items() if path is not None}
 
 
 def _show(found: StudyResults, written: dict[str, str]) -> None:
-    show(Text(found.summary().to_text()))
+    print(found.summary().to_text())
     show(facts((what, f"saved as {path}") for what, path in written.items()))
 
 

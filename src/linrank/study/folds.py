@@ -27,6 +27,7 @@ from ..errors import DataError, FileFormatError, SplitQueriesWarning, warn
 DEFAULT_FOLDS = 5  #: folds of data that are given as one part
 NAMED = 5  #: queries that an error names
 PARTS = ("train", "valid", "test")
+MISSING: dict[str, Any] = {"allow_missing": True}  #: missing values are left to the rankers
 
 Read = Callable[..., RankingData]  #: reads a file, as `linrank.load` does
 
@@ -115,7 +116,7 @@ class DataSet:
             return source
         if isinstance(source, str | os.PathLike):
             return self._load(Path(source))
-        return RankingData.from_frame(source, **dict(self.options or {}))
+        return RankingData.from_frame(source, **MISSING | dict(self.options or {}))
 
     def _read(self, path: Path) -> Iterator[tuple[str, RankingData, RankingData, RankingData]]:
         files = list_folds(path)
@@ -131,7 +132,7 @@ class DataSet:
 
     def _load(self, path: Path, **like: Any) -> RankingData:
         more = {} if self.n_features is None else {"n_features": self.n_features}
-        return load(path, **more | like | dict(self.options or {}))
+        return load(path, **MISSING | more | like | dict(self.options or {}))
 
     def _check_features(self, fold: str, train: RankingData, *others: RankingData) -> None:
         for part, data in zip(PARTS[1:], others, strict=True):

@@ -90,8 +90,3 @@ class Outcome:
     def best(self) -> Trial:
         """The chosen trial."""
         return self.trials[self.chosen]
-
-    @property
-    def brief(self) -> Brief:
-        """The chosen trial, and the seconds of the run."""
-        return Brief(self.best, self.total_seconds)

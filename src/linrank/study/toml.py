@@ -46,7 +46,9 @@ class StudyFile:
     report, tables, runs : str, optional
         The HTML page, the folder of tables, and the folder of test scores.
     jobs : int, optional
-        The number of processes; by default one per core.
+        The number of processes; by default one per core. 0: runs are done in this process.
+    baseline : str, optional
+        The method with which reports and tables compare all others; by default the best one.
     """
 
     data: Mapping[str, DataSet]
@@ -62,9 +64,15 @@ class StudyFile:
     tables: str | None = None
     runs: str | None = None
     jobs: int | None = None
+    baseline: str | None = None
 
     def study(self) -> Study:
         """Return the study; its arguments are checked."""
+        if self.baseline is not None and self.baseline not in self.methods:
+            raise DataError(
+                f"the baseline {self.baseline!r} is not a method of the study; "
+                f"{known_names(self.baseline, self.methods)}"
+            )
         return Study(
             dict(self.data), dict(self.methods), self.metric, self.metrics, self.flavour, self.folds
         )
@@ -88,6 +96,7 @@ def _is_list_of_texts(value: Any) -> bool:
 TEXT = _Kind("a text in quotes", _is_text)
 TEXTS = _Kind("a list of texts", _is_list_of_texts)
 NUMBER = _Kind("a whole number of at least 1", lambda value: type(value) is int and value >= 1)
+JOBS = _Kind("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
 TABLE = _Kind("a table", lambda value: isinstance(value, dict))
 TEXT_OR_TABLE = _Kind("a text in quotes or a table", lambda value: isinstance(value, str | dict))
 
@@ -101,7 +110,8 @@ TOP: dict[str, tuple[_Kind, str]] = {
     "report": (TEXT, "Write an HTML page with all tables and pictures."),
     "tables": (TEXT, "Write the tables to this folder."),
     "runs": (TEXT, "Write the test scores to this folder, as TREC runs."),
-    "jobs": (NUMBER, "The number of processes; by default one per core."),
+    "jobs": (JOBS, "The number of processes; by default one per core. 0: no others than this one."),
+    "baseline": (TEXT, "The method with which others are compared; by default the best one."),
     "data": (TABLE, "Data sets: a name and a path, or a table with path and its options."),
     "methods": (TABLE, "Methods: a name and a text, or a table with method and grid or scores."),
 }
@@ -272,7 +282,10 @@ def _lines(study: StudyFile, folder: Path) -> Iterator[str]:
     yield ""
 
 
-EXAMPLES = {"report": '"report.html"', "tables": '"tables"', "runs": '"runs"', "jobs": "2"}
+EXAMPLES = {
+    "report": '"report.html"', "tables": '"tables"', "runs": '"runs"', "jobs": "2",
+    "baseline": '"ranksvm"',
+}  # fmt: skip
 
 
 def _data_value(data: DataSet, folder: Path, folds: int) -> str:
