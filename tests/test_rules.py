@@ -15,7 +15,6 @@ FOREIGN = {
     ("_kernel_cache.py", "self._codegen._engine"),  # what `get_pointer_to_function` of numba uses
     ("_jit.py", "self.dispatcher._numba_type_"),  # what numba asks for
     ("cli/_interrupt.py", "os._exit"),  # documented by Python
-    ("study/lanes.py", "os._exit"),
     ("dask/sources.py", "X._meta"),  # what Dask documents for the type of a block
 }
 LONG_SENTENCES_IN_SOURCES = 0  # this number may only fall; `python tests/prose.py` lists them

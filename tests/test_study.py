@@ -132,6 +132,8 @@ def test_values_in_a_text_replace_the_grid():
     ("make", "sentence"),
     [
         (lambda: parse_entry("rankvsm"), "'rankvsm' is not known; did you mean ranksvm"),
+        (lambda: parse_entry("sparse:lgo"), "'sparse:lgo': penalty is 'lgo'; known choices are"),
+        (lambda: parse_entry("ranksvm:loss=huber|hubr"), "loss is 'hubr'"),
         (lambda: parse_entry("svr:epsilon=1"), "svr has no parameter 'epsilon'"),
         (lambda: entry_of("x", RankSVM(), {"D": [1]}), "'x' has no parameter 'D'"),
         (lambda: entry_of("x", RankSVM(), {"C": []}), "no values for 'C'"),

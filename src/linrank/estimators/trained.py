@@ -168,6 +168,18 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         self._store(training, data, trainer)
         return self
 
+    def check_settings(self) -> None:
+        """Raise a `DataError` for settings that are not known or do not fit together.
+
+        `fit` does the same; this method needs no data.
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> RankSVM(loss="huber").check_settings()
+        """
+        self._trainer()
+
     def _scores_of(self, X: Matrix, qid: ArrayLike | None) -> Vector:
         return self.model_.predict(X, qid)
 

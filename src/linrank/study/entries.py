@@ -81,6 +81,11 @@ class Entry:
                 raise DataError(
                     f"the method {self.name!r} has no values for {key!r}. List at least one."
                 )
+        for _, ranker in self.variants():
+            try:
+                getattr(ranker, "check_settings", lambda: None)()
+            except DataError as error:
+                raise DataError(f"the method {self.name!r}: {error}") from None
 
     @property
     def follows_path(self) -> bool:
@@ -95,6 +100,13 @@ class Entry:
         }  # fmt: skip
         for values in product(*varied.values()):
             yield dict(zip(varied, values, strict=True))
+
+    def variants(self) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Yield each setting with an unfitted ranker that has it."""
+        from sklearn.base import clone
+
+        for setting in self.settings():
+            yield setting, clone(self.ranker).set_params(**setting)
 
 
 def parse_entry(text: str, name: str | None = None, grid: Mapping[str, Any] | None = None) -> Entry:

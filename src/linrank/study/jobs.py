@@ -60,10 +60,7 @@ class Job:
 
 def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> Iterator[Job]:
     """Yield the runs of an entry on one fold, before its parts are written."""
-    from sklearn.base import clone
-
-    for setting in entry.settings():
-        ranker = clone(entry.ranker).set_params(**setting)
+    for setting, ranker in entry.variants():
         if ranker.get_params(deep=False).get("random_state", SEED) is None:
             ranker.set_params(random_state=SEED)
         chooser, Cs = None, None
