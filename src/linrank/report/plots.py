@@ -128,10 +128,11 @@ def _figure(path: str | os.PathLike[str], size: tuple[float, float]) -> Iterator
     check_plot_file(path)
     with new_figure(size[1], size[0]) as figure:
         yield figure
-        _write(figure, path)
+        write_figure(figure, path)
 
 
-def _write(figure: Figure, path: str | os.PathLike[str]) -> None:
+def write_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure to a .png, .svg or .pdf file; the same figure gives the same file."""
     kind = Path(path).suffix.lower()[1:]
     dates = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with atomic_write(path, "wb") as file:

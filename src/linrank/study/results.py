@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._tables import data_frame, html_table
 from .._typing import Vector
 from ..criterion import best_index
 from ..errors import DataError
@@ -17,6 +20,11 @@ from ..metrics import evaluate, parse_metric
 from ..metrics.names import FlavourName
 from .outcomes import Outcome, Trial
 from .store import TestPart
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..report.table import Table
 
 
 class FoldResult(NamedTuple):
@@ -45,7 +53,7 @@ def best_of(outcomes: Sequence[Outcome], greater_is_better: bool) -> FoldResult:
     return FoldResult(outcomes[best], trials, sum(one.total_seconds for one in outcomes))
 
 
-@dataclass
+@dataclass(repr=False)
 class StudyResults:
     """Results of a study.
 
@@ -138,18 +146,119 @@ class StudyResults:
     def fold_means(self, data: str, method: str, metric: str | None = None) -> Vector:
         """Return the mean of the metric in each fold; NaN for folds without results."""
         return np.array(
-            [_mean(self.fold_values(data, fold, method, metric)) for fold in self.folds(data)]
+            [known_mean(self.fold_values(data, fold, method, metric)) for fold in self.folds(data)]
         )
 
     def mean(self, data: str, method: str, metric: str | None = None) -> float:
         """Return the mean over the folds of their means, as in LETOR; NaN if a fold is missing."""
         return float(self.fold_means(data, method, metric).mean())
 
+    def used(self, data: str, method: str) -> Vector:
+        """Return the number of features in use in each fold; NaN if it is not known."""
+        return self._over_folds(data, method, lambda found: found.outcome.n_used)
+
+    def sparsity(self, data: str, method: str) -> Vector:
+        """Return the sparsity ratio, features in use / all features, in each fold."""
+        n_features = self._over_folds(data, method, lambda found: found.outcome.n_features)
+        return self.used(data, method) / n_features
+
+    def train_seconds(self, data: str, method: str) -> Vector:
+        """Return the seconds of one fit with the chosen setting, in each fold."""
+        return self._over_folds(data, method, lambda found: found.outcome.train_seconds)
+
+    def total_seconds(self, data: str, method: str) -> Vector:
+        """Return the seconds of all runs, which fit and measure all settings, in each fold."""
+        return self._over_folds(data, method, lambda found: found.total_seconds)
+
+    def score_seconds(self, data: str, method: str) -> Vector:
+        """Return the seconds of scoring the test part, in each fold."""
+        return self._over_folds(data, method, lambda found: found.outcome.score_seconds)
+
+    def n_settings(self, data: str, method: str) -> Vector:
+        """Return the number of settings that were tried, in each fold."""
+        return self._over_folds(data, method, lambda found: len(found.trials))
+
+    def chosen(self, data: str, method: str) -> list[dict[str, Any] | None]:
+        """Return the chosen setting in each fold; None for folds without results."""
+        found = [self.found.get((data, fold, method)) for fold in self.folds(data)]
+        return [None if one is None else one.outcome.best.setting for one in found]
+
+    def _over_folds(
+        self, data: str, method: str, get: Callable[[FoldResult], float | None]
+    ) -> Vector:
+        """Return a number of each fold; NaN for None, and for folds without results."""
+        self._check_method(method)
+        found = [self.found.get((data, fold, method)) for fold in self.folds(data)]
+        values = [None if one is None else get(one) for one in found]
+        return np.array([math.nan if value is None else value for value in values], np.float64)
+
+    def summary(self) -> Table:
+        """Return the means of all methods and metrics, the features in use and the seconds."""
+        from .analysis import Analysis
+        from .tables.quality import summary_table
+
+        return summary_table(Analysis(self))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas data frame with a row for each data set, fold, method and metric.
+
+        ``value`` is the mean over the queries of the test part for which the metric is defined, and
+        ``n_queries`` the number of these queries.
+        """
+        rows = [
+            (data, fold, method, metric, known_mean(values), int(np.isfinite(values).sum()))
+            for data, fold in self.tests
+            for method in self.methods
+            for metric in self.metrics
+            for values in [self.fold_values(data, fold, method, metric)]
+        ]
+        names = ("data", "fold", "method", "metric", "value", "n_queries")
+        return data_frame({name: [row[k] for row in rows] for k, name in enumerate(names)})
+
+    def report(
+        self, path: str | os.PathLike[str], *, command: str = "", baseline: str | None = None
+    ) -> None:
+        """Write the report as one HTML file; see `linrank.study.output.write_report`."""
+        from .output import write_report
+
+        write_report(path, self, command, baseline=baseline)
+
+    def tables(self, folder: str | os.PathLike[str], *, baseline: str | None = None) -> None:
+        """Write all tables and pictures as files; see `linrank.study.output.write_tables`."""
+        from .output import write_tables
+
+        write_tables(folder, self, baseline=baseline)
+
+    def runs(self, folder: str | os.PathLike[str]) -> None:
+        """Write TREC files of judgements and runs; see `linrank.study.output.write_runs`."""
+        from .output import write_runs
+
+        write_runs(folder, self)
+
+    def __repr__(self) -> str:
+        return self.summary().to_text()
+
+    def _repr_html_(self) -> str:
+        table = self.summary()
+        rows = [
+            [text + cell.mark for text, cell in zip(table.shown(row), row, strict=True)]
+            for row in table.cells
+        ]
+        return html_table(table.names, rows, title=table.title)
+
     def _check_method(self, method: str) -> None:
         if method not in self.methods:
             raise DataError(f"the study has no method {method!r}; it has {', '.join(self.methods)}")
 
 
-def _mean(values: Vector) -> float:
-    known = values[~np.isnan(values)]
+def known_mean(values: ArrayLike) -> float:
+    """Return the mean of the numbers that are not NaN; NaN without such numbers.
+
+    Examples
+    --------
+    >>> known_mean([1.0, math.nan, 2.0])
+    1.5
+    """
+    array = np.asarray(values, np.float64)
+    known = array[~np.isnan(array)]
     return float(known.mean()) if len(known) else math.nan

@@ -1,0 +1,247 @@
+"""Tables of quality: means, folds, the decrease against the best method, tests and ranks."""
+
+from __future__ import annotations
+
+import math
+
+from ...report.table import Cell, Column, Table, Value
+from ..analysis import ALPHA, LEVEL, Analysis, Comparison
+from ..results import known_mean
+from .rows import fold_names, of_data, place, place_columns, places
+
+WORSE, INCOMPLETE = "*", "†"
+TEST = f"one-sided paired t-test over queries, {100 * ALPHA:g} %"
+LOW, HIGH = f"{100 * LEVEL:g} % low", f"{100 * LEVEL:g} % high"
+
+
+def summary_table(analysis: Analysis) -> Table:
+    """Return the means of all metrics, with features and seconds; the best means are bold."""
+    results = analysis.results
+    first, *others = results.metrics
+    columns = [
+        *place_columns(analysis),
+        Column(first, "number", help="Mean over the folds of their means over queries."),
+        Column(LOW, "number", help=f"Lower end of the bootstrap interval of {first}, by query."),
+        Column(HIGH, "number", help="Upper end of this interval."),
+        *(Column(metric, "number") for metric in others),
+        Column("features", "number", 1, "Features in use, mean over the folds."),
+        Column("training", "seconds", help="One fit with the chosen setting, mean over the folds."),
+    ]
+    rows = [
+        [
+            *place(analysis, data, method),
+            _mean_cell(analysis, data, method, first),
+            *analysis.interval(data, method),
+            *(_mean_cell(analysis, data, method, metric) for metric in others),
+            known_mean(results.used(data, method)),
+            analysis.train_seconds(data, method),
+        ]
+        for data, method in places(analysis)
+    ]
+    note = _summary_note(rows)
+    return Table("summary", f"Summary{of_data(analysis)}", columns, rows, note)
+
+
+def _mean_cell(analysis: Analysis, data: str, method: str, metric: str) -> Cell:
+    """Return a mean, with a mark if it is significantly worse than the best or lacks folds."""
+    found = analysis.against_best(data, metric).get(method)
+    mark = WORSE if found is not None and found.significant else ""
+    mark += INCOMPLETE if analysis.missing_folds(data, method) else ""
+    mean = analysis.mean(data, method, metric)
+    is_best = not math.isnan(mean) and analysis.is_best(data, method, metric)
+    return Cell(mean, strong=is_best, mark=mark)
+
+
+def _summary_note(rows: list[list[Value | Cell]]) -> str:
+    marks = "".join(cell.mark for row in rows for cell in row if isinstance(cell, Cell))
+    said = []
+    if WORSE in marks:
+        said.append(
+            f"{WORSE} Significantly worse than the best ({TEST}, adjusted for the number of "
+            "methods by Holm)."
+        )
+    if INCOMPLETE in marks:
+        said.append(
+            f"{INCOMPLETE} Some folds are missing: the mean is that of the other folds, and tests "
+            "use the queries that both methods have."
+        )
+    return " ".join(said)
+
+
+def fold_table(analysis: Analysis, metric: str) -> Table:
+    """Return the mean of a metric in each fold."""
+    folds = fold_names(analysis)
+    columns = [
+        *place_columns(analysis),
+        *(Column(fold, "number") for fold in folds),
+        Column("mean", "number"),
+    ]
+    rows: list[list[Value | Cell]] = []
+    for data, method in places(analysis):
+        found = dict(zip(analysis.results.folds(data),
+                         analysis.results.fold_means(data, method, metric), strict=True))  # fmt: skip
+        mean = _mean_cell(analysis, data, method, metric)
+        values = [found.get(fold) for fold in folds]
+        rows.append([*place(analysis, data, method), *values, Cell(mean.value, None, mean.strong)])
+    key = f"folds-{analysis.metric_keys[metric]}"
+    return Table(key, f"{metric} by fold{of_data(analysis)}", columns, rows)
+
+
+def decrease_table(analysis: Analysis, metric: str) -> Table:
+    """Return the best mean of each data set, and the decrease of methods that are worse.
+
+    These are tables V and VI of Laporte et al. (2014), whose p-values are not adjusted.
+    """
+    methods = analysis.results.methods
+    columns = [Column("data set"), *(Column(method, "percent", 1) for method in methods)]
+    rows = []
+    for data in analysis.results.data_sets:
+        found = analysis.against_best(data, metric)
+        best = analysis.best(data, metric)
+        rows.append([
+            data, *(_decrease_cell(analysis, data, metric, m, m == best, found.get(m)) for m in methods)
+        ])  # fmt: skip
+    note = (
+        "The best method of a data set has its mean. Other methods have the change in percent with "
+        f"its p-value if the best method is significantly better ({TEST}, not adjusted), and ~ "
+        "otherwise."
+    )
+    key = f"decrease-{analysis.metric_keys[metric]}"
+    return Table(key, f"Decrease of {metric} against the best method", columns, rows, note)
+
+
+def _decrease_cell(
+    analysis: Analysis, data: str, metric: str, method: str, is_best: bool, found: Comparison | None
+) -> Cell:
+    if is_best:
+        return Cell(0.0, f"{analysis.mean(data, method, metric):.4f}", strong=True)
+    if found is None or not found.n:
+        return Cell(None)
+    if found.one_sided >= ALPHA:
+        return Cell(found.relative, "~")
+    p = Column("p", "p").format(found.one_sided)
+    p = p if p.startswith("<") else f"= {p}"
+    return Cell(found.relative, f"{100 * found.relative:+.1f} % (p {p})")
+
+
+def test_table(analysis: Analysis, metric: str) -> Table | None:
+    """Return tests of all methods against the baseline or the best; None with one method."""
+    found = [
+        (data, one)
+        for data in analysis.results.data_sets
+        for one in analysis.against_reference(data, metric).values()
+    ]
+    if not found:
+        return None
+    detailed = metric == analysis.metric
+    columns = [*place_columns(analysis), *_test_columns(detailed)]
+    rows = [[*place(analysis, data, one.method), *_test_row(one)] for data, one in found]
+    against = analysis.baseline or "the best method"
+    title = f"{metric} against {against}{of_data(analysis)}"
+    note = _test_note(analysis, found)
+    return Table(f"tests-{analysis.metric_keys[metric]}", title, columns, rows, note)
+
+
+test_table.__test__ = False  # type: ignore[attr-defined]  # not a test of pytest
+
+
+def _test_columns(detailed: bool) -> list[Column]:
+    interval = [
+        Column(LOW, "signed", help="Lower end of the bootstrap interval of the difference."),
+        Column(HIGH, "signed", help="Upper end of this interval."),
+    ]
+    random = Column("randomised p", "p", help="Fisher's randomisation test, two-sided.")
+    return [
+        Column("against"),
+        Column("difference", "signed", help="Mean over the queries that both methods have."),
+        *(interval if detailed else []),
+        Column("relative", "percent", 1, "The difference, divided by the mean of the reference."),
+        Column("one-sided p", "p", help="Paired t-test."),
+        Column("Holm p", "p", help="The one-sided p, adjusted for the methods of the data set."),
+        Column("two-sided p", "p", help="Paired t-test."),
+        *([random] if detailed else []),
+        Column("wins", "count", help="Queries in which the method is better."),
+        Column("ties", "count"),
+        Column("losses", "count"),
+        Column("queries", "count", help="Queries that both methods have."),
+    ]
+
+
+def _test_row(one: Comparison) -> list[Value | Cell]:
+    return [
+        one.reference,
+        one.difference,
+        *(one.interval or ()),
+        one.relative,
+        one.one_sided,
+        Cell(one.adjusted, strong=one.significant),
+        one.two_sided,
+        *([] if one.randomized is None else [one.randomized]),
+        *one.counts,
+        one.n,
+    ]
+
+
+def _test_note(analysis: Analysis, found: list[tuple[str, Comparison]]) -> str:
+    question = "the best method is better than the method of the row"
+    if analysis.baseline is not None:
+        question = f"the method of the row is better than {analysis.baseline}"
+    said = [
+        f"One-sided tests ask whether {question}. A difference is significant if its Holm p is "
+        f"below {ALPHA:g}."
+    ]
+    if analysis.baseline is None:
+        said.append(
+            "The best method is known from the same queries, so these tests are optimistic."
+        )
+    for data, one in found:
+        if one.n_unshared:
+            said.append(
+                f"{data}: {one.method} and {one.reference} are compared in the {one.n:,} queries "
+                f"that both have; {one.n_unshared:,} queries have a result of only one of them."
+            )
+        if one.note:
+            said.append(f"{data}, {one.method} against {one.reference}: {one.note}.")
+    return " ".join(said)
+
+
+def rank_table(analysis: Analysis) -> Table:
+    """Return the average rank of each method over the folds of all data sets."""
+    found = analysis.ranks()
+    methods = analysis.results.methods
+    columns = [
+        Column("method"),
+        Column("average rank", "number", 2, "1 is the best; equal methods share their ranks."),
+        Column("not different from", help="Methods whose ranks are within the critical distance."),
+    ]
+    rows = []
+    for k in sorted(range(len(methods)), key=lambda k: found.ranks[k]):
+        same = {j for group in found.groups if k in group for j in group} - {k}
+        names = ", ".join(methods[j] for j in sorted(same))
+        names = "all other methods" if len(same) == len(methods) - 1 > 1 else names
+        rows.append([methods[k], found.ranks[k], names])
+    title = f"Average ranks by {analysis.metric}"
+    return Table("ranks", title, columns, rows, _rank_note(analysis))
+
+
+def _rank_note(analysis: Analysis) -> str:
+    found = analysis.ranks()
+    said = [f"Methods are ranked in each of {found.n} blocks; a block is a fold of a data set."]
+    if found.n_left_out:
+        said.append(f"{found.n_left_out} blocks are left out, because a method has no value there.")
+    if found.test is None:
+        said.append("The Friedman test needs at least three methods.")
+    elif found.test.note:
+        said.append(f"Friedman test: {found.test.note}.")
+    else:
+        p = Column("p", "p").format(found.test.p_value)
+        said.append(
+            f"Friedman test: χ² = {found.test.statistic:.2f}, p = {p}.".replace("= <", "< ")
+        )
+    if not math.isnan(found.critical_difference):
+        said.append(
+            f"Nemenyi test: ranks differ at {100 * ALPHA:g} % if they are at least "
+            f"{found.critical_difference:.2f} apart."
+        )
+    said.append("Folds of one data set share training data, so these tests are optimistic.")
+    return " ".join(said)
