@@ -181,10 +181,11 @@ class Analysis:
     def is_best(self, data: str, method: str, metric: str) -> bool:
         """Tell whether a method is the best one, or is equal to it."""
         best = self.best(data, metric)
-        if best is None or len(self.missing_folds(data, method)) > len(self.missing_folds(data, best)):  # fmt: skip
+        if best is None:
             return False
-        values = self.mean(data, method, metric), self.mean(data, best, metric)
-        return bool(same_up_to_rounding(*values))
+        n_missing = [len(self.missing_folds(data, name)) for name in (method, best)]
+        values = [self.mean(data, name, metric) for name in (method, best)]
+        return n_missing[0] == n_missing[1] and bool(same_up_to_rounding(*values))
 
     def interval(self, data: str, method: str) -> Interval:
         """Return the bootstrap interval by query of the mean of a method."""
@@ -285,8 +286,10 @@ class Analysis:
             [criterion(data, method) for criterion in (quality, *costs)]
             for method in self.results.methods
         ]
-        direction: Literal["max", "min"] = "max" if self.greater_is_better() else "min"
-        return pareto_front(points, [direction, *("min" for _ in costs)])
+        directions: list[Literal["max", "min"]] = ["min"] * len(points[0])
+        if self.greater_is_better():
+            directions[0] = "max"
+        return pareto_front(points, directions)
 
     def ranks(self) -> Ranks:
         """Rank the methods by the mean of the metric in each fold of each data set."""

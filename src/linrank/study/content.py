@@ -21,7 +21,14 @@ from .drawings import (
 )
 from .sentences import best_sentences, cost_sentences, gap_sentences, small_sentences
 from .tables.costs import feature_table, pareto_table, seconds_table, sparsity_table
-from .tables.quality import decrease_table, fold_table, rank_table, summary_table, test_table
+from .tables.quality import (
+    decrease_table,
+    difference_table,
+    fold_table,
+    rank_table,
+    summary_table,
+    test_table,
+)
 from .tables.records import (
     changed_table,
     method_table,
@@ -86,38 +93,38 @@ def _summary(analysis: Analysis) -> list[Content]:
         ("Test queries", n_queries), ("Methods", len(results.methods)), ("Fits", n_fits),
         ("Failed runs", len(results.missing)),
     ]  # fmt: skip
-    said = [
-        " ".join([*best_sentences(analysis, data), *cost_sentences(analysis, data)])
-        for data in results.data_sets
-    ]
     gaps = [*gap_sentences(analysis), *small_sentences(analysis)]
     return [
         Facts([(name, f"{count:,}") for name, count in facts]),
-        Items(said),
         *([Items(gaps)] if gaps else []),
+        *_by_data(analysis, _findings),
         summary_table(analysis),
     ]
 
 
-def _by_metric(analysis: Analysis, make: Callable[[Analysis, str], Table | None]) -> list[Content]:
-    """Return the table of the metric that chose the settings, and others folded below it."""
-    tables = [make(analysis, metric) for metric in analysis.results.metrics]
-    first, *others = [table for table in tables if table is not None] or [None]
-    if first is None:
-        return []
-    return [first, *_folded("Other metrics", [table for table in others if table is not None])]
+def _findings(analysis: Analysis, data: str) -> Items:
+    return Items([*best_sentences(analysis, data), *cost_sentences(analysis, data)])
+
+
+def _by_metric(
+    analysis: Analysis, *makers: Callable[[Analysis, str], Table | None]
+) -> list[Content]:
+    """Return the tables of the metric that chose the settings, and those of others folded."""
+    first, *others = (
+        _known(*(make(analysis, metric) for make in makers)) for metric in analysis.results.metrics
+    )
+    return [*first, *_folded("Other metrics", [table for tables in others for table in tables])]
 
 
 def _by_data(
-    analysis: Analysis, *makers: Callable[[Analysis, str], Table | Drawing | None]
+    analysis: Analysis, *makers: Callable[[Analysis, str], Items | Table | Drawing | None]
 ) -> list[Content]:
     """Return what is made for the first data set, and others folded below it."""
-    shown: list[list[Content]] = []
-    for data in analysis.results.data_sets:
-        made = [make(analysis, data) for make in makers]
-        shown.append([one for one in made if one is not None])
-    others = zip(analysis.results.data_sets[1:], shown[1:], strict=True)
-    return [*shown[0], *(one for data, made in others for one in _folded(data, made))]
+    first, *others = (
+        (data, _known(*(make(analysis, data) for make in makers)))
+        for data in analysis.results.data_sets
+    )
+    return [*first[1], *(one for data, made in others for one in _folded(data, made))]
 
 
 def _folded(title: str, contents: Sequence[Content]) -> list[Content]:
@@ -138,8 +145,10 @@ def _quality(analysis: Analysis) -> list[Content]:
 
 
 def _tests(analysis: Analysis) -> list[Content]:
-    found = _by_metric(analysis, test_table)
-    found += _by_data(analysis, difference_drawing)
+    found = [
+        *_by_metric(analysis, difference_table, test_table),
+        *_by_data(analysis, difference_drawing),
+    ]
     return found or ["There is one method with results, so nothing is tested."]
 
 
@@ -185,6 +194,15 @@ def _settings(analysis: Analysis) -> list[Content]:
 
 def _repeat(analysis: Analysis, command: str) -> list[Content]:
     times = sorted(time for time, _ in analysis.results.made)
-    when = f"The runs were made between {times[0]} and {times[-1]}." if times else None
+    when = (
+        f"The runs were made from {_minute(times[0])} to {_minute(times[-1])} (UTC)."
+        if times
+        else None
+    )
     code = Code(command, "Repeat the study") if command else None
     return _known(code, when, version_table(analysis))
+
+
+def _minute(time: str) -> str:
+    """Return the date and the minute of a time of ISO 8601."""
+    return time[:16].replace("T", " ")

@@ -62,7 +62,8 @@ def cutoff_drawing(analysis: Analysis, data: str) -> Drawing:
     methods = analysis.results.methods
     values = np.array([[analysis.mean(data, m, f"ndcg@{k}") for k in CUTOFFS] for m in methods])
     return Drawing(
-        f"cutoffs-{analysis.keys[data]}", f"NDCG@k of the test parts of {data}, mean over the folds.",
+        f"cutoffs-{analysis.keys[data]}",
+        f"NDCG@k of the test parts of {data}, mean over the folds.",
         f"Lines of NDCG@k against k from 1 to {CUTOFFS[-1]}, one for each method.",
         lambda figure: draw_cutoffs(figure.subplots(), methods, CUTOFFS, values),
     )  # fmt: skip
@@ -120,6 +121,8 @@ def sparsity_drawings(analysis: Analysis) -> Iterator[Drawing]:
         partial(draw_tradeoff, names=methods, data_sets=data_sets, sparsity=ratios, values=values,
                 metric=analysis.metric),
     )  # fmt: skip
+    if len(data_sets) == 1:  # the picture above shows the same ratios
+        return
     yield Drawing(
         "removed", "Share of the features that the chosen models do not use, mean over the folds.",
         "The share of removed features of each method on each data set.",
@@ -177,17 +180,21 @@ def along_C_drawing(analysis: Analysis, data: str) -> Drawing | None:
 def _along_C(
     folds: Sequence[FoldResult],
 ) -> tuple[Vector, Vector, Vector, Vector, Sequence[float]] | None:
-    """Return the values of C of the first fold, and what each fold has there.
+    """Return values of C that all folds cover, and what each fold has there.
 
-    Folds may have other values of C. They are interpolated on the logarithmic scale of C.
+    The values are those of the first fold. Other folds are interpolated on the logarithmic scale.
     """
     paths = [_path(found) for found in folds]
     if not paths or any(len(path) < 2 for path in paths):
         return None
+    low, high = max(path[0, 0] for path in paths), min(path[-1, 0] for path in paths)
     Cs = paths[0][:, 0]
+    Cs = Cs[(Cs >= low) & (Cs <= high)]  # means of some of the folds would jump
+    if not len(Cs):
+        return None
     at = np.log(Cs)
     found = np.array([
-        [np.interp(at, np.log(path[:, 0]), path[:, k], np.nan, np.nan) for path in paths]
+        [np.interp(at, np.log(path[:, 0]), path[:, k]) for path in paths]
         for k in (1, 2, 3)
     ])  # fmt: skip
     chosen = [one.outcome.best.setting["C"] for one in folds]
@@ -225,23 +232,24 @@ def _first_outcomes(analysis: Analysis, data: str) -> tuple[str, dict[str, Outco
 def weight_drawing(analysis: Analysis, data: str) -> Drawing | None:
     """Draw the weights along a path of the best method that has one; None without such a method."""
     fold, found = _first_outcomes(analysis, data)
-    for method in analysis.order(data):
-        outcome = found.get(method)
-        weights = None if outcome is None else outcome.weights
-        if outcome is None or weights is None or not len(weights.Cs):
-            continue
-        names = [weights.names[feature] for feature in weights.features]
-        marked = int(np.argmin(np.abs(np.log(weights.Cs / outcome.best.setting["C"]))))
-        return Drawing(
-            f"weights-{analysis.keys[data]}",
-            f"{data}, {fold}: the largest weights of {method} along the path of C. The dotted line "
-            "is at the chosen C.",
-            f"Lines of the largest weights of {method} against C.",
-            lambda figure: draw_weights(
-                figure.subplots(), weights.Cs, weights.path, names, marked
-            ),
-        )  # fmt: skip
-    return None
+    paths = (
+        (method, found[method].weights, found[method].best.setting)
+        for method in analysis.order(data) if method in found
+    )  # fmt: skip
+    method, weights, setting = next(
+        (path for path in paths if path[1] is not None and len(path[1].Cs)), ("", None, {})
+    )
+    if weights is None:
+        return None
+    names = [weights.names[feature] for feature in weights.features]
+    marked = int(np.argmin(np.abs(np.log(weights.Cs / setting["C"]))))
+    return Drawing(
+        f"weights-{analysis.keys[data]}",
+        f"{data}, {fold}: the largest weights of {method} along the path of C. The dotted line is "
+        "at the chosen C.",
+        f"Lines of the largest weights of {method} against C.",
+        lambda figure: draw_weights(figure.subplots(), weights.Cs, weights.path, names, marked),
+    )
 
 
 def convergence_drawing(analysis: Analysis, data: str) -> Drawing | None:
@@ -249,11 +257,14 @@ def convergence_drawing(analysis: Analysis, data: str) -> Drawing | None:
     fold, found = _first_outcomes(analysis, data)
     methods = analysis.results.methods
     nothing = np.full(1, np.nan)
-    distances, seconds, products = [], [], []
+    distances: list[Vector] = []
+    seconds: list[Vector] = []
+    products: list[Vector] = []
     for method in methods:
         curve = found[method].curve if method in found else None
         if curve is None:
-            distances.append(nothing), seconds.append(nothing), products.append(nothing)
+            for column in (distances, seconds, products):
+                column.append(nothing)
             continue
         last = float(curve.objective.min())
         shown = np.unique(np.linspace(0, len(curve.objective) - 1, MOST_STEPS).astype(np.int64))

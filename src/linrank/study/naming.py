@@ -8,7 +8,9 @@ from collections.abc import Iterable
 LONGEST = 60  #: characters of a name; file systems allow 255 bytes with all suffixes
 _OTHER = re.compile("[^a-z0-9]+")
 #: Names that Windows keeps for devices, with any suffix.
-_DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{k}" for port in ("com", "lpt") for k in range(10))}  # fmt: skip
+_DEVICES = {"con", "prn", "aux", "nul"} | {
+    f"{port}{k}" for port in ("com", "lpt") for k in range(10)
+}
 
 
 def safe_names(names: Iterable[str]) -> dict[str, str]:

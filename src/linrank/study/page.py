@@ -10,11 +10,15 @@ from ..report.page import Block, Details, Page, Picture, Section
 from ..report.plots import new_figure
 from ..report.svg import svg_of
 from .analysis import Analysis
-from .content import Content, Folded, study_parts, walk
+from .content import Content, Folded, study_parts
 from .drawings import Drawing
 from .results import StudyResults
+from .sentences import listed
 
-NO_PICTURES = "This report has no pictures, because matplotlib is not installed. Install it with: pip install linrank[plot]"  # fmt: skip
+NAMED_DATA_SETS = 3  #: data sets that a title names; of more, it has the number
+NO_PICTURES = (
+    "The report has no pictures, because matplotlib is not installed (pip install linrank[plot])."
+)
 
 
 def study_page(results: StudyResults, command: str = "", baseline: str | None = None) -> Page:
@@ -33,11 +37,19 @@ def study_page(results: StudyResults, command: str = "", baseline: str | None = 
         Section(part.key, part.title, list(_blocks(part.contents, draws)))
         for part in study_parts(Analysis(results, baseline), command)
     ]
-    lead = f"{_counted(len(results.methods), 'method')} on {', '.join(results.data_sets)}, by {results.metric}"
-    if not draws:
-        lead = f"{lead}. {NO_PICTURES}"
+    lead = (
+        f"Settings are chosen by {results.metric} on validation data; all other numbers are of "
+        "test data, unless they say so."
+    )
+    lead = lead if draws else f"{lead} {NO_PICTURES}"
     footer = f"Made by linrank {__version__}."
-    return Page("Comparison of rankers", sections, lead, footer)
+    return Page(_title(results), sections, lead, footer)
+
+
+def _title(results: StudyResults) -> str:
+    names = results.data_sets
+    on = listed(names) if len(names) <= NAMED_DATA_SETS else f"{len(names)} data sets"
+    return f"{_counted(len(results.methods), 'method')} on {on}"
 
 
 def _blocks(contents: Sequence[Content], draws: bool) -> Iterator[Block]:

@@ -14,41 +14,37 @@ SHOWN_GAPS = 10  #: sentences about missing folds; the table of failures has all
 
 def best_sentences(analysis: Analysis, data: str) -> list[str]:
     """Say which method is best on a data set, and which ones are significantly worse."""
-    metric, results = analysis.metric, analysis.results
+    metric = analysis.metric
     order = analysis.order(data)
     if not order:
         return [f"{data}: no method has a value of {metric}."]
-    best = order[0]
-    said = [f"{data}: {best} is best with a mean {metric} of {analysis.mean(data, best):.4f}."]
-    if len(order) == 1:
-        others = (
-            "There is no other method"
-            if len(results.methods) == 1
-            else "No other method has a result"
-        )
-        return [*said, f"{others}, so nothing is compared."]
+    best, others = order[0], order[1:]
+    lead = f"{best} has the best mean {metric} on {data}: {analysis.mean(data, best):.4f}."
+    if not others:
+        return [f"{lead} No other method has a result, so nothing is compared."]
     found = analysis.against_best(data, metric)
-    worse = [method for method in order[1:] if found[method].significant]
-    equal = [method for method in order[1:] if not found[method].significant]
-    said.append(_second(analysis, data, best, found[order[1]]))
+    said = [f"{lead} {_second(analysis, found[others[0]])}"]
+    worse = [method for method in others if found[method].significant]
+    equal = [method for method in others if not found[method].significant]
     if worse:
-        said.append(f"{_listed(worse)} {_are(worse)} significantly worse.")
-    if equal and worse:
-        said.append(f"{_listed(equal)} {_are(equal)} not.")
-    elif equal:
-        said.append("No method is significantly worse.")
+        said.append(f"{listed(worse)} {_are(worse)} significantly worse than {best}.")
+    if equal:
+        said.append(f"{listed(equal)} {_are(equal)} not significantly worse than {best}.")
     return said
 
 
-def _second(analysis: Analysis, data: str, best: str, second: Comparison) -> str:
+def _second(analysis: Analysis, second: Comparison) -> str:
+    """Compare the best method with the second one."""
     if not second.n:
         return f"It has no query in common with {second.method}."
     if second.note:
-        return f"It is compared with {second.method}, but {second.note}."
+        return f"Compared with {second.method}, {second.note}."
     gap, share = abs(second.difference), abs(second.relative)
     p = Column("p", "p").format(second.one_sided)
     p = f"p {p}" if p.startswith("<") else f"p = {p}"
-    return f"It leads {second.method} by {gap:.4f} ({100 * share:.1f} %, {p})."
+    leads = (second.difference < 0) == analysis.greater_is_better()
+    way = "ahead of" if leads else "behind"  # the order is that of means over folds
+    return f"Over all queries it is {gap:.4f} ({100 * share:.1f} %) {way} {second.method} ({p})."
 
 
 def cost_sentences(analysis: Analysis, data: str) -> list[str]:
@@ -60,7 +56,7 @@ def cost_sentences(analysis: Analysis, data: str) -> list[str]:
     if sparsest is not None and ratios[sparsest] < 1.0:
         n_used = known_mean(analysis.results.used(data, sparsest))
         said.append(
-            f"{sparsest} is the sparsest: it uses {n_used:.3g} features "
+            f"{sparsest} is the sparsest method. It uses {n_used:.3g} features on average "
             f"({100 * ratios[sparsest]:.0f} %){_against_best(analysis, data, sparsest)}."
         )
     seconds = {method: analysis.train_seconds(data, method) for method in order}
@@ -68,17 +64,21 @@ def cost_sentences(analysis: Analysis, data: str) -> list[str]:
     if fastest is not None and len(order) > 1:
         time = Column("time", "seconds", 2).format(seconds[fastest])
         said.append(
-            f"{fastest} is the fastest: a fit takes {time}{_against_best(analysis, data, fastest)}."
+            f"{fastest} is the fastest method. A fit takes {time} on average"
+            f"{_against_best(analysis, data, fastest)}."
         )
     return said
 
 
 def _against_best(analysis: Analysis, data: str, method: str) -> str:
+    """Return the end of a sentence: how much is lost against the best method."""
     found = analysis.against_best(data, analysis.metric).get(method)
     if found is None or not found.n or math.isnan(found.relative):
         return ""
     word = "significant" if found.significant else "not significant"
-    return f", at {100 * found.relative:+.1f} % {analysis.metric} ({word})"
+    way = "below" if found.relative < 0 else "above"
+    share = f"{100 * abs(found.relative):.1f} %"
+    return f", and its {analysis.metric} is {share} {way} the best ({word})"
 
 
 def _smallest(values: dict[str, float]) -> str | None:
@@ -122,16 +122,16 @@ def small_sentences(analysis: Analysis) -> list[str]:
             if one.n and one.counts.ties == one.n
         ]
         if twins:
-            said.append(f"{data}: {_listed(twins)} have the same value in every query.")
+            said.append(f"{data}: {listed(twins)} have the same value in every query.")
     return said
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Return names as a part of a sentence.
 
     Examples
     --------
-    >>> _listed(["a", "b", "c"])
+    >>> listed(["a", "b", "c"])
     'a, b and c'
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

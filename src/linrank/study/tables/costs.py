@@ -20,7 +20,9 @@ def sparsity_table(analysis: Analysis) -> Table:
     }
     if len(ratios) > 1:
         ratios["mean"] = [known_mean(column) for column in zip(*ratios.values(), strict=True)]
-    rows = [[data, *_smallest_bold(found)] for data, found in ratios.items()]
+    rows: list[list[Value | Cell]] = [
+        [data, *_smallest_bold(found)] for data, found in ratios.items()
+    ]
     note = (
         "Features in use divided by all features of the data set, mean over the folds. Methods "
         "whose models do not tell their features have no value."

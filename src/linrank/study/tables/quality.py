@@ -78,8 +78,8 @@ def fold_table(analysis: Analysis, metric: str) -> Table:
     ]
     rows: list[list[Value | Cell]] = []
     for data, method in places(analysis):
-        found = dict(zip(analysis.results.folds(data),
-                         analysis.results.fold_means(data, method, metric), strict=True))  # fmt: skip
+        means = analysis.results.fold_means(data, method, metric)
+        found = dict(zip(analysis.results.folds(data), means, strict=True))
         mean = _mean_cell(analysis, data, method, metric)
         values = [found.get(fold) for fold in folds]
         rows.append([*place(analysis, data, method), *values, Cell(mean.value, None, mean.strong)])
@@ -94,13 +94,16 @@ def decrease_table(analysis: Analysis, metric: str) -> Table:
     """
     methods = analysis.results.methods
     columns = [Column("data set"), *(Column(method, "percent", 1) for method in methods)]
-    rows = []
+    rows: list[list[Value | Cell]] = []
     for data in analysis.results.data_sets:
         found = analysis.against_best(data, metric)
         best = analysis.best(data, metric)
-        rows.append([
-            data, *(_decrease_cell(analysis, data, metric, m, m == best, found.get(m)) for m in methods)
-        ])  # fmt: skip
+        mean = None if best is None else f"{analysis.mean(data, best, metric):.4f}"
+        cells = [
+            Cell(0.0, mean, strong=True) if m == best else _decrease_cell(found.get(m))
+            for m in methods
+        ]
+        rows.append([data, *cells])
     note = (
         "The best method of a data set has its mean. Other methods have the change in percent with "
         f"its p-value if the best method is significantly better ({TEST}, not adjusted), and ~ "
@@ -110,11 +113,7 @@ def decrease_table(analysis: Analysis, metric: str) -> Table:
     return Table(key, f"Decrease of {metric} against the best method", columns, rows, note)
 
 
-def _decrease_cell(
-    analysis: Analysis, data: str, metric: str, method: str, is_best: bool, found: Comparison | None
-) -> Cell:
-    if is_best:
-        return Cell(0.0, f"{analysis.mean(data, method, metric):.4f}", strong=True)
+def _decrease_cell(found: Comparison | None) -> Cell:
     if found is None or not found.n:
         return Cell(None)
     if found.one_sided >= ALPHA:
@@ -124,20 +123,63 @@ def _decrease_cell(
     return Cell(found.relative, f"{100 * found.relative:+.1f} % (p {p})")
 
 
-def test_table(analysis: Analysis, metric: str) -> Table | None:
-    """Return tests of all methods against the baseline or the best; None with one method."""
-    found = [
-        (data, one)
-        for data in analysis.results.data_sets
-        for one in analysis.against_reference(data, metric).values()
-    ]
+def difference_table(analysis: Analysis, metric: str) -> Table | None:
+    """Return the differences from the baseline or the best method; None with one method."""
+    found = _references(analysis, metric)
     if not found:
         return None
-    detailed = metric == analysis.metric
-    columns = [*place_columns(analysis), *_test_columns(detailed)]
-    rows = [[*place(analysis, data, one.method), *_test_row(one)] for data, one in found]
-    against = analysis.baseline or "the best method"
-    title = f"{metric} against {against}{of_data(analysis)}"
+    interval = [
+        Column(LOW, "signed", help="Lower end of the bootstrap interval of the difference."),
+        Column(HIGH, "signed", help="Upper end of this interval."),
+    ]
+    columns = [
+        *_reference_columns(analysis, found),
+        Column("difference", "signed", help="Mean over the queries that both methods have."),
+        *(interval if metric == analysis.metric else []),
+        Column("relative", "percent", 1, "The difference, divided by the mean of the reference."),
+        Column("wins", "count", help="Queries in which the method is better."),
+        Column("ties", "count", help="Queries in which both are equal."),
+        Column("losses", "count", help="Queries in which the method is worse."),
+        Column("queries", "count", help="Queries that both methods have."),
+    ]
+    rows = [
+        [
+            *_reference_cells(analysis, found, data, one),
+            one.difference, *(one.interval or ()), one.relative, *one.counts, one.n,
+        ]
+        for data, one in found
+    ]  # fmt: skip
+    title = f"Differences in {metric} from {_against(analysis, found)}"
+    note = " ".join(
+        f"{data}: {one.method} and {one.reference} are compared in the {one.n:,} queries that both "
+        f"have; {one.n_unshared:,} queries have a result of only one of them."
+        for data, one in found if one.n_unshared
+    )  # fmt: skip
+    return Table(f"differences-{analysis.metric_keys[metric]}", title, columns, rows, note)
+
+
+def test_table(analysis: Analysis, metric: str) -> Table | None:
+    """Return tests of all methods against the baseline or the best; None with one method."""
+    found = _references(analysis, metric)
+    if not found:
+        return None
+    random = Column("randomised p", "p", help="Fisher's randomisation test, two-sided.")
+    columns = [
+        *_reference_columns(analysis, found),
+        Column("one-sided p", "p", help="Paired t-test."),
+        Column("Holm p", "p", help="The one-sided p, adjusted for the methods of the data set."),
+        Column("two-sided p", "p", help="Paired t-test."),
+        *([random] if metric == analysis.metric else []),
+    ]
+    rows = [
+        [
+            *_reference_cells(analysis, found, data, one),
+            one.one_sided, Cell(one.adjusted, strong=one.significant), one.two_sided,
+            *([] if one.randomized is None else [one.randomized]),
+        ]
+        for data, one in found
+    ]  # fmt: skip
+    title = f"Tests of {metric} against {_against(analysis, found)}"
     note = _test_note(analysis, found)
     return Table(f"tests-{analysis.metric_keys[metric]}", title, columns, rows, note)
 
@@ -145,41 +187,31 @@ def test_table(analysis: Analysis, metric: str) -> Table | None:
 test_table.__test__ = False  # type: ignore[attr-defined]  # not a test of pytest
 
 
-def _test_columns(detailed: bool) -> list[Column]:
-    interval = [
-        Column(LOW, "signed", help="Lower end of the bootstrap interval of the difference."),
-        Column(HIGH, "signed", help="Upper end of this interval."),
-    ]
-    random = Column("randomised p", "p", help="Fisher's randomisation test, two-sided.")
+def _references(analysis: Analysis, metric: str) -> list[tuple[str, Comparison]]:
     return [
-        Column("against"),
-        Column("difference", "signed", help="Mean over the queries that both methods have."),
-        *(interval if detailed else []),
-        Column("relative", "percent", 1, "The difference, divided by the mean of the reference."),
-        Column("one-sided p", "p", help="Paired t-test."),
-        Column("Holm p", "p", help="The one-sided p, adjusted for the methods of the data set."),
-        Column("two-sided p", "p", help="Paired t-test."),
-        *([random] if detailed else []),
-        Column("wins", "count", help="Queries in which the method is better."),
-        Column("ties", "count"),
-        Column("losses", "count"),
-        Column("queries", "count", help="Queries that both methods have."),
+        (data, one)
+        for data in analysis.results.data_sets
+        for one in analysis.against_reference(data, metric).values()
     ]
 
 
-def _test_row(one: Comparison) -> list[Value | Cell]:
-    return [
-        one.reference,
-        one.difference,
-        *(one.interval or ()),
-        one.relative,
-        one.one_sided,
-        Cell(one.adjusted, strong=one.significant),
-        one.two_sided,
-        *([] if one.randomized is None else [one.randomized]),
-        *one.counts,
-        one.n,
-    ]
+def _against(analysis: Analysis, found: list[tuple[str, Comparison]]) -> str:
+    """Return the reference of all rows as a part of a title."""
+    names = {one.reference for _, one in found}
+    return f"{names.pop()}{of_data(analysis)}" if len(names) == 1 else "the best method"
+
+
+def _reference_columns(analysis: Analysis, found: list[tuple[str, Comparison]]) -> list[Column]:
+    """Return the columns that name a comparison; the title has the reference if it is the same."""
+    several = len({one.reference for _, one in found}) > 1
+    return [*place_columns(analysis), *([Column("against")] if several else [])]
+
+
+def _reference_cells(
+    analysis: Analysis, found: list[tuple[str, Comparison]], data: str, one: Comparison
+) -> list[Value]:
+    several = len({one.reference for _, one in found}) > 1
+    return [*place(analysis, data, one.method), *([one.reference] if several else [])]
 
 
 def _test_note(analysis: Analysis, found: list[tuple[str, Comparison]]) -> str:
@@ -194,14 +226,11 @@ def _test_note(analysis: Analysis, found: list[tuple[str, Comparison]]) -> str:
         said.append(
             "The best method is known from the same queries, so these tests are optimistic."
         )
-    for data, one in found:
-        if one.n_unshared:
-            said.append(
-                f"{data}: {one.method} and {one.reference} are compared in the {one.n:,} queries "
-                f"that both have; {one.n_unshared:,} queries have a result of only one of them."
-            )
-        if one.note:
-            said.append(f"{data}, {one.method} against {one.reference}: {one.note}.")
+    said += [
+        f"{data}, {one.method} against {one.reference}: {one.note}."
+        for data, one in found
+        if one.note
+    ]
     return " ".join(said)
 
 

@@ -139,7 +139,7 @@ def warning_table(analysis: Analysis) -> Table | None:
     if not said:
         return None
     columns = [Column("method"), Column("warning"), Column("folds", "count")]
-    rows = [[method, note, count] for (method, note), count in said.items()]
+    rows: list[list[Value]] = [[method, note, count] for (method, note), count in said.items()]
     return Table("warnings", "Warnings of the chosen fits", columns, rows)
 
 
@@ -153,5 +153,7 @@ def version_table(analysis: Analysis) -> Table | None:
     if not counts:
         return None
     columns = [Column("program"), Column("version"), Column("runs", "count")]
-    rows = [[program, number, count] for (program, number), count in counts.items()]
+    rows: list[list[Value]] = [
+        [program, number, count] for (program, number), count in counts.items()
+    ]
     return Table("versions", "Versions", columns, rows)
