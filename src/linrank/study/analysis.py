@@ -160,6 +160,20 @@ class Analysis:
         results = self.results
         return [fold for fold in results.folds(data) if (data, fold, method) not in results.found]
 
+    def n_defined(self, data: str) -> int:
+        """Return the number of queries in which some method has a value of the metric.
+
+        Folds without results of any method count as if they had values.
+        """
+        results = self.results
+        values = np.array([results.per_query(data, method) for method in results.methods])
+        lost = {
+            fold for fold in results.folds(data)
+            if all((data, fold, method) not in results.found for method in results.methods)
+        }  # fmt: skip
+        in_lost = np.array([fold in lost for fold, _ in results.queries(data)], dtype=bool)
+        return int(np.count_nonzero(~np.isnan(values).all(axis=0) | in_lost))
+
     def mean(self, data: str, method: str, metric: str | None = None) -> float:
         """Return the mean over the folds that have a value."""
         return known_mean(self.results.fold_means(data, method, metric))

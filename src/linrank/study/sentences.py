@@ -113,9 +113,14 @@ def small_sentences(analysis: Analysis) -> list[str]:
     """Say where there are too few queries for tests, and which methods are equal everywhere."""
     said = []
     for data in analysis.results.data_sets:
-        n = len(analysis.results.queries(data))
+        n, n_defined = len(analysis.results.queries(data)), analysis.n_defined(data)
         if n == 1:
             said.append(f"{data} has one query. Tests and intervals say nothing about it.")
+        if n_defined < n:
+            said.append(
+                f"{data}: {analysis.metric} is undefined in {n - n_defined:,} of {n:,} queries, "
+                "which are left out of means and tests."
+            )
         twins = [
             f"{one.method} and {one.reference}"
             for one in analysis.against_best(data, analysis.metric).values()
