@@ -94,16 +94,25 @@ def _summary(analysis: Analysis) -> list[Content]:
         ("Failed runs", len(results.missing)),
     ]  # fmt: skip
     gaps = [*gap_sentences(analysis), *small_sentences(analysis)]
+    limits: list[Content] = ["Please note:", Items(gaps)] if gaps else []
     return [
         Facts([(name, f"{count:,}") for name, count in facts]),
-        *([Items(gaps)] if gaps else []),
-        *_by_data(analysis, _findings),
+        *_findings(analysis),
+        *limits,
         summary_table(analysis),
     ]
 
 
-def _findings(analysis: Analysis, data: str) -> Items:
-    return Items([*best_sentences(analysis, data), *cost_sentences(analysis, data)])
+def _findings(analysis: Analysis) -> list[Content]:
+    """Return the sentences about the methods; those about costs are folded if there are many."""
+    data_sets = analysis.results.data_sets
+    bests = [best_sentences(analysis, data) for data in data_sets]
+    said = [cost_sentences(analysis, data) for data in data_sets]
+    if len(data_sets) == 1:
+        return [Items([*bests[0], *said[0]])]
+    costs = [" ".join(sentences) for sentences in said if sentences]
+    folded = _folded("Sparsest and fastest methods", [Items(costs)] if costs else [])
+    return [Items([" ".join(sentences) for sentences in bests]), *folded]
 
 
 def _by_metric(
@@ -117,7 +126,7 @@ def _by_metric(
 
 
 def _by_data(
-    analysis: Analysis, *makers: Callable[[Analysis, str], Items | Table | Drawing | None]
+    analysis: Analysis, *makers: Callable[[Analysis, str], Table | Drawing | None]
 ) -> list[Content]:
     """Return what is made for the first data set, and others folded below it."""
     first, *others = (

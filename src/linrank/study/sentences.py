@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..report.table import Column
 from .analysis import Analysis, Comparison
 from .results import known_mean
+from .tables.rows import p_text
 
 SHOWN_GAPS = 10  #: sentences about missing folds; the table of failures has all
 
@@ -39,12 +40,10 @@ def _second(analysis: Analysis, second: Comparison) -> str:
         return f"It has no query in common with {second.method}."
     if second.note:
         return f"Compared with {second.method}, {second.note}."
-    gap, share = abs(second.difference), abs(second.relative)
-    p = Column("p", "p").format(second.one_sided)
-    p = f"p {p}" if p.startswith("<") else f"p = {p}"
+    gap = f"{abs(second.difference):.4f} ({100 * abs(second.relative):.1f} %)"
     leads = (second.difference < 0) == analysis.greater_is_better()
     way = "ahead of" if leads else "behind"  # the order is that of means over folds
-    return f"Over all queries it is {gap:.4f} ({100 * share:.1f} %) {way} {second.method} ({p})."
+    return f"Over all queries it is {gap} {way} {second.method} ({p_text(second.one_sided)})."
 
 
 def cost_sentences(analysis: Analysis, data: str) -> list[str]:
@@ -56,15 +55,15 @@ def cost_sentences(analysis: Analysis, data: str) -> list[str]:
     if sparsest is not None and ratios[sparsest] < 1.0:
         n_used = known_mean(analysis.results.used(data, sparsest))
         said.append(
-            f"{sparsest} is the sparsest method. It uses {n_used:.3g} features on average "
-            f"({100 * ratios[sparsest]:.0f} %){_against_best(analysis, data, sparsest)}."
+            f"{sparsest} is the sparsest method on {data}. It uses {n_used:.3g} features on "
+            f"average ({100 * ratios[sparsest]:.0f} %){_against_best(analysis, data, sparsest)}."
         )
     seconds = {method: analysis.train_seconds(data, method) for method in order}
     fastest = _smallest(seconds)
     if fastest is not None and len(order) > 1:
         time = Column("time", "seconds", 2).format(seconds[fastest])
         said.append(
-            f"{fastest} is the fastest method. A fit takes {time} on average"
+            f"{fastest} is the fastest method on {data}. A fit takes {time} on average"
             f"{_against_best(analysis, data, fastest)}."
         )
     return said

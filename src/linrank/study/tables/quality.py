@@ -7,7 +7,7 @@ import math
 from ...report.table import Cell, Column, Table, Value
 from ..analysis import ALPHA, LEVEL, Analysis, Comparison
 from ..results import known_mean
-from .rows import fold_names, of_data, place, place_columns, places
+from .rows import fold_names, of_data, p_text, place, place_columns, places
 
 WORSE, INCOMPLETE = "*", "†"
 TEST = f"one-sided paired t-test over queries, {100 * ALPHA:g} %"
@@ -118,9 +118,7 @@ def _decrease_cell(found: Comparison | None) -> Cell:
         return Cell(None)
     if found.one_sided >= ALPHA:
         return Cell(found.relative, "~")
-    p = Column("p", "p").format(found.one_sided)
-    p = p if p.startswith("<") else f"= {p}"
-    return Cell(found.relative, f"{100 * found.relative:+.1f} % (p {p})")
+    return Cell(found.relative, f"{100 * found.relative:+.1f} % ({p_text(found.one_sided)})")
 
 
 def difference_table(analysis: Analysis, metric: str) -> Table | None:
@@ -263,10 +261,8 @@ def _rank_note(analysis: Analysis) -> str:
     elif found.test.note:
         said.append(f"Friedman test: {found.test.note}.")
     else:
-        p = Column("p", "p").format(found.test.p_value)
-        said.append(
-            f"Friedman test: χ² = {found.test.statistic:.2f}, p = {p}.".replace("= <", "< ")
-        )
+        found_p = p_text(found.test.p_value)
+        said.append(f"Friedman test: χ² = {found.test.statistic:.2f}, {found_p}.")
     if not math.isnan(found.critical_difference):
         said.append(
             f"Nemenyi test: ranks differ at {100 * ALPHA:g} % if they are at least "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...report.table import Column, Value
+from ...report.table import SMALLEST_P, Column, Value
 from ..analysis import Analysis
 
 
@@ -37,3 +37,14 @@ def of_data(analysis: Analysis) -> str:
 def fold_names(analysis: Analysis) -> list[str]:
     """Return the names of the folds of all data sets, each once."""
     return list(dict.fromkeys(fold for _, fold in analysis.results.tests))
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value as a part of a sentence.
+
+    Examples
+    --------
+    >>> p_text(0.0123), p_text(1e-9)
+    ('p = 0.012', 'p < 0.001')
+    """
+    return f"p < {SMALLEST_P:g}" if p_value < SMALLEST_P else f"p = {p_value:.3f}"
