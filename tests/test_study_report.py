@@ -216,7 +216,7 @@ def test_ranks_are_those_of_scipy():
     table = quality.rank_table(analysis)
     assert column(table, "average rank") == pytest.approx(dict(zip(THREE, ranks, strict=True)))
     statistic = stats.friedmanchisquare(*values.T).statistic
-    assert f"χ² = {statistic:.2f}" in table.note
+    assert f"chi-squared = {statistic:.2f}" in table.note
     assert "in each of 6 blocks; a block is a fold of a data set" in table.note
     two = quality.rank_table(Analysis(make({m: THREE[m] for m in ("good", "bad")})))
     assert "needs at least three methods" in two.note

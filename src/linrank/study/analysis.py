@@ -268,7 +268,8 @@ class Analysis:
             method, reference, known_mean(a[shared]), known_mean(b[shared]),
             one_sided.p_value, one_sided.p_value, paired_t_test(a, b).p_value,
             win_tie_loss(a, b, greater_is_better=greater), one_sided.n,
-            int(np.count_nonzero(np.isnan(a) != np.isnan(b))), one_sided.note,
+            int(np.count_nonzero(np.isnan(a) != np.isnan(b))),
+            one_sided.note.replace("p_value", "p"),
         )  # fmt: skip
 
     def _detailed(self, data: str, one: Comparison) -> Comparison:

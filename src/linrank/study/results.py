@@ -77,6 +77,18 @@ class StudyResults:
     settings : mapping of methods to their exact settings, as text
     made : list of (time, versions)
         When the runs were made, and with which versions of programs.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.study import Study
+    >>> data = make_ranking(n_queries=30, docs_per_query=8, random_state=0)
+    >>> study = Study({"made": data}, ["ranksvm:C=1", "adarank:map"], metric="map", n_folds=3)
+    >>> results = study.run(n_processes=0)
+    >>> results.mean("made", "ranksvm:C=1") > results.mean("made", "adarank:map")
+    True
+    >>> results.summary().names[:3]
+    ['method', 'map', '95 % low']
     """
 
     metric: str

@@ -224,11 +224,9 @@ def _test_note(analysis: Analysis, found: list[tuple[str, Comparison]]) -> str:
         said.append(
             "The best method is known from the same queries, so these tests are optimistic."
         )
-    said += [
-        f"{data}, {one.method} against {one.reference}: {one.note}."
-        for data, one in found
-        if one.note
-    ]
+    for note in dict.fromkeys(one.note for _, one in found if one.note):
+        where = [f"{one.method} on {data}" for data, one in found if one.note == note]
+        said.append(f"{', '.join(where)}: {note}.")
     return " ".join(said)
 
 
@@ -262,7 +260,7 @@ def _rank_note(analysis: Analysis) -> str:
         said.append(f"Friedman test: {found.test.note}.")
     else:
         found_p = p_text(found.test.p_value)
-        said.append(f"Friedman test: χ² = {found.test.statistic:.2f}, {found_p}.")
+        said.append(f"Friedman test: chi-squared = {found.test.statistic:.2f}, {found_p}.")
     if not math.isnan(found.critical_difference):
         said.append(
             f"Nemenyi test: ranks differ at {100 * ALPHA:g} % if they are at least "
