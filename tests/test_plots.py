@@ -31,7 +31,9 @@ def draw(path: Path, n_features: int = 20, names: list[str] | None = None) -> No
 def figures(monkeypatch):
     """What is drawn, instead of a file."""
     figures = []
-    monkeypatch.setattr("linrank.report.plots._write", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(
+        "linrank.report.plots.write_figure", lambda figure, path: figures.append(figure)
+    )
     return figures
 
 
