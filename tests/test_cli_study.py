@@ -302,7 +302,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(here):
         "study",
         "one.txt",
         "--methods",
-        "pamir:C=1,random_state=" + "|".join(map(str, range(40))),
+        "pamir:C=1,max_iter=10,random_state=" + "|".join(map(str, range(40))),
     )
     ours, theirs = pty.openpty()
     with start(*command, "--jobs", "1", stdout=subprocess.PIPE, stderr=theirs) as process:

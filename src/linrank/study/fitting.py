@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -23,6 +24,7 @@ from .jobs import Job
 from .outcomes import Curve, Outcome, Trial, Weights
 
 PATH_FEATURES = 20  #: features whose weights along a path are kept, for pictures
+WARM_QUERIES = 5  #: queries of the first fit of a class in a process
 OPEN_PARTS = 6  #: parts of folds that a process keeps open
 
 
@@ -41,6 +43,7 @@ def run(job: Job) -> Outcome:
     started = time.perf_counter()
     train, valid, test = (_open(str(job.parts / part)) for part in PARTS)
     ranker = _with_threads(job.ranker, job.n_threads)
+    _warm_up(ranker, train)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", FeatureRangeWarning)
@@ -66,6 +69,22 @@ def run(job: Job) -> Outcome:
         curve=_curve(getattr(ranker, "result_", None)),
         notes=list(dict.fromkeys(" ".join(str(one.message).split()) for one in said)),
     )  # fmt: skip
+
+
+_warm: set[type] = set()  # classes of rankers that this process has fitted
+
+
+def _warm_up(ranker: Any, train: RankingData) -> None:
+    """Fit a class for the first time, to a few queries, so that seconds contain no compilation."""
+    from sklearn.base import clone
+
+    if type(ranker) in _warm:
+        return
+    _warm.add(type(ranker))
+    few = train.take(np.arange(train.query_ptr[min(WARM_QUERIES, train.n_queries)]))
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        fit_ranker(clone(ranker), few)
 
 
 @lru_cache(maxsize=OPEN_PARTS)
