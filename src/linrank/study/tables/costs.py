@@ -13,16 +13,15 @@ from .rows import of_data, place, place_columns, places
 def sparsity_table(analysis: Analysis) -> Table:
     """Return the sparsity ratio of each method on each data set (Laporte et al. 2014, table IV)."""
     results = analysis.results
-    columns = [Column("data set"), *(Column(method, "number", 2) for method in results.methods)]
     ratios = {
         data: [analysis.sparsity(data, method) for method in results.methods]
         for data in results.data_sets
     }
     if len(ratios) > 1:
-        ratios["mean"] = [known_mean(column) for column in zip(*ratios.values(), strict=True)]
-    rows: list[list[Value | Cell]] = [
-        [data, *_smallest_bold(found)] for data, found in ratios.items()
-    ]
+        ratios["mean"] = [known_mean(row) for row in zip(*ratios.values(), strict=True)]
+    columns = [Column("method"), *(Column(data, "number", 2) for data in ratios)]
+    cells = map(_smallest_bold, ratios.values())
+    rows = [[method, *found] for method, *found in zip(results.methods, *cells, strict=True)]
     note = (
         "Features in use divided by all features of the data set, mean over the folds. Methods "
         "whose models do not tell their features have no value."

@@ -92,18 +92,20 @@ def decrease_table(analysis: Analysis, metric: str) -> Table:
 
     These are tables V and VI of Laporte et al. (2014), whose p-values are not adjusted.
     """
-    methods = analysis.results.methods
-    columns = [Column("data set"), *(Column(method, "percent", 1) for method in methods)]
-    rows: list[list[Value | Cell]] = []
-    for data in analysis.results.data_sets:
+    methods, data_sets = analysis.results.methods, analysis.results.data_sets
+    columns = [Column("method"), *(Column(data, "percent", 1) for data in data_sets)]
+    cells: list[list[Cell]] = []
+    for data in data_sets:
         found = analysis.against_best(data, metric)
         best = analysis.best(data, metric)
         mean = None if best is None else f"{analysis.mean(data, best, metric):.4f}"
-        cells = [
-            Cell(0.0, mean, strong=True) if m == best else _decrease_cell(found.get(m))
-            for m in methods
-        ]
-        rows.append([data, *cells])
+        cells.append(
+            [
+                Cell(0.0, mean, strong=True) if m == best else _decrease_cell(found.get(m))
+                for m in methods
+            ]
+        )
+    rows = [[method, *found] for method, *found in zip(methods, *cells, strict=True)]
     note = (
         "The best method of a data set has its mean. Other methods have the change in percent with "
         f"its p-value if the best method is significantly better ({TEST}, not adjusted), and ~ "
