@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from linrank import RankingData, RankSVM, RankSVMCV, make_ranking, write_letor
 from linrank.baselines import LinearSVRRanker
@@ -141,6 +142,14 @@ def test_values_in_a_text_replace_the_grid():
         (lambda: Study([], ["svr"]), "has no data"),
         (lambda: Study("set", []), "has no methods"),
         (lambda: Study(["a/x/set", "b/x/set"], ["svr"]), "two data sets have the name 'x/set'"),
+        (
+            lambda: Study({"a": DataSet("x", "1"), "b": DataSet("x", "2")}, ["svr"]),
+            "two data sets have the name 'x'",
+        ),
+        (
+            lambda: Study("set", {"a": parse_entry("svr"), "b": ScoreFiles("svr", "{fold}")}),
+            "two methods have the name 'svr'",
+        ),
         (lambda: Study("set", ["svr"], metric="nddcg@10"), "ndcg"),
         (lambda: Study("set", ["svr"], flavour="letor"), "flavour"),
         (lambda: ScoreFiles("x", "{folder}/a").path("d", "f"), "other names in braces"),
@@ -319,6 +328,32 @@ def test_a_finished_study_is_not_repeated(folder, tmp_path):
     assert len(news.ended) == 3  # another metric chooses other settings
 
 
+def test_runs_that_methods_share_are_done_once(folder):
+    news = _News()
+    methods = {"a": "svr:C=1|1.0|1", "b": "svr:C=1", "c": "svr:C=2"}
+    results = Study({"x": folder, "y": folder}, methods).run(n_processes=0, progress=news)
+    assert len(news.ended) == 3 * 3  # C=1, C=1.0 and C=2 on three folds
+    np.testing.assert_array_equal(results.per_query("x", "a"), results.per_query("y", "b"))
+    assert len(results.found["x", "Fold1", "a"].trials) == 2
+
+
+def test_a_failed_run_is_missing_for_each_method_that_needs_it(data):
+    results = Study({"made": data}, {"a": _Failing(), "b": _Failing()}, n_folds=3).run(
+        n_processes=0
+    )
+    assert [(one.fold, one.method) for one in results.missing] == [
+        (f"Fold{k}", method) for k in (1, 2, 3) for method in ("a", "b")
+    ]
+
+
+class _Failing(BaseEstimator):
+    def fit(self, X, y):
+        raise ValueError("no luck")
+
+    def predict(self, X):
+        return X[:, 0]
+
+
 def _values(results):
     return {
         (data, method): tuple(map(repr, results.per_query(data, method).tolist()))
@@ -409,8 +444,6 @@ def test_runs_that_cannot_be_stored_are_kept_in_memory(data, tmp_path, monkeypat
 
 @pytest.mark.parametrize("fault", ["error", "memory", "killed", "shape"])
 def test_a_method_that_fails_on_one_fold_is_missing_there(data, fault):
-    from sklearn.base import BaseEstimator
-
     unlucky = next(split(data, 3))[1].y.sum()
 
     class Faulty(BaseEstimator):

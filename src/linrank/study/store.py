@@ -31,16 +31,15 @@ from .jobs import Job
 from .outcomes import Brief, Curve, Outcome, Trial, Weights
 
 APPLICATION = 0x6C72736B  #: number by which SQLite files of studies are recognised: "lrsk"
-VERSION = 1  #: of the tables
+VERSION = 1  #: of the table
 PATIENCE = 60.0  #: seconds to wait while another process writes
 BATCH = 500  #: keys in one question; SQLite limits the number of its parameters
 
-TABLES = """
+TABLE = """
 CREATE TABLE run (
     key TEXT PRIMARY KEY, data TEXT, fold TEXT, method TEXT, setting TEXT, content TEXT,
     arrays BLOB, made TEXT, versions TEXT
-) WITHOUT ROWID;
-CREATE TABLE test (digest TEXT PRIMARY KEY, content TEXT, arrays BLOB) WITHOUT ROWID;
+) WITHOUT ROWID
 """
 
 
@@ -84,15 +83,14 @@ class ResultStore:
             self._prepare()
 
     def _prepare(self) -> None:
-        """Make the tables of a new file, and refuse files of other programs and versions."""
+        """Make the table of a new file, and refuse files of other programs and versions."""
         with self._connection as transaction:
             transaction.execute("BEGIN IMMEDIATE")
             (application,) = transaction.execute("PRAGMA application_id").fetchone()
             (version,) = transaction.execute("PRAGMA user_version").fetchone()
             (n_tables,) = transaction.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             if not n_tables:
-                for statement in TABLES.split(";")[:-1]:
-                    transaction.execute(statement)
+                transaction.execute(TABLE)
                 transaction.execute(f"PRAGMA application_id = {APPLICATION}")
                 transaction.execute(f"PRAGMA user_version = {VERSION}")
             elif application != APPLICATION:
@@ -175,15 +173,6 @@ class ResultStore:
                 for key in keys
             ]
         return [(row[0], json.loads(row[1])) for row in found if row is not None]
-
-    def add_test(self, digest: str, test: TestPart) -> None:
-        """Store the labels, queries and documents of the test part of a fold."""
-        content = json.dumps({"query_ids": test.query_ids, "doc_ids": test.doc_ids})
-        arrays = _bytes({"y": test.y, "query_ptr": test.query_ptr})
-        with self._sentences(), self._connection as transaction:
-            transaction.execute(
-                "INSERT OR IGNORE INTO test VALUES (?, ?, ?)", (digest, content, arrays)
-            )
 
 
 class StoreFailed(DataError):
