@@ -1,5 +1,7 @@
 """Studies: the protocol, keys and hashes, the store of results, and faults."""
 
+import importlib
+import linecache
 import os
 import random
 import signal
@@ -8,7 +10,9 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +20,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from linrank import RankingData, RankSVM, RankSVMCV, make_ranking, write_letor
-from linrank.baselines import LinearSVRRanker
+from linrank.baselines import LambdaMARTRanker, LinearSVRRanker
 from linrank.criterion import Criterion, mean_metric
 from linrank.data.trec import Run, run_of
 from linrank.errors import DataError, FileFormatError, SplitQueriesWarning
@@ -24,7 +28,8 @@ from linrank.methods import METHODS, fit_ranker
 from linrank.study import DataSet, ScoreFiles, Study, parse_entry
 from linrank.study.entries import GRIDS, entry_of
 from linrank.study.folds import check_overlap, digest_of, list_folds, shared_queries, split
-from linrank.study.jobs import key_of
+from linrank.study.jobs import SEED, plan
+from linrank.study.keys import content_of, key_of, package_versions
 from linrank.study.scored import scores_of_run
 from linrank.study.store import ResultStore, StoreFailed
 from linrank.study.workspace import Workspace
@@ -277,6 +282,65 @@ def test_keys_depend_on_what_is_learnt_only():
         key(RankSVM(bounds=np.ones((2, 6)))),
     ]  # fmt: skip
     assert len({key(), *others}) == 1 + len(others)
+
+
+def test_rankers_without_a_seed_get_one_also_within_others(data):
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.pipeline import make_pipeline
+
+    (fold, *_) = DataSet("made", data, 3).folds()
+    entry = entry_of("x", make_pipeline(RandomForestRegressor()))
+    (job,) = plan(entry, fold, Criterion("map"), 1)
+    assert job.ranker.get_params()["randomforestregressor__random_state"] == SEED
+    assert entry.ranker.get_params()["randomforestregressor__random_state"] is None
+
+
+def _scaled(factor):
+    return lambda X: factor * X
+
+
+def test_content_of_functions_and_nested_rankers():
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    def pipeline(function=np.log, **options):
+        return make_pipeline(FunctionTransformer(function), Ridge(**options))
+
+    contents = [
+        pipeline(), pipeline(alpha=2.0), pipeline(np.exp), pipeline(_scaled(1)),
+        pipeline(_scaled(2)), pipeline(partial(_scaled, 1)), pipeline(partial(_scaled, 2)),
+        pipeline(lambda X: X), [Ridge(1.0)], [Ridge(2.0)], Ridge, ("a", 1), ["a", 1], {"a": 1},
+    ]  # fmt: skip
+    assert len({repr(content_of(one)) for one in contents}) == len(contents)
+    assert content_of(pipeline(_scaled(1))) == content_of(pipeline(_scaled(np.int64(1))))
+    with pytest.raises(DataError, match="cannot be pickled"):
+        content_of(RankSVM(bounds=(x for x in [1])))
+
+
+def test_keys_depend_on_the_code_of_a_ranker(monkeypatch, tmp_path):
+    """Code counts by the version of its package, or by its source if there is none."""
+    import sklearn
+    from sklearn.linear_model import Ridge
+
+    before = content_of(Ridge()), content_of(LambdaMARTRanker())
+    with monkeypatch.context() as patch:
+        patch.setattr(sklearn, "__version__", "0.1")
+        assert content_of(Ridge()) != before[0]
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "lightgbm", SimpleNamespace(__version__="0.1"))
+        assert content_of(LambdaMARTRanker()) != before[1]
+        assert package_versions(LambdaMARTRanker())["lightgbm"] == "0.1"
+    assert (content_of(Ridge()), content_of(LambdaMARTRanker())) == before
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for body in ("return X[:, 0]", "return X[:, 1]", "return X[:, 1]"):
+        source = f"class Mine:\n    def predict(self, X):\n        {body}\n"
+        (tmp_path / "my_ranker_of_a_study.py").write_text(source)
+        linecache.clearcache()
+        sys.modules.pop("my_ranker_of_a_study", None)
+        found.append(content_of(importlib.import_module("my_ranker_of_a_study").Mine))
+    assert found[0] != found[1] == found[2]
 
 
 # Scores of other tools

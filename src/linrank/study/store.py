@@ -24,15 +24,16 @@ from typing import Any, Self
 import numpy as np
 
 from .._typing import Array, Integers, Vector
-from .._version import __version__
 from ..data.ranking import RankingData
 from ..errors import DataError, FileFormatError
 from .jobs import Job
+from .keys import package_version, package_versions
 from .outcomes import Brief, Curve, Outcome, Trial, Weights
 
 APPLICATION = 0x6C72736B  #: number by which SQLite files of studies are recognised: "lrsk"
 VERSION = 1  #: of the table
 PATIENCE = 60.0  #: seconds to wait while another process writes
+PACKAGES = ("linrank", "numpy", "scipy", "sklearn", "numba")  #: whose versions are stored
 BATCH = 500  #: keys in one question; SQLite limits the number of its parameters
 
 TABLE = """
@@ -148,7 +149,7 @@ class ResultStore:
         row = (
             job.key, job.data, job.fold, job.method, json.dumps(job.setting, default=repr),
             json.dumps(content, default=repr), _bytes(arrays),
-            datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(versions()),
+            datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(versions(job.ranker)),
         )  # fmt: skip
         with self._sentences(), self._connection as transaction:
             transaction.execute(f"INSERT OR REPLACE INTO run VALUES ({', '.join('?' * 9)})", row)
@@ -179,14 +180,10 @@ class StoreFailed(DataError):
     """A run could not be stored, because the disk is full or the file is locked or read-only."""
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the programs that results depend on."""
-    from importlib.metadata import version
-
-    found = {"linrank": __version__, "Python": platform.python_version()}
-    for package in ("numpy", "scipy", "scikit-learn", "numba"):
-        found[package] = version(package)
-    return found
+def versions(ranker: Any) -> dict[str, str]:
+    """Return the versions of the programs that the results of a ranker depend on."""
+    python = {"Python": platform.python_version()}
+    return python | {name: package_version(name) for name in PACKAGES} | package_versions(ranker)
 
 
 def _pack(outcome: Outcome) -> tuple[dict[str, Any], dict[str, Array]]:
