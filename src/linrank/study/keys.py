@@ -91,7 +91,8 @@ def _hash_of(value: Any) -> str:
 
 def _class_content(kind: type) -> Content:
     releases = {_release(one) for one in kind.__mro__} | set(_backend(kind).items())
-    return [f"{kind.__module__}.{kind.__qualname__}", *map(list, sorted(releases))]
+    texts = [text for release in sorted(releases) for text in release]
+    return [f"{kind.__module__}.{kind.__qualname__}", *texts]
 
 
 def _function_content(function: Any) -> Content:

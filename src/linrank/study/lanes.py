@@ -52,9 +52,9 @@ def run_all(
     try:
         while True:
             while free and (job := next(waiting, None)) is not None:
-                lane = free.pop()
                 started(job)
-                lanes[lane.submit(run, job)] = job, lane
+                future, lane = _submit(free.pop(), job)
+                lanes[future] = job, lane
             if not lanes:
                 return
             for future in wait(lanes, return_when=FIRST_COMPLETED).done:
@@ -82,6 +82,15 @@ def _new_lane() -> Any:
     from joblib.externals.loky import ProcessPoolExecutor
 
     return ProcessPoolExecutor(1, timeout=IDLE, initializer=_follow, initargs=(os.getpid(),))
+
+
+def _submit(lane: Any, job: Job) -> tuple[Future[Outcome], Any]:
+    """Begin a run; if the process of the lane ended after its last run, in a new lane."""
+    try:
+        return lane.submit(run, job), lane
+    except BrokenExecutor:
+        lane = _replace(lane)
+        return lane.submit(run, job), lane
 
 
 def _replace(lane: Any) -> Any:
