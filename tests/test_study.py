@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -410,12 +411,17 @@ def test_a_failed_run_is_missing_for_each_method_that_needs_it(data):
     ]
 
 
-class _Failing(BaseEstimator):
+class _FirstFeature(BaseEstimator):
     def fit(self, X, y):
-        raise ValueError("no luck")
+        return self
 
     def predict(self, X):
         return X[:, 0]
+
+
+class _Failing(_FirstFeature):
+    def fit(self, X, y):
+        raise ValueError("no luck")
 
 
 def _values(results):
@@ -537,6 +543,42 @@ def test_a_method_that_fails_on_one_fold_is_missing_there(data, fault):
     }[fault] in missing.reason  # fmt: skip
     assert np.isnan(results.fold_means("made", "faulty")).tolist() == [True, False, False]
     assert not np.isnan(results.fold_means("made", "svr")).any()
+
+
+def test_a_ranker_that_cannot_be_unpickled_is_missing(data):
+    class Unreadable(_FirstFeature):
+        def __setstate__(self, state):
+            raise ValueError("unreadable")
+
+    methods = {"unreadable": Unreadable(), "svr": "svr:C=1"}
+    results = Study({"made": data}, methods, n_folds=3).run(n_processes=1)
+    assert {one.method for one in results.missing} == {"unreadable"}
+    assert "cannot unpickle its ranker" in results.missing[0].reason
+
+
+def test_a_process_that_ends_between_two_runs_is_replaced(data, tmp_path):
+    class Named(_FirstFeature):
+        def __init__(self, file=""):
+            self.file = file
+
+        def fit(self, X, y):
+            Path(self.file).write_text(str(os.getpid()))
+            return self
+
+    class Killing(_News):
+        def finished(self, done):
+            super().finished(done)
+            pid = int((tmp_path / "pid").read_text())
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                while True:  # until its end is noticed
+                    time.sleep(0.2)
+                    os.kill(pid, 0)
+
+    methods = {"first": Named(str(tmp_path / "pid")), "svr": "svr:C=1"}
+    results = Study({"made": data}, methods, n_folds=3).run(n_processes=1, progress=Killing())
+    assert not results.missing
+    assert len(results.found) == 6
 
 
 def test_two_studies_at_once_do_not_share_results(data, tmp_path):

@@ -102,12 +102,24 @@ def _result(wait: Callable[[], Outcome]) -> tuple[Outcome | None, str | None, bo
     """Return the outcome, or the reason why there is none, and whether the process is alive."""
     try:
         return wait(), None, True
-    except BrokenExecutor:
-        return None, "its process was killed, perhaps because memory was exhausted", False
+    except BrokenExecutor as error:
+        return None, _why_broken(error), False
     except MemoryError:
         return None, "there was not enough memory", True
     except Exception as error:  # a study goes on whatever one method raises
         return None, f"{type(error).__name__}: {' '.join(str(error).split())}", True
+
+
+def _why_broken(error: BrokenExecutor) -> str:
+    """Tell whether a process was killed, or could not read its task or return its result."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    if isinstance(error, TerminatedWorkerError):
+        return "its process was killed, perhaps because memory was exhausted"
+    return (
+        "another process cannot unpickle its ranker. Move the class to a module that processes can "
+        "import, or use no other process (--jobs 0, or n_processes=0)"
+    )
 
 
 def _follow(parent: int) -> None:
