@@ -4,6 +4,7 @@ import importlib
 import linecache
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -591,6 +592,23 @@ def test_two_studies_at_once_do_not_share_results(data, tmp_path):
     assert not results.missing
     assert not results.problems
     assert not Path(f"{file}.parts").exists()
+
+
+def test_the_folder_of_parts_is_removed_before_another_study_may_use_it(tmp_path, monkeypatch):
+    file, removed = tmp_path / "a.sqlite", []
+
+    def remove(folder, whole=shutil.rmtree, **options):
+        with pytest.raises(DataError, match="another study writes"), Workspace(file):
+            pass
+        whole(folder, **options)
+        removed.append(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    with Workspace(file):
+        assert Path(f"{file}.parts").exists()
+    monkeypatch.undo()
+    assert removed == [Path(f"{file}.parts")]
+    assert not removed[0].exists()
 
 
 def test_parts_without_room_are_written_elsewhere(data, tmp_path):
