@@ -88,6 +88,14 @@ def test_a_path_chooses_the_same_C_as_the_ranker_that_chooses(data):
         assert outcome.weights.path.shape == (3, 6)
 
 
+@pytest.mark.parametrize("names", [list("abcdef"), None])
+def test_weights_have_the_names_of_the_data(data, names):
+    named = RankingData(data.X, data.y, data.qid, feature_names=names, index_base=0)
+    results = Study({"made": named}, ["ranksvm:C=0.1|1", "svr:C=1"], n_folds=3).run(n_processes=0)
+    for found in results.found.values():
+        assert found.outcome.weights.names == (names or list("012345"))
+
+
 def test_values_of_queries_are_those_of_evaluate(data):
     results = Study({"made": data}, ["ranksvm:C=1"], metrics=["p@3"], n_folds=3).run(n_processes=0)
     values = results.per_query("made", "ranksvm:C=1", "p@3")
