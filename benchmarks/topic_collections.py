@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from .sparse import read_fold
+from .sparse_letor import read_fold
 
 LEAST_DOCUMENTS = 50  #: documents that a topic of Reuters-21578 needs; rarer topics are left out
 LEAST_PER_PART = 2  #: documents that it needs in each of the three parts
