@@ -140,6 +140,10 @@ def test_values_in_a_text_replace_the_grid():
     assert parse_entry("ranksvm:C=1|2").grid == {"C": [1, 2]}
     two = parse_entry("forest:min_samples_leaf=1|5,n_estimators=3|4")
     assert len(list(two.settings())) == 4
+    scalars = entry_of("x", RankSVM(), {"max_iter": np.array([5, 7]), "C": np.ones(1)})
+    assert [repr(setting) for setting in scalars.settings()] == [
+        "{'max_iter': 5}", "{'max_iter': 7}"
+    ]  # fmt: skip
     named = parse_entry("svr", "mine", {"C": [0.5]})
     assert (named.name, named.grid) == ("mine", {"C": [0.5]})
 
@@ -153,6 +157,9 @@ def test_values_in_a_text_replace_the_grid():
         (lambda: parse_entry("svr:epsilon=1"), "svr has no parameter 'epsilon'"),
         (lambda: entry_of("x", RankSVM(), {"D": [1]}), "'x' has no parameter 'D'"),
         (lambda: entry_of("x", RankSVM(), {"C": []}), "no values for 'C'"),
+        (lambda: entry_of("x", RankSVM(), {"C": 1.0}), r"grid 1\.0 for 'C'; expected a list"),
+        (lambda: entry_of("x", RankSVM(), {"loss": "huber"}), "grid 'huber' for 'loss'; expected"),
+        (lambda: entry_of("x", LinearSVRRanker(), {"C": None}), "grid None for 'C'; expected"),
         (lambda: entry_of("x", object()), "has no fit"),
         (lambda: Study([], ["svr"]), "has no data"),
         (lambda: Study("set", []), "has no methods"),

@@ -120,7 +120,9 @@ class ResultStore:
         try:
             yield
         except (zipfile.BadZipFile, json.JSONDecodeError, KeyError) as error:
-            raise FileFormatError(f"{self.path}: damaged: {error}") from None
+            raise FileFormatError(
+                f"{self.path}: damaged: {error}. Remove the file, or name another one."
+            ) from None
         except sqlite3.DatabaseError as error:
             said = str(error)
             if "not a database" in said or "malformed" in said:
