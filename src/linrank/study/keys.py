@@ -18,7 +18,7 @@ from ..errors import DataError
 
 #: Parameters that do not change what is learnt.
 WITHOUT_EFFECT = {"n_threads", "n_jobs", "verbose", "verbosity"}
-KEY_VERSION = 2  #: raised when the same settings mean something else than before
+KEY_VERSION = 1  #: raised when the same settings mean something else than before
 
 Content: TypeAlias = "str | list[Content]"  #: a value as JSON, such that equal values are equal
 
