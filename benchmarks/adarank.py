@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -10,12 +9,10 @@ import numpy as np
 from linrank import evaluate
 from linrank.baselines import AdaRank
 
-from .sparse_letor import read_fold
+from .sparse_letor import read_parts
 from .tools import Options, Section
 
 SETS = ("MQ2007", "MQ2008")
-
-_read_once = cache(read_fold)
 
 
 def bench_adarank(options: Options) -> Section:
@@ -46,7 +43,7 @@ def bench_adarank(options: Options) -> Section:
 
 def _held_out(ranker: AdaRank, name: str, fold: int) -> list[float]:
     """Return NDCG@10 on the validation part and on the test part of a fold."""
-    train, *parts = (_read_once(name, fold, part) for part in ("train", "vali", "test"))
+    train, *parts = read_parts(name, fold)
     ranker.fit(train.X, train.y, train.qid)
     return [
         evaluate(d.y, ranker.predict(d.X), d.qid, ["ndcg@10"], flavour="letor4").mean["ndcg@10"]

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.stats import ttest_rel
 from sklearn.base import clone
 
 from linrank import DominationRankCV, MultiTopicRanker, evaluate
 from linrank.baselines import PAMIRCV
 from linrank.errors import GridEdgeWarning
+from linrank.statistics import paired_t_test
 
 from .tools import Options, Section
 from .topic_collections import Part, Split, generated_images, letor_splits, reuters_splits
@@ -202,7 +202,7 @@ def _dense(coef: Any) -> np.ndarray:
 def _add(section: Section, name: str, method: str, found: Found, base: Found) -> None:
     means = {metric: float(np.nanmean(found.per_query(metric))) for metric in found.values}
     own = {} if found is base else {
-        f"p_{metric}": _p_value(found.per_query(metric), base.per_query(metric))
+        f"p_{metric}": paired_t_test(found.per_query(metric), base.per_query(metric)).p_value
         for metric in ("map", "all-pairs-error")
     }  # fmt: skip
     n_queries = int((~np.isnan(found.per_query("map"))).sum())
@@ -214,12 +214,6 @@ def _add(section: Section, name: str, method: str, found: Found, base: Found) ->
         f"{found.seconds / base.seconds:.1f}", f"{found.n_edges} of {found.n_fits}",
         seconds=found.seconds, zero_weights=float(np.mean(found.zero)), **means, **own,
     )  # fmt: skip
-
-
-def _p_value(own: np.ndarray, other: np.ndarray) -> float:
-    """Return the p-value of a paired t-test; 1 if all differences are 0."""
-    p = float(ttest_rel(own, other, nan_policy="omit").pvalue)
-    return 1.0 if np.isnan(p) else p
 
 
 def _show(p: float | None) -> str:

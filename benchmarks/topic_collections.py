@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from .sparse import read_fold
+from .sparse_letor import read_parts
 
 LEAST_DOCUMENTS = 50  #: documents that a topic of Reuters-21578 needs; rarer topics are left out
 LEAST_PER_PART = 2  #: documents that it needs in each of the three parts
@@ -48,8 +48,7 @@ def letor_splits(name: str, n_folds: int) -> Iterator[Split]:
     """Yield the folds of MQ2007 or MQ2008; all queries share their weights."""
     for fold in range(1, n_folds + 1):
         train, valid, test = (
-            Part(data.X, data.y, data.y, np.asarray(data.qid))
-            for data in (read_fold(name, fold, part) for part in ("train", "vali", "test"))
+            Part(data.X, data.y, data.y, np.asarray(data.qid)) for data in read_parts(name, fold)
         )
         yield train, valid, test
 

@@ -1,21 +1,28 @@
 """Studies: the protocol, keys and hashes, the store of results, and faults."""
 
+import importlib
+import linecache
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from linrank import RankingData, RankSVM, RankSVMCV, make_ranking, write_letor
-from linrank.baselines import LinearSVRRanker
+from linrank.baselines import LambdaMARTRanker, LinearSVRRanker
 from linrank.criterion import Criterion, mean_metric
 from linrank.data.trec import Run, run_of
 from linrank.errors import DataError, FileFormatError, SplitQueriesWarning
@@ -23,7 +30,8 @@ from linrank.methods import METHODS, fit_ranker
 from linrank.study import DataSet, ScoreFiles, Study, parse_entry
 from linrank.study.entries import GRIDS, entry_of
 from linrank.study.folds import check_overlap, digest_of, list_folds, shared_queries, split
-from linrank.study.jobs import key_of
+from linrank.study.jobs import SEED, plan
+from linrank.study.keys import content_of, key_of, package_versions
 from linrank.study.scored import scores_of_run
 from linrank.study.store import ResultStore, StoreFailed
 from linrank.study.workspace import Workspace
@@ -80,6 +88,14 @@ def test_a_path_chooses_the_same_C_as_the_ranker_that_chooses(data):
         assert outcome.weights.path.shape == (3, 6)
 
 
+@pytest.mark.parametrize("names", [list("abcdef"), None])
+def test_weights_have_the_names_of_the_data(data, names):
+    named = RankingData(data.X, data.y, data.qid, feature_names=names, index_base=0)
+    results = Study({"made": named}, ["ranksvm:C=0.1|1", "svr:C=1"], n_folds=3).run(n_processes=0)
+    for found in results.found.values():
+        assert found.outcome.weights.names == (names or list("012345"))
+
+
 def test_values_of_queries_are_those_of_evaluate(data):
     results = Study({"made": data}, ["ranksvm:C=1"], metrics=["p@3"], n_folds=3).run(n_processes=0)
     values = results.per_query("made", "ranksvm:C=1", "p@3")
@@ -124,6 +140,10 @@ def test_values_in_a_text_replace_the_grid():
     assert parse_entry("ranksvm:C=1|2").grid == {"C": [1, 2]}
     two = parse_entry("forest:min_samples_leaf=1|5,n_estimators=3|4")
     assert len(list(two.settings())) == 4
+    scalars = entry_of("x", RankSVM(), {"max_iter": np.array([5, 7]), "C": np.ones(1)})
+    assert [repr(setting) for setting in scalars.settings()] == [
+        "{'max_iter': 5}", "{'max_iter': 7}"
+    ]  # fmt: skip
     named = parse_entry("svr", "mine", {"C": [0.5]})
     assert (named.name, named.grid) == ("mine", {"C": [0.5]})
 
@@ -137,10 +157,21 @@ def test_values_in_a_text_replace_the_grid():
         (lambda: parse_entry("svr:epsilon=1"), "svr has no parameter 'epsilon'"),
         (lambda: entry_of("x", RankSVM(), {"D": [1]}), "'x' has no parameter 'D'"),
         (lambda: entry_of("x", RankSVM(), {"C": []}), "no values for 'C'"),
+        (lambda: entry_of("x", RankSVM(), {"C": 1.0}), r"grid 1\.0 for 'C'; expected a list"),
+        (lambda: entry_of("x", RankSVM(), {"loss": "huber"}), "grid 'huber' for 'loss'; expected"),
+        (lambda: entry_of("x", LinearSVRRanker(), {"C": None}), "grid None for 'C'; expected"),
         (lambda: entry_of("x", object()), "has no fit"),
         (lambda: Study([], ["svr"]), "has no data"),
         (lambda: Study("set", []), "has no methods"),
         (lambda: Study(["a/x/set", "b/x/set"], ["svr"]), "two data sets have the name 'x/set'"),
+        (
+            lambda: Study({"a": DataSet("x", "1"), "b": DataSet("x", "2")}, ["svr"]),
+            "two data sets have the name 'x'",
+        ),
+        (
+            lambda: Study("set", {"a": parse_entry("svr"), "b": ScoreFiles("svr", "{fold}")}),
+            "two methods have the name 'svr'",
+        ),
         (lambda: Study("set", ["svr"], metric="nddcg@10"), "ndcg"),
         (lambda: Study("set", ["svr"], flavour="letor"), "flavour"),
         (lambda: ScoreFiles("x", "{folder}/a").path("d", "f"), "other names in braces"),
@@ -270,6 +301,65 @@ def test_keys_depend_on_what_is_learnt_only():
     assert len({key(), *others}) == 1 + len(others)
 
 
+def test_rankers_without_a_seed_get_one_also_within_others(data):
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.pipeline import make_pipeline
+
+    (fold, *_) = DataSet("made", data, 3).folds()
+    entry = entry_of("x", make_pipeline(RandomForestRegressor()))
+    (job,) = plan(entry, fold, Criterion("map"), 1)
+    assert job.ranker.get_params()["randomforestregressor__random_state"] == SEED
+    assert entry.ranker.get_params()["randomforestregressor__random_state"] is None
+
+
+def _scaled(factor):
+    return lambda X: factor * X
+
+
+def test_content_of_functions_and_nested_rankers():
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    def pipeline(function=np.log, **options):
+        return make_pipeline(FunctionTransformer(function), Ridge(**options))
+
+    contents = [
+        pipeline(), pipeline(alpha=2.0), pipeline(np.exp), pipeline(_scaled(1)),
+        pipeline(_scaled(2)), pipeline(partial(_scaled, 1)), pipeline(partial(_scaled, 2)),
+        pipeline(lambda X: X), [Ridge(1.0)], [Ridge(2.0)], Ridge, ("a", 1), ["a", 1], {"a": 1},
+    ]  # fmt: skip
+    assert len({repr(content_of(one)) for one in contents}) == len(contents)
+    assert content_of(pipeline(_scaled(1))) == content_of(pipeline(_scaled(np.int64(1))))
+    with pytest.raises(DataError, match="cannot be pickled"):
+        content_of(RankSVM(bounds=(x for x in [1])))
+
+
+def test_keys_depend_on_the_code_of_a_ranker(monkeypatch, tmp_path):
+    """Code counts by the version of its package, or by its source if there is none."""
+    import sklearn
+    from sklearn.linear_model import Ridge
+
+    before = content_of(Ridge()), content_of(LambdaMARTRanker())
+    with monkeypatch.context() as patch:
+        patch.setattr(sklearn, "__version__", "0.1")
+        assert content_of(Ridge()) != before[0]
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "lightgbm", SimpleNamespace(__version__="0.1"))
+        assert content_of(LambdaMARTRanker()) != before[1]
+        assert package_versions(LambdaMARTRanker())["lightgbm"] == "0.1"
+    assert (content_of(Ridge()), content_of(LambdaMARTRanker())) == before
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for body in ("return X[:, 0]", "return X[:, 1]", "return X[:, 1]"):
+        source = f"class Mine:\n    def predict(self, X):\n        {body}\n"
+        (tmp_path / "my_ranker_of_a_study.py").write_text(source)
+        linecache.clearcache()
+        sys.modules.pop("my_ranker_of_a_study", None)
+        found.append(content_of(importlib.import_module("my_ranker_of_a_study").Mine))
+    assert found[0] != found[1] == found[2]
+
+
 # Scores of other tools
 
 
@@ -317,6 +407,37 @@ def test_a_finished_study_is_not_repeated(folder, tmp_path):
     news = _News()
     Study(folder, ["adarank:map"], metric="map").run(file, n_processes=0, progress=news)
     assert len(news.ended) == 3  # another metric chooses other settings
+
+
+def test_runs_that_methods_share_are_done_once(folder):
+    news = _News()
+    methods = {"a": "svr:C=1|1.0|1", "b": "svr:C=1", "c": "svr:C=2"}
+    results = Study({"x": folder, "y": folder}, methods).run(n_processes=0, progress=news)
+    assert len(news.ended) == 3 * 3  # C=1, C=1.0 and C=2 on three folds
+    np.testing.assert_array_equal(results.per_query("x", "a"), results.per_query("y", "b"))
+    assert len(results.found["x", "Fold1", "a"].trials) == 2
+
+
+def test_a_failed_run_is_missing_for_each_method_that_needs_it(data):
+    results = Study({"made": data}, {"a": _Failing(), "b": _Failing()}, n_folds=3).run(
+        n_processes=0
+    )
+    assert [(one.fold, one.method) for one in results.missing] == [
+        (f"Fold{k}", method) for k in (1, 2, 3) for method in ("a", "b")
+    ]
+
+
+class _FirstFeature(BaseEstimator):
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return X[:, 0]
+
+
+class _Failing(_FirstFeature):
+    def fit(self, X, y):
+        raise ValueError("no luck")
 
 
 def _values(results):
@@ -409,8 +530,6 @@ def test_runs_that_cannot_be_stored_are_kept_in_memory(data, tmp_path, monkeypat
 
 @pytest.mark.parametrize("fault", ["error", "memory", "killed", "shape"])
 def test_a_method_that_fails_on_one_fold_is_missing_there(data, fault):
-    from sklearn.base import BaseEstimator
-
     unlucky = next(split(data, 3))[1].y.sum()
 
     class Faulty(BaseEstimator):
@@ -442,6 +561,42 @@ def test_a_method_that_fails_on_one_fold_is_missing_there(data, fault):
     assert not np.isnan(results.fold_means("made", "svr")).any()
 
 
+def test_a_ranker_that_cannot_be_unpickled_is_missing(data):
+    class Unreadable(_FirstFeature):
+        def __setstate__(self, state):
+            raise ValueError("unreadable")
+
+    methods = {"unreadable": Unreadable(), "svr": "svr:C=1"}
+    results = Study({"made": data}, methods, n_folds=3).run(n_processes=1)
+    assert {one.method for one in results.missing} == {"unreadable"}
+    assert "cannot unpickle its ranker" in results.missing[0].reason
+
+
+def test_a_process_that_ends_between_two_runs_is_replaced(data, tmp_path):
+    class Named(_FirstFeature):
+        def __init__(self, file=""):
+            self.file = file
+
+        def fit(self, X, y):
+            Path(self.file).write_text(str(os.getpid()))
+            return self
+
+    class Killing(_News):
+        def finished(self, done):
+            super().finished(done)
+            pid = int((tmp_path / "pid").read_text())
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                while True:  # until its end is noticed
+                    time.sleep(0.2)
+                    os.kill(pid, 0)
+
+    methods = {"first": Named(str(tmp_path / "pid")), "svr": "svr:C=1"}
+    results = Study({"made": data}, methods, n_folds=3).run(n_processes=1, progress=Killing())
+    assert not results.missing
+    assert len(results.found) == 6
+
+
 def test_two_studies_at_once_do_not_share_results(data, tmp_path):
     file = tmp_path / "a.sqlite"
     with Workspace(file):
@@ -452,6 +607,23 @@ def test_two_studies_at_once_do_not_share_results(data, tmp_path):
     assert not results.missing
     assert not results.problems
     assert not Path(f"{file}.parts").exists()
+
+
+def test_the_folder_of_parts_is_removed_before_another_study_may_use_it(tmp_path, monkeypatch):
+    file, removed = tmp_path / "a.sqlite", []
+
+    def remove(folder, whole=shutil.rmtree, **options):
+        with pytest.raises(DataError, match="another study writes"), Workspace(file):
+            pass
+        whole(folder, **options)
+        removed.append(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    with Workspace(file):
+        assert Path(f"{file}.parts").exists()
+    monkeypatch.undo()
+    assert removed == [Path(f"{file}.parts")]
+    assert not removed[0].exists()
 
 
 def test_parts_without_room_are_written_elsewhere(data, tmp_path):

@@ -16,11 +16,17 @@ from scipy import stats
 from linrank import evaluate_run, make_ranking, read_qrels, read_run
 from linrank.errors import DataError
 from linrank.report.page import render_page
+from linrank.report.plots import new_figure
 from linrank.statistics import bootstrap_interval
 from linrank.study import Study, StudyResults, page
 from linrank.study.analysis import RESAMPLES, Analysis
 from linrank.study.content import Folded, study_parts, walk
-from linrank.study.drawings import along_C_drawing, convergence_drawing, weight_drawing
+from linrank.study.drawings import (
+    along_C_drawing,
+    convergence_drawing,
+    difference_drawing,
+    weight_drawing,
+)
 from linrank.study.naming import safe_names
 from linrank.study.outcomes import Outcome, Trial
 from linrank.study.output import write_report, write_runs, write_tables
@@ -196,6 +202,18 @@ def test_small_errors_are_good():
     assert found.one_sided == pytest.approx(p)
     assert found.counts.losses > found.counts.wins
     assert "ahead of" in best_sentences(analysis, "made")[0]
+
+
+def test_the_picture_of_errors_says_who_is_better():
+    analysis = Analysis(make(THREE, metric="all-pairs-error"))
+    first, second = analysis.order("made")[:2]
+    with new_figure(3.0) as figure:
+        difference_drawing(analysis, "made").draw(figure)
+        legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    counts = analysis.against_best("made", "all-pairs-error")[second].counts
+    assert f"{first} is better: {counts.losses} queries" in legend
+    assert f"{second} is better: {counts.wins} queries" in legend
+    assert counts.losses != counts.wins
 
 
 def test_folds_have_their_means():

@@ -41,8 +41,8 @@ def best_index(values: Vector, greater_is_better: bool = True) -> int:
     """
     if np.isnan(values).all():
         raise DataError(
-            "the metric is undefined for every C, because no query can be evaluated. Use held-out "
-            "data with different labels within queries."
+            "the metric is undefined for every model, because no query can be evaluated. Use "
+            "held-out data with different labels within queries."
         )
     return int(np.nanargmax(values) if greater_is_better else np.nanargmin(values))
 

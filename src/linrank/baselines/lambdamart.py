@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,6 +70,8 @@ class LambdaMARTRanker(TreeRanker):
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
     """
+
+    backend: ClassVar[str] = "lightgbm"  #: the package that grows the trees
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ def difference_drawing(analysis: Analysis, data: str) -> Drawing | None:
         f"Bars of the differences in {analysis.metric} by query, from the largest to the smallest.",
         lambda figure: draw_differences(
             figure.subplots(), (first, second), a - b, metric=analysis.metric, interval=interval,
-            level=LEVEL,
+            level=LEVEL, greater_is_better=analysis.greater_is_better(),
         ),
     )  # fmt: skip
 
@@ -114,9 +114,10 @@ def sparsity_drawings(analysis: Analysis) -> Iterator[Drawing]:
     values = np.array([[analysis.mean(data, m) for m in methods] for data in data_sets])
     if not (ratios < 1.0).any():
         return
+    corner = "upper left" if analysis.greater_is_better() else "lower left"
     yield Drawing(
-        "sparsity", f"{analysis.metric} against the sparsity ratio. The best place is on the upper "
-        "left. Dotted: the mean over the methods.",
+        "sparsity", f"{analysis.metric} against the sparsity ratio. The best place is on the "
+        f"{corner}. Dotted: the mean over the methods.",
         f"Points of {analysis.metric} against the sparsity ratio, one for each method.",
         partial(draw_tradeoff, names=methods, data_sets=data_sets, sparsity=ratios, values=values,
                 metric=analysis.metric),

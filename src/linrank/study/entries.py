@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from .._checks import known_names
 from .._literals import parse_literal
+from .._typing import Array
 from ..errors import DataError
 from ..methods import METHODS, Method, parse_method
 
@@ -67,7 +70,7 @@ class Entry:
 
     name: str
     ranker: Any
-    grid: Mapping[str, Sequence[Any] | None] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any] | Array | None] = field(default_factory=dict)
     chooser: Any = None
 
     def __post_init__(self) -> None:
@@ -77,7 +80,14 @@ class Entry:
                 raise DataError(
                     f"the method {self.name!r} has no parameter {key!r}; {known_names(key, known)}"
                 )
-            if values is not None and not len(values):
+            if values is None and key == "C" and self.follows_path:
+                continue
+            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+                raise DataError(
+                    f"the method {self.name!r} has the grid {values!r} for {key!r}; expected a "
+                    "list of values, such as [1, 2]"
+                )
+            if not len(values):
                 raise DataError(
                     f"the method {self.name!r} has no values for {key!r}. List at least one."
                 )
@@ -99,7 +109,8 @@ class Entry:
             if values is not None and not (key == "C" and self.follows_path)
         }  # fmt: skip
         for values in product(*varied.values()):
-            yield dict(zip(varied, values, strict=True))
+            plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+            yield dict(zip(varied, plain, strict=True))
 
     def variants(self) -> Iterator[tuple[dict[str, Any], Any]]:
         """Yield each setting with an unfitted ranker that has it."""

@@ -15,7 +15,7 @@ from .._typing import Vector
 from ..data.ranking import RankingData
 from ..data.store import open_store
 from ..errors import DataError, FeatureRangeWarning
-from ..methods import accepts, count_used, fit_ranker
+from ..methods import accepts, count_used, fit_ranker, model_of
 from ..model import LinearModel
 from ..path import RegularizationPath
 from ..solvers.result import Result
@@ -65,7 +65,7 @@ def run(job: Job) -> Outcome:
     return Outcome(
         trials=trials, chosen=chosen, scores=scores, n_features=train.n_features,
         n_used=final.n_features, train_seconds=final.seconds, score_seconds=score_seconds,
-        total_seconds=time.perf_counter() - started, weights=_weights(ranker, path),
+        total_seconds=time.perf_counter() - started, weights=_weights(ranker, train, path),
         curve=_curve(getattr(ranker, "result_", None)),
         notes=list(dict.fromkeys(" ".join(str(one.message).split()) for one in said)),
     )  # fmt: skip
@@ -150,17 +150,18 @@ def _choose(job: Job, trials: list[Trial]) -> int:
     return job.criterion.choose(np.array([trial.valid for trial in trials]), 0.0, used)
 
 
-def _weights(ranker: Any, path: RegularizationPath | None) -> Weights | None:
+def _weights(ranker: Any, train: RankingData, path: RegularizationPath | None) -> Weights | None:
     """Return the weights of a linear model, and of its largest features along the path."""
     model = getattr(ranker, "model_", None)
     if not isinstance(model, LinearModel):
         return None
+    names = model_of(ranker, train).names()
     if path is None:
         none = np.empty((0, 0))
-        return Weights(model.coef, np.empty(0), np.empty(0, np.int64), none, model.names())
+        return Weights(model.coef, np.empty(0), np.empty(0, np.int64), none, names)
     largest = np.argsort(-np.abs(path.coefs).max(axis=0), kind="stable")[:PATH_FEATURES]
     largest = np.sort(largest[largest < model.n_features])
-    return Weights(model.coef, path.Cs, largest, path.coefs[:, largest], model.names())
+    return Weights(model.coef, path.Cs, largest, path.coefs[:, largest], names)
 
 
 def _curve(result: Any) -> Curve | None:

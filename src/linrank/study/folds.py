@@ -263,7 +263,7 @@ def shared_queries(a: RankingData, b: RankingData) -> list[str]:
 
 
 def digest_of(parts: Sequence[RankingData]) -> str:
-    """Return a hash of all that a fit and an evaluation can depend on.
+    """Return a hash of all that a fit, an evaluation and a report can depend on.
 
     Examples
     --------
@@ -278,7 +278,8 @@ def digest_of(parts: Sequence[RankingData]) -> str:
         arrays = [X.indptr, X.indices, X.data] if sparse.issparse(X) else [X]
         arrays += [data.y, data.query_ptr, data.weight, data.query_weight, data.propensity]
         arrays += [data.margin, data.order]
-        texts = [list(map(str, data.query_ids)), data.doc_ids, data.feature_names, X.shape]
+        texts = [list(map(str, data.query_ids)), data.doc_ids, data.feature_names, X.shape,
+                 data.index_base]  # fmt: skip
         for array in arrays:
             found.update(b"none" if array is None else str(array.dtype).encode())
             if array is not None:

@@ -5,23 +5,17 @@ If the method chooses C along a path, a run is the whole path.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .._version import __version__
 from ..criterion import Criterion
 from .entries import Entry
 from .folds import FoldData
+from .keys import key_of
 
-#: Parameters that do not change what is learnt.
-WITHOUT_EFFECT = {"n_threads", "n_jobs", "verbose", "verbosity"}
 SEED = 0  #: `random_state` of rankers that name none, so that runs can be repeated
-KEY_VERSION = 1  #: raised when the same settings mean something else than before
 
 
 @dataclass(frozen=True)
@@ -61,8 +55,9 @@ class Job:
 def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> Iterator[Job]:
     """Yield the runs of an entry on one fold, before its parts are written."""
     for setting, ranker in entry.variants():
-        if ranker.get_params(deep=False).get("random_state", SEED) is None:
-            ranker.set_params(random_state=SEED)
+        known = ranker.get_params(deep=True).items()
+        unset = [k for k, v in known if v is None and k.rpartition("__")[2] == "random_state"]
+        ranker.set_params(**dict.fromkeys(unset, SEED))
         chooser, Cs = None, None
         if entry.follows_path:
             chooser, given = entry.chooser, entry.grid["C"]
@@ -72,37 +67,3 @@ def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> 
             key, fold.data, fold.fold, entry.name, setting, ranker, chooser, Cs, criterion,
             n_threads,
         )  # fmt: skip
-
-
-def key_of(
-    ranker: Any, chooser: Any, Cs: tuple[float, ...] | None, digest: str, criterion: Criterion
-) -> str:
-    """Return a hash of everything that the outcome of a run depends on."""
-    kind = type(ranker)
-    package = kind.__module__.partition(".")[0]
-    content = [
-        KEY_VERSION, __version__, package, _version_of(package), kind.__qualname__,
-        describe_parameters(ranker), chooser and chooser.__name__, Cs, digest, criterion.metric,
-        criterion.flavour,
-    ]  # fmt: skip
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
-
-
-def describe_parameters(ranker: Any) -> dict[str, str]:
-    """Return the parameters that have an effect, as texts; arrays and objects by their content."""
-    from joblib import hash as content_hash
-
-    found = {}
-    for name, value in sorted(ranker.get_params(deep=True).items()):
-        if name.rpartition("__")[2] in WITHOUT_EFFECT:
-            continue
-        simple = value is None or isinstance(value, bool | int | float | str)
-        found[name] = repr(value) if simple else content_hash(value)
-    return found
-
-
-def _version_of(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

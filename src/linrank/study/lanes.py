@@ -52,9 +52,9 @@ def run_all(
     try:
         while True:
             while free and (job := next(waiting, None)) is not None:
-                lane = free.pop()
                 started(job)
-                lanes[lane.submit(run, job)] = job, lane
+                future, lane = _submit(free.pop(), job)
+                lanes[future] = job, lane
             if not lanes:
                 return
             for future in wait(lanes, return_when=FIRST_COMPLETED).done:
@@ -84,6 +84,15 @@ def _new_lane() -> Any:
     return ProcessPoolExecutor(1, timeout=IDLE, initializer=_follow, initargs=(os.getpid(),))
 
 
+def _submit(lane: Any, job: Job) -> tuple[Future[Outcome], Any]:
+    """Begin a run; if the process of the lane ended after its last run, in a new lane."""
+    try:
+        return lane.submit(run, job), lane
+    except BrokenExecutor:
+        lane = _replace(lane)
+        return lane.submit(run, job), lane
+
+
 def _replace(lane: Any) -> Any:
     lane.shutdown(wait=False, kill_workers=True)
     return _new_lane()
@@ -93,12 +102,24 @@ def _result(wait: Callable[[], Outcome]) -> tuple[Outcome | None, str | None, bo
     """Return the outcome, or the reason why there is none, and whether the process is alive."""
     try:
         return wait(), None, True
-    except BrokenExecutor:
-        return None, "its process was killed, perhaps because memory was exhausted", False
+    except BrokenExecutor as error:
+        return None, _why_broken(error), False
     except MemoryError:
         return None, "there was not enough memory", True
     except Exception as error:  # a study goes on whatever one method raises
         return None, f"{type(error).__name__}: {' '.join(str(error).split())}", True
+
+
+def _why_broken(error: BrokenExecutor) -> str:
+    """Tell whether a process was killed, or could not read its task or return its result."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    if isinstance(error, TerminatedWorkerError):
+        return "its process was killed, perhaps because memory was exhausted"
+    return (
+        "another process cannot unpickle its ranker. Move the class to a module that processes can "
+        "import, or use no other process (--jobs 0, or n_processes=0)"
+    )
 
 
 def _follow(parent: int) -> None:

@@ -24,23 +24,23 @@ from typing import Any, Self
 import numpy as np
 
 from .._typing import Array, Integers, Vector
-from .._version import __version__
 from ..data.ranking import RankingData
 from ..errors import DataError, FileFormatError
 from .jobs import Job
+from .keys import package_version, package_versions
 from .outcomes import Brief, Curve, Outcome, Trial, Weights
 
 APPLICATION = 0x6C72736B  #: number by which SQLite files of studies are recognised: "lrsk"
-VERSION = 1  #: of the tables
+VERSION = 1  #: of the table
 PATIENCE = 60.0  #: seconds to wait while another process writes
+PACKAGES = ("linrank", "numpy", "scipy", "sklearn", "numba")  #: whose versions are stored
 BATCH = 500  #: keys in one question; SQLite limits the number of its parameters
 
-TABLES = """
+TABLE = """
 CREATE TABLE run (
     key TEXT PRIMARY KEY, data TEXT, fold TEXT, method TEXT, setting TEXT, content TEXT,
     arrays BLOB, made TEXT, versions TEXT
-) WITHOUT ROWID;
-CREATE TABLE test (digest TEXT PRIMARY KEY, content TEXT, arrays BLOB) WITHOUT ROWID;
+) WITHOUT ROWID
 """
 
 
@@ -84,15 +84,14 @@ class ResultStore:
             self._prepare()
 
     def _prepare(self) -> None:
-        """Make the tables of a new file, and refuse files of other programs and versions."""
+        """Make the table of a new file, and refuse files of other programs and versions."""
         with self._connection as transaction:
             transaction.execute("BEGIN IMMEDIATE")
             (application,) = transaction.execute("PRAGMA application_id").fetchone()
             (version,) = transaction.execute("PRAGMA user_version").fetchone()
             (n_tables,) = transaction.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             if not n_tables:
-                for statement in TABLES.split(";")[:-1]:
-                    transaction.execute(statement)
+                transaction.execute(TABLE)
                 transaction.execute(f"PRAGMA application_id = {APPLICATION}")
                 transaction.execute(f"PRAGMA user_version = {VERSION}")
             elif application != APPLICATION:
@@ -121,7 +120,9 @@ class ResultStore:
         try:
             yield
         except (zipfile.BadZipFile, json.JSONDecodeError, KeyError) as error:
-            raise FileFormatError(f"{self.path}: damaged: {error}") from None
+            raise FileFormatError(
+                f"{self.path}: damaged: {error}. Remove the file, or name another one."
+            ) from None
         except sqlite3.DatabaseError as error:
             said = str(error)
             if "not a database" in said or "malformed" in said:
@@ -150,7 +151,7 @@ class ResultStore:
         row = (
             job.key, job.data, job.fold, job.method, json.dumps(job.setting, default=repr),
             json.dumps(content, default=repr), _bytes(arrays),
-            datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(versions()),
+            datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(versions(job.ranker)),
         )  # fmt: skip
         with self._sentences(), self._connection as transaction:
             transaction.execute(f"INSERT OR REPLACE INTO run VALUES ({', '.join('?' * 9)})", row)
@@ -176,28 +177,15 @@ class ResultStore:
             ]
         return [(row[0], json.loads(row[1])) for row in found if row is not None]
 
-    def add_test(self, digest: str, test: TestPart) -> None:
-        """Store the labels, queries and documents of the test part of a fold."""
-        content = json.dumps({"query_ids": test.query_ids, "doc_ids": test.doc_ids})
-        arrays = _bytes({"y": test.y, "query_ptr": test.query_ptr})
-        with self._sentences(), self._connection as transaction:
-            transaction.execute(
-                "INSERT OR IGNORE INTO test VALUES (?, ?, ?)", (digest, content, arrays)
-            )
-
 
 class StoreFailed(DataError):
     """A run could not be stored, because the disk is full or the file is locked or read-only."""
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the programs that results depend on."""
-    from importlib.metadata import version
-
-    found = {"linrank": __version__, "Python": platform.python_version()}
-    for package in ("numpy", "scipy", "scikit-learn", "numba"):
-        found[package] = version(package)
-    return found
+def versions(ranker: Any) -> dict[str, str]:
+    """Return the versions of the programs that the results of a ranker depend on."""
+    python = {"Python": platform.python_version()}
+    return python | {name: package_version(name) for name in PACKAGES} | package_versions(ranker)
 
 
 def _pack(outcome: Outcome) -> tuple[dict[str, Any], dict[str, Array]]:

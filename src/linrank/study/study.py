@@ -15,7 +15,7 @@ from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import parse_metric
 from ..metrics.names import FLAVOURS, FlavourName
-from .entries import Entry, ScoreFiles, entry_of, parse_entry
+from .entries import Entry, ScoreFiles, entry_of, parse_entry, split_methods
 from .folds import DEFAULT_FOLDS, DataSet, FoldData
 from .jobs import Job, plan
 from .lanes import Finished, run_all
@@ -66,9 +66,10 @@ class Study:
         A source is a folder with folds of LETOR data, a file, a store, a `RankingData`, a data
         frame, or a list of (train, valid, test) of these. Data that are one part are split into
         `n_folds` folds of queries.
-    methods : sequence of texts, or mapping of names to methods
+    methods : text, sequence of texts, or mapping of names to methods
         A method is a text such as ``"ranksvm:loss=huber"`` (see `parse_entry`), a ranker with the
-        interface of scikit-learn, a tuple of a ranker and a grid, or `ScoreFiles`.
+        interface of scikit-learn, a tuple of a ranker and a grid, or `ScoreFiles`. One text lists
+        methods as ``--methods`` does: ``"ranksvm,sparse:log"``.
     metric : str
         The metric by which settings are chosen.
     metrics : sequence of str
@@ -116,19 +117,23 @@ class Study:
             given = dict(zip(names_of(sources), sources, strict=True))
         if not given:
             raise DataError("the study has no data. Name a folder with folds, or a file.")
-        return [
+        found = [
             source if isinstance(source, DataSet)
             else DataSet(name, source, self.n_folds, self.n_features, self.options)
             for name, source in given.items()
         ]  # fmt: skip
+        check_distinct("data sets", [data_set.name for data_set in found])
+        return found
 
     def _entries(self) -> list[Entry | ScoreFiles]:
-        given = self.methods
+        given = split_methods(self.methods) if isinstance(self.methods, str) else self.methods
         if not isinstance(given, Mapping):
             given = {str(text).strip(): text for text in given}
         if not given:
             raise DataError("the study has no methods. Name some, such as ranksvm and sparse:log.")
-        return [_entry(name, method) for name, method in given.items()]
+        found = [_entry(name, method) for name, method in given.items()]
+        check_distinct("methods", [entry.name for entry in found])
+        return found
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Study:
@@ -191,15 +196,17 @@ class Study:
             if isinstance(entry, ScoreFiles):
                 work.read_scores(entry, fold, criterion)
                 continue
-            planned = list(plan(entry, fold, criterion, n_threads))
-            work.planned[fold.data, fold.fold, entry.name] = planned
-            jobs += planned
+            # A dict, because equal values of a grid give equal keys.
+            planned = {job.key: job for job in plan(entry, fold, criterion, n_threads)}
+            work.planned[fold.data, fold.fold, entry.name] = list(planned.values())
+            jobs += planned.values()
         known = place.store.known(job.key for job in jobs)
         work.stored += [(job, known[job.key]) for job in jobs if job.key in known]
-        waiting = [job for job in jobs if job.key not in known]
+        others = {job.key for job in work.waiting}  # runs that several methods share are done once
+        waiting = {job.key: job for job in jobs if job.key not in known.keys() | others}
         if waiting:
             parts = place.write_parts(fold)
-            work.waiting += [replace(job, parts=parts) for job in waiting]
+            work.waiting += [replace(job, parts=parts) for job in waiting.values()]
 
     def _results(self, work: _Work, store: ResultStore) -> StudyResults:
         greater = parse_metric(self.metric).greater_is_better
@@ -215,7 +222,7 @@ class Study:
         return StudyResults(
             metric=self.metric, metrics=list(self.metrics), flavour=self.flavour,
             methods=[entry.name for entry in self.entries], tests=work.tests, found=found,
-            missing=list(work.failed.values()), problems=work.problems,
+            missing=work.missing(), problems=work.problems,
             settings={entry.name: describe(entry) for entry in self.entries},
             made=store.made(keys),
         )  # fmt: skip
@@ -231,7 +238,7 @@ class _Work:
         self.tests: dict[tuple[str, str], TestPart] = {}
         self.scored: dict[tuple[str, str, str], FoldResult] = {}
         self.unsaved: dict[str, Outcome] = {}
-        self.failed: dict[str, Missing] = {}
+        self.failed: dict[str, str] = {}  # keys, and the reasons
         self.problems: list[str] = []
 
     def read_scores(self, entry: ScoreFiles, fold: FoldData, criterion: Criterion) -> None:
@@ -243,8 +250,7 @@ class _Work:
         """Store a finished run; a run that cannot be stored is kept in memory."""
         job = done.job
         if done.outcome is None:
-            reason = done.error or ""
-            self.failed[job.key] = Missing(job.data, job.fold, job.method, job.setting, reason)
+            self.failed[job.key] = done.error or ""
             return
         try:
             store.add(job, done.outcome)
@@ -252,6 +258,13 @@ class _Work:
             self.unsaved[job.key] = done.outcome
             if str(error) not in self.problems:
                 self.problems.append(str(error))
+
+    def missing(self) -> list[Missing]:
+        """Return the runs that failed, for each method that needs them."""
+        return [
+            Missing(job.data, job.fold, job.method, job.setting, self.failed[job.key])
+            for jobs in self.planned.values() for job in jobs if job.key in self.failed
+        ]  # fmt: skip
 
 
 def _entry(name: str, method: Any) -> Entry | ScoreFiles:
@@ -280,13 +293,18 @@ def names_of(sources: Sequence[Any]) -> list[str]:
     names = [_name_of(source, k) for k, source in enumerate(sources, 1)]
     longer = [_name_of(source, k, parents=1) for k, source in enumerate(sources, 1)]
     names = [name if names.count(name) == 1 else longer[k] for k, name in enumerate(names)]
+    check_distinct("data sets", names)
+    return names
+
+
+def check_distinct(what: str, names: Sequence[str]) -> None:
+    """Raise a `DataError` if two data sets or methods have the same name."""
     for name in names:
         if names.count(name) > 1:
             raise DataError(
-                f"two data sets have the name {name!r}. Give them names, as a mapping in Python or "
-                "in a TOML file (--write-toml)."
+                f"two {what} have the name {name!r}. Give them different names, as a mapping in "
+                "Python or in a TOML file (--write-toml)."
             )
-    return names
 
 
 def _name_of(source: Any, number: int, parents: int = 0) -> str:

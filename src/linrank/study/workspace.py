@@ -74,20 +74,19 @@ class Workspace:
         try:
             self._folder.mkdir(exist_ok=True)
             lock = sqlite3.connect(self._folder / "lock", timeout=0.0, isolation_level=None)
-            self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._stack.enter_context(closing(lock))
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                self._use_temporary(str(error))
-                return
-            self._stack.pop_all()
-            raise DataError(
-                f"{self.results}: another study writes its results to this file. Wait until it "
-                "has ended, or name another file."
-            ) from None
+            if "locked" in str(error):
+                raise DataError(
+                    f"{self.results}: another study writes its results to this file. Wait until it "
+                    "has ended, or name another file."
+                ) from None
+            self._use_temporary(str(error))
         except OSError as error:
             self._use_temporary(error.strerror or str(error))
+        else:  # removed before the lock is freed, because the next study uses the same folder
+            self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
 
     def _use_temporary(self, reason: str) -> None:
         self.problems.append(f"{self._folder}: cannot be used: {reason}")

@@ -23,6 +23,7 @@ BAR_STEP = 0.4  #: distance of the bars that join methods, in rows of labels
 def draw_differences(
     ax: Axes, names: tuple[str, str], differences: Vector, *, metric: str,
     interval: tuple[float, float] | None = None, level: float = 0.95,
+    greater_is_better: bool = True,
 ) -> Axes:  # fmt: skip
     """Draw the differences between two methods in each query, from the largest to the smallest.
 
@@ -42,6 +43,8 @@ def draw_differences(
         Confidence interval of the mean difference.
     level : float
         Level of the interval, which the legend names.
+    greater_is_better : bool
+        False for errors: the second method is then better where the difference is positive.
 
     Returns
     -------
@@ -66,6 +69,7 @@ def draw_differences(
     wins, losses = int(np.count_nonzero(found > TIE)), int(np.count_nonzero(found < -TIE))
     edges = np.arange(len(found) + 1.0)
     labels = short_names(names, 20)  # two columns of the legend fit into the figure
+    labels = labels if greater_is_better else labels[::-1]
     for k, (shown, n) in enumerate(((found > TIE, wins), (found < -TIE, losses))):
         ax.stairs(
             np.where(shown, found, 0.0), edges, fill=True, color=(POSITIVE, NEGATIVE)[k],
