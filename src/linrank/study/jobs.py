@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ from .._version import __version__
 from ..criterion import Criterion
 from .entries import Entry
 from .folds import FoldData
+from .identity import describe_ranker
 
-#: Parameters that do not change what is learnt.
-WITHOUT_EFFECT = {"n_threads", "n_jobs", "verbose", "verbosity"}
 SEED = 0  #: `random_state` of rankers that name none, so that runs can be repeated
-KEY_VERSION = 1  #: raised when the same settings mean something else than before
+KEY_VERSION = 2  #: raised when the same settings mean something else than before
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,7 @@ class Job:
 def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> Iterator[Job]:
     """Yield the runs of an entry on one fold, before its parts are written."""
     for setting, ranker in entry.variants():
-        if ranker.get_params(deep=False).get("random_state", SEED) is None:
-            ranker.set_params(random_state=SEED)
+        ranker.set_params(**{name: SEED for name in unset_seeds(ranker)})
         chooser, Cs = None, None
         if entry.follows_path:
             chooser, given = entry.chooser, entry.grid["C"]
@@ -74,35 +71,28 @@ def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> 
         )  # fmt: skip
 
 
+def unset_seeds(ranker: Any) -> list[str]:
+    """Return the names of the seeds of a ranker, and of the rankers in it, that are None.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import SGDRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> unset_seeds(make_pipeline(SGDRegressor()))
+    ['sgdregressor__random_state']
+    """
+    return [
+        name for name, value in ranker.get_params(deep=True).items()
+        if name.rpartition("__")[2] == "random_state" and value is None
+    ]  # fmt: skip
+
+
 def key_of(
     ranker: Any, chooser: Any, Cs: tuple[float, ...] | None, digest: str, criterion: Criterion
 ) -> str:
     """Return a hash of everything that the outcome of a run depends on."""
-    kind = type(ranker)
-    package = kind.__module__.partition(".")[0]
     content = [
-        KEY_VERSION, __version__, package, _version_of(package), kind.__qualname__,
-        describe_parameters(ranker), chooser and chooser.__name__, Cs, digest, criterion.metric,
-        criterion.flavour,
+        KEY_VERSION, __version__, describe_ranker(ranker), chooser and chooser.__name__, Cs, digest,
+        criterion.metric, criterion.flavour,
     ]  # fmt: skip
     return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
-
-
-def describe_parameters(ranker: Any) -> dict[str, str]:
-    """Return the parameters that have an effect, as texts; arrays and objects by their content."""
-    from joblib import hash as content_hash
-
-    found = {}
-    for name, value in sorted(ranker.get_params(deep=True).items()):
-        if name.rpartition("__")[2] in WITHOUT_EFFECT:
-            continue
-        simple = value is None or isinstance(value, bool | int | float | str)
-        found[name] = repr(value) if simple else content_hash(value)
-    return found
-
-
-def _version_of(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

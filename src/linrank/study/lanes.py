@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from functools import partial
 from typing import Any, NamedTuple
 
 from .fitting import run
@@ -47,21 +46,21 @@ def run_all(
         yield from _run_here(jobs, started)
         return
     waiting = iter(jobs)
-    lanes: dict[Future[Outcome], tuple[Job, Any]] = {}
+    lanes: dict[Future[Outcome | str], tuple[Job, Any]] = {}
     free = [_new_lane() for _ in range(n_processes)]
     try:
         while True:
             while free and (job := next(waiting, None)) is not None:
-                lane = free.pop()
                 started(job)
-                lanes[lane.submit(run, job)] = job, lane
+                future, lane = _submit(free.pop(), job)
+                lanes[future] = job, lane
             if not lanes:
                 return
             for future in wait(lanes, return_when=FIRST_COMPLETED).done:
                 job, lane = lanes.pop(future)
-                outcome, error, alive = _result(future.result)
+                found, alive = _result(future)
                 free.append(lane if alive else _replace(lane))
-                yield Finished(job, outcome, error)
+                yield _finished(job, found)
     finally:
         for lane in [*free, *(lane for _, lane in lanes.values())]:
             lane.shutdown(wait=False, kill_workers=True)
@@ -70,8 +69,15 @@ def run_all(
 def _run_here(jobs: Iterable[Job], started: Callable[[Job], None]) -> Iterator[Finished]:
     for job in jobs:
         started(job)
-        outcome, error, _ = _result(partial(run, job))
-        yield Finished(job, outcome, error)
+        try:
+            found: Outcome | str = run(job)
+        except (Exception, SystemExit) as error:  # an interrupt of the user ends the study
+            found = _reason(error)
+        yield _finished(job, found)
+
+
+def _finished(job: Job, found: Outcome | str) -> Finished:
+    return Finished(job, None, found) if isinstance(found, str) else Finished(job, found, None)
 
 
 def _new_lane() -> Any:
@@ -89,16 +95,41 @@ def _replace(lane: Any) -> Any:
     return _new_lane()
 
 
-def _result(wait: Callable[[], Outcome]) -> tuple[Outcome | None, str | None, bool]:
-    """Return the outcome, or the reason why there is none, and whether the process is alive."""
+def _submit(lane: Any, job: Job) -> tuple[Future[Outcome | str], Any]:
+    """Send a run to a process, or to a new one if the process has ended without work."""
     try:
-        return wait(), None, True
+        return lane.submit(_attempt, job), lane
     except BrokenExecutor:
-        return None, "its process was killed, perhaps because memory was exhausted", False
-    except MemoryError:
-        return None, "there was not enough memory", True
-    except Exception as error:  # a study goes on whatever one method raises
-        return None, f"{type(error).__name__}: {' '.join(str(error).split())}", True
+        lane = _replace(lane)
+        return lane.submit(_attempt, job), lane
+
+
+def _attempt(job: Job) -> Outcome | str:
+    """Do a run in a process of its own, and return its outcome or the reason why it failed.
+
+    Exceptions stay in the process. Some of them cannot be sent to another process, and others, such
+    as `SystemExit`, would end the study.
+    """
+    try:
+        return run(job)
+    except BaseException as error:  # a study goes on whatever one method raises
+        return _reason(error)
+
+
+def _result(future: Future[Outcome | str]) -> tuple[Outcome | str, bool]:
+    """Return the outcome or the reason why there is none, and whether the process is alive."""
+    try:
+        return future.result(), True
+    except BrokenExecutor:
+        return "its process was killed, perhaps because memory was exhausted", False
+    except Exception as error:  # the run or its outcome cannot be sent to another process
+        return _reason(error), True
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "there was not enough memory"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _follow(parent: int) -> None:

@@ -117,7 +117,7 @@ class Study:
         if not given:
             raise DataError("the study has no data. Name a folder with folds, or a file.")
         return [
-            source if isinstance(source, DataSet)
+            replace(source, name=name) if isinstance(source, DataSet)
             else DataSet(name, source, self.n_folds, self.n_features, self.options)
             for name, source in given.items()
         ]  # fmt: skip
@@ -125,7 +125,7 @@ class Study:
     def _entries(self) -> list[Entry | ScoreFiles]:
         given = self.methods
         if not isinstance(given, Mapping):
-            given = {str(text).strip(): text for text in given}
+            given = {_method_name(method): method for method in given}
         if not given:
             raise DataError("the study has no methods. Name some, such as ranksvm and sparse:log.")
         return [_entry(name, method) for name, method in given.items()]
@@ -171,6 +171,7 @@ class Study:
             for done in run_all(work.waiting, n_processes, progress.started):
                 work.take(done, store)
                 progress.finished(done)
+            work.store_again(store)
             return self._results(work, store)
 
     def _plan(self, place: Workspace, n_threads: int, progress: Progress) -> _Work:
@@ -196,17 +197,18 @@ class Study:
             jobs += planned
         known = place.store.known(job.key for job in jobs)
         work.stored += [(job, known[job.key]) for job in jobs if job.key in known]
-        waiting = [job for job in jobs if job.key not in known]
+        found = known.keys() | {job.key for job in work.waiting}  # equal runs are done once
+        waiting = {job.key: job for job in reversed(jobs) if job.key not in found}
         if waiting:
             parts = place.write_parts(fold)
-            work.waiting += [replace(job, parts=parts) for job in waiting]
+            work.waiting += [replace(job, parts=parts) for job in reversed(waiting.values())]
 
     def _results(self, work: _Work, store: ResultStore) -> StudyResults:
         greater = parse_metric(self.metric).greater_is_better
         found = dict(work.scored)
         for place, jobs in work.planned.items():
             outcomes = [
-                work.unsaved.get(job.key) or store.get(job.key)
+                work.outcome(job.key, store)
                 for job in jobs if job.key not in work.failed
             ]  # fmt: skip
             if outcomes:
@@ -215,7 +217,7 @@ class Study:
         return StudyResults(
             metric=self.metric, metrics=list(self.metrics), flavour=self.flavour,
             methods=[entry.name for entry in self.entries], tests=work.tests, found=found,
-            missing=list(work.failed.values()), problems=work.problems,
+            missing=work.missing(), problems=work.problems,
             settings={entry.name: describe(entry) for entry in self.entries},
             made=store.made(keys),
         )  # fmt: skip
@@ -230,8 +232,9 @@ class _Work:
         self.stored: list[tuple[Job, Brief]] = []
         self.tests: dict[tuple[str, str], TestPart] = {}
         self.scored: dict[tuple[str, str, str], FoldResult] = {}
-        self.unsaved: dict[str, Outcome] = {}
-        self.failed: dict[str, Missing] = {}
+        self.unsaved: dict[str, Finished] = {}
+        self.failed: dict[str, str] = {}  #: reasons by the keys of runs
+        self.refused: list[str] = []  #: why runs could not be stored
         self.problems: list[str] = []
 
     def read_scores(self, entry: ScoreFiles, fold: FoldData, criterion: Criterion) -> None:
@@ -241,22 +244,52 @@ class _Work:
 
     def take(self, done: Finished, store: ResultStore) -> None:
         """Store a finished run; a run that cannot be stored is kept in memory."""
-        job = done.job
+        key = done.job.key
         if done.outcome is None:
-            reason = done.error or ""
-            self.failed[job.key] = Missing(job.data, job.fold, job.method, job.setting, reason)
+            self.failed[key] = done.error or ""
             return
         try:
-            store.add(job, done.outcome)
+            store.add(done.job, done.outcome)
+            self.unsaved.pop(key, None)
         except StoreFailed as error:
-            self.unsaved[job.key] = done.outcome
-            if str(error) not in self.problems:
-                self.problems.append(str(error))
+            self.unsaved[key] = done
+            if str(error) not in self.refused:
+                self.refused.append(str(error))
+
+    def store_again(self, store: ResultStore) -> None:
+        """Try once more to store the runs in memory; say how many are not stored."""
+        for done in list(self.unsaved.values()):
+            self.take(done, store)
+        if self.unsaved:
+            n = len(self.unsaved)
+            self.problems += [
+                *self.refused,
+                f"{n:,} finished {'run is' if n == 1 else 'runs are'} in this report but not in "
+                f"{store.path}. The next study does them again.",
+            ]
+
+    def outcome(self, key: str, store: ResultStore) -> Outcome:
+        """Return a finished run from memory or from the store."""
+        done = self.unsaved.get(key)
+        if done is not None and done.outcome is not None:
+            return done.outcome
+        return store.get(key)
+
+    def missing(self) -> list[Missing]:
+        """Return the runs that failed; equal runs of several methods are listed for each."""
+        return [
+            Missing(job.data, job.fold, job.method, job.setting, self.failed[job.key])
+            for jobs in self.planned.values() for job in jobs if job.key in self.failed
+        ]  # fmt: skip
+
+
+def _method_name(method: Any) -> str:
+    return method.name if isinstance(method, Entry | ScoreFiles) else str(method).strip()
 
 
 def _entry(name: str, method: Any) -> Entry | ScoreFiles:
     if isinstance(method, Entry | ScoreFiles):
-        return method
+        return replace(method, name=name)
     if isinstance(method, str):
         return parse_entry(method, name)
     if isinstance(method, tuple):
@@ -291,6 +324,8 @@ def names_of(sources: Sequence[Any]) -> list[str]:
 
 def _name_of(source: Any, number: int, parents: int = 0) -> str:
     """Return the name of a source, after the names of this number of folders that it is in."""
+    if isinstance(source, DataSet):
+        return source.name
     if isinstance(source, RankingData) or not isinstance(source, str | os.PathLike):
         return f"data {number}"
     path = Path(os.path.abspath(source))

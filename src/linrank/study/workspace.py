@@ -51,7 +51,8 @@ class Workspace:
                 self._folder = self._temporary()
             else:
                 self.store = self._stack.enter_context(ResultStore(self.results))
-                self._folder = Path(f"{self.results}{SUFFIX}")
+                # An absolute path, because a ranker may change the folder of its process.
+                self._folder = Path(os.path.abspath(f"{self.results}{SUFFIX}"))
                 self._lock()
             self._stack = self._stack.pop_all()
         return self
@@ -74,14 +75,14 @@ class Workspace:
         try:
             self._folder.mkdir(exist_ok=True)
             lock = sqlite3.connect(self._folder / "lock", timeout=0.0, isolation_level=None)
-            self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._stack.enter_context(closing(lock))
             lock.execute("BEGIN EXCLUSIVE")
+            # The folder is removed while it is locked, so that no other study uses it.
+            self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
         except sqlite3.OperationalError as error:
             if "locked" not in str(error):
                 self._use_temporary(str(error))
                 return
-            self._stack.pop_all()
             raise DataError(
                 f"{self.results}: another study writes its results to this file. Wait until it "
                 "has ended, or name another file."
