@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .fitting import run
@@ -15,6 +18,7 @@ from .jobs import Job
 from .outcomes import Outcome
 
 PARENT_CHECK = 1.0  #: seconds between two checks that the main process still exists
+PR_SET_PDEATHSIG = 1  #: number of prctl(2): the signal that a process gets when its parent ends
 IDLE = 600.0  #: seconds after which a process without work ends
 
 
@@ -133,11 +137,18 @@ def _reason(error: BaseException) -> str:
 
 
 def _follow(parent: int) -> None:
-    """End this process when its parent ends, even if the parent is killed."""
+    """End this process when its parent ends, even if the parent is killed.
+
+    The thread that watches the parent cannot run while other code holds the interpreter lock, such
+    as a ranker that hangs in C. Linux therefore gets the same request.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_CHECK)
         os.kill(os.getpid(), signal.SIGTERM)
 
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=watch, daemon=True).start()

@@ -165,6 +165,19 @@ class StudyResults:
         """Return the mean over the folds of their means, as in LETOR; NaN if a fold is missing."""
         return float(self.fold_means(data, method, metric).mean())
 
+    def weighs_queries(self, metric: str) -> bool:
+        """Tell whether `linrank.evaluate` weights queries, such as by their pairs, in its mean."""
+        for (data, fold, method), found in self.found.items():
+            test, values = self.tests[data, fold], self.fold_values(data, fold, method, metric)
+            measured = evaluate(
+                test.y, found.outcome.scores, query_ptr=test.query_ptr, metrics=[metric],
+                flavour=self.flavour, doc_ids=test.doc_ids if self.flavour == "trec" else None,
+            )  # fmt: skip
+            mean = known_mean(values)
+            if not math.isnan(mean) and not math.isclose(mean, measured.mean[metric], rel_tol=1e-9):
+                return True
+        return False
+
     def used(self, data: str, method: str) -> Vector:
         """Return the number of features in use in each fold; NaN if it is not known."""
         return self._over_folds(data, method, lambda found: found.outcome.n_used)
