@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from commandline import PATIENCE
-from linrank import RankingData, make_ranking
+from linrank import Qrels, RankingData, Run, evaluate_run, make_ranking, read_run, write_run
 from linrank.criterion import Criterion
 from linrank.errors import DataError
 from linrank.study import DataSet, ScoreFiles, Study, parse_entry
@@ -272,6 +272,29 @@ def test_scores_of_a_file_with_mixed_queries_are_in_its_order(data, tmp_path):
     results = Study({"mixed": mixed}, methods, n_folds=3).run(n_processes=0)
     first, file = (results.per_query("mixed", method) for method in methods)
     np.testing.assert_allclose(file, first)
+
+
+@pytest.mark.parametrize("flavour", ["trec", "standard"])
+def test_documents_that_a_run_lacks_count_as_not_found(data, tmp_path, flavour):
+    ids = [f"D{k}" for k in range(data.n_docs)]
+    data = RankingData(data.X, data.y, data.qid, doc_ids=ids)
+    rows = np.flatnonzero(np.random.default_rng(0).random(data.n_docs) < 0.5)
+    qid = list(map(str, data.qid.tolist()))
+    run = Run([qid[k] for k in rows], [ids[k] for k in rows], data.X[rows, 1])
+    write_run(tmp_path / "other.run", run)
+    metrics = ["map", "ndcg@5", "domination-error"]
+    methods = {"other": ScoreFiles("other", str(tmp_path / "other.run"))}
+    results = Study({"made": data}, methods, "map", metrics, flavour, n_folds=3).run(n_processes=0)
+    expected = evaluate_run(Qrels(qid, ids, data.y), run, metrics, flavour=flavour)
+    order = [query for _, query in results.queries("made")]
+    for metric in metrics:
+        known = dict(zip(map(str, expected.query_ids), expected.per_query[metric], strict=True))
+        found = results.per_query("made", "other", metric)
+        np.testing.assert_allclose(found, [known[query] for query in order])
+    assert "count as not found" in results.found["made", "Fold1", "other"].outcome.notes[0]
+    results.runs(tmp_path / "runs")
+    written = [read_run(path) for path in (tmp_path / "runs").glob("*/*/other.run")]
+    assert sum(len(one.doc_ids) for one in written) == len(rows)
 
 
 def test_data_with_listed_pairs_are_refused(data):
