@@ -104,7 +104,7 @@ def _warm_up(ranker: Any, train: RankingData) -> None:
         return
     _warm.add(type(ranker))
     few = train.take(np.arange(train.query_ptr[min(WARM_QUERIES, train.n_queries)]))
-    with warnings.catch_warnings(), _seeded(), suppress(Exception):
+    with warnings.catch_warnings(), _seeded(), suppress(Exception, SystemExit):
         warnings.simplefilter("ignore")
         fit_ranker(clone(ranker), few)
 
