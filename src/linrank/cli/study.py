@@ -187,12 +187,16 @@ def study(
         _write_toml(write_toml, file, sources or [])
         return
     found = _run(file, sources or [])
+    if not json:  # before files are written, which a full disk may prevent
+        print(found.summary().to_text(), flush=True)
+    _say_problems(found)
     written = _write(file, found)
     if json:
         print_json(_as_json(found) | {"written": written})
     else:
-        _show(found, written)
-    _say_problems(found)
+        show(facts((what, f"saved as {path}") for what, path in written.items()))
+    if found.missing:
+        raise typer.Exit(RUNS_FAILED)
 
 
 def _write_toml(path: Path, file: StudyFile, sources: Sequence[Path]) -> None:
@@ -248,20 +252,13 @@ def _write(file: StudyFile, found: StudyResults) -> dict[str, str]:
     return {name: path for name, path in paths.items() if path is not None}
 
 
-def _show(found: StudyResults, written: dict[str, str]) -> None:
-    print(found.summary().to_text())
-    show(facts((what, f"saved as {path}") for what, path in written.items()))
-
-
 def _say_problems(found: StudyResults) -> None:
-    """Print why runs failed, once per method, data set and reason; then exit with code 1."""
+    """Print why runs failed, once per method, data set and reason."""
     for problem in found.problems:
         say_error(problem, "warning: ")
     reasons = Counter((one.method, one.data, one.reason) for one in found.missing)
     for (method, data, reason), n_runs in reasons.items():
         say_error(f"{count(n_runs, 'run')} of {method} on {data} failed: {reason}", "warning: ")
-    if found.missing:
-        raise typer.Exit(RUNS_FAILED)
 
 
 def _as_json(found: StudyResults) -> dict[str, Any]:

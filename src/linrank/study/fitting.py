@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,11 @@ from ..model import LinearModel
 from ..path import RegularizationPath
 from ..solvers.result import Result
 from .folds import PARTS
-from .jobs import Job
+from .jobs import SEED, Job
 from .outcomes import Curve, Outcome, Trial, Weights
 
 PATH_FEATURES = 20  #: features whose weights along a path are kept, for pictures
 WARM_QUERIES = 5  #: queries of the first fit of a class in a process
-OPEN_PARTS = 6  #: parts of folds that a process keeps open
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,31 @@ class Candidate:
 
 
 def run(job: Job) -> Outcome:
-    """Fit a setting to the training part of a fold, and score the test part."""
+    """Fit a setting to the training part of a fold, and score the test part.
+
+    The outcome does not depend on the runs before it in the same process.
+    """
+    with _seeded():
+        return _run(job)
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    """Set the global generators of random numbers to the same state, and restore them after it."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002  (rankers use it)
+    random.seed(SEED)
+    np.random.seed(SEED)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _run(job: Job) -> Outcome:
     started = time.perf_counter()
-    train, valid, test = (_open(str(job.parts / part)) for part in PARTS)
+    # The parts are opened again in each run, because a ranker may change labels in place.
+    train, valid, test = (open_store(job.parts / part, allow_missing=True) for part in PARTS)
     ranker = _with_threads(job.ranker, job.n_threads)
     _warm_up(ranker, train)
     with warnings.catch_warnings(record=True) as said:
@@ -82,14 +104,9 @@ def _warm_up(ranker: Any, train: RankingData) -> None:
         return
     _warm.add(type(ranker))
     few = train.take(np.arange(train.query_ptr[min(WARM_QUERIES, train.n_queries)]))
-    with warnings.catch_warnings(), suppress(Exception):
+    with warnings.catch_warnings(), _seeded(), suppress(Exception, SystemExit):
         warnings.simplefilter("ignore")
         fit_ranker(clone(ranker), few)
-
-
-@lru_cache(maxsize=OPEN_PARTS)
-def _open(path: str) -> RankingData:
-    return open_store(path, allow_missing=True)
 
 
 def _with_threads(ranker: Any, n_threads: int) -> Any:

@@ -113,7 +113,7 @@ class DataSet:
     def _as_data(self, source: Any) -> RankingData:
         """Return data that are given as such, as a data frame, or as a file."""
         if isinstance(source, RankingData):
-            return source
+            return self._with_labels(source)
         if isinstance(source, str | os.PathLike):
             return self._load(Path(source))
         return RankingData.from_frame(source, **MISSING | dict(self.options or {}))
@@ -132,7 +132,16 @@ class DataSet:
 
     def _load(self, path: Path, **like: Any) -> RankingData:
         more = {} if self.n_features is None else {"n_features": self.n_features}
-        return load(path, **MISSING | more | like | dict(self.options or {}))
+        return self._with_labels(load(path, **MISSING | more | like | dict(self.options or {})))
+
+    def _with_labels(self, data: RankingData) -> RankingData:
+        """Refuse data with listed pairs, which have no labels that metrics could use."""
+        if data.pairs is not None:
+            raise DataError(
+                f"{self.name}: the data have listed pairs instead of labels, which no metric of a "
+                "study can measure. Use data with labels."
+            )
+        return data
 
     def _check_features(self, fold: str, train: RankingData, *others: RankingData) -> None:
         for part, data in zip(PARTS[1:], others, strict=True):
@@ -200,8 +209,16 @@ def split(
         valid = tests[(k + 1) % n_folds]
         rest = np.ones(data.n_docs, dtype=bool)
         rest[test] = rest[valid] = False
-        train = data.take(np.flatnonzero(rest))
-        yield f"Fold{k + 1}", train, data.take(np.sort(valid)), data.take(np.sort(test))
+        train = _take(data, np.flatnonzero(rest))
+        yield f"Fold{k + 1}", train, _take(data, np.sort(valid)), _take(data, np.sort(test))
+
+
+def _take(data: RankingData, rows: Integers) -> RankingData:
+    """Return some rows, which remember their order in the file, as score files have it."""
+    part = data.take(rows)
+    if data.order is None:
+        return part
+    return part.replace(order=np.argsort(np.argsort(data.order[rows])))
 
 
 def check_overlap(where: str, *parts: RankingData) -> str:

@@ -55,9 +55,7 @@ class Job:
 def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> Iterator[Job]:
     """Yield the runs of an entry on one fold, before its parts are written."""
     for setting, ranker in entry.variants():
-        known = ranker.get_params(deep=True).items()
-        unset = [k for k, v in known if v is None and k.rpartition("__")[2] == "random_state"]
-        ranker.set_params(**dict.fromkeys(unset, SEED))
+        ranker.set_params(**dict.fromkeys(unset_seeds(ranker), SEED))
         chooser, Cs = None, None
         if entry.follows_path:
             chooser, given = entry.chooser, entry.grid["C"]
@@ -67,3 +65,19 @@ def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> 
             key, fold.data, fold.fold, entry.name, setting, ranker, chooser, Cs, criterion,
             n_threads,
         )  # fmt: skip
+
+
+def unset_seeds(ranker: Any) -> list[str]:
+    """Return the names of the seeds of a ranker, and of the rankers in it, that are None.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import SGDRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> unset_seeds(make_pipeline(SGDRegressor()))
+    ['sgdregressor__random_state']
+    """
+    return [
+        name for name, value in ranker.get_params(deep=True).items()
+        if name.rpartition("__")[2] == "random_state" and value is None
+    ]  # fmt: skip

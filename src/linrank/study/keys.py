@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import marshal
 import pickle
 import sys
 from functools import partial
@@ -18,7 +19,7 @@ from ..errors import DataError
 
 #: Parameters that do not change what is learnt.
 WITHOUT_EFFECT = {"n_threads", "n_jobs", "verbose", "verbosity"}
-KEY_VERSION = 1  #: raised when the same settings mean something else than before
+KEY_VERSION = 2  #: raised when the same settings mean something else than before
 
 Content: TypeAlias = "str | list[Content]"  #: a value as JSON, such that equal values are equal
 
@@ -118,8 +119,9 @@ def _source(definition: Any) -> str:
     try:
         return inspect.getsource(definition)
     except (OSError, TypeError):  # typed into a prompt of Python
-        code = getattr(definition, "__code__", None)
-        return "" if code is None else code.co_code.hex()
+        functions = vars(definition).values() if isinstance(definition, type) else [definition]
+        codes = [function.__code__ for function in functions if inspect.isfunction(function)]
+        return b"".join(map(marshal.dumps, codes)).hex()
 
 
 def _backend(kind: type) -> dict[str, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from functools import partial
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .fitting import run
@@ -16,6 +18,7 @@ from .jobs import Job
 from .outcomes import Outcome
 
 PARENT_CHECK = 1.0  #: seconds between two checks that the main process still exists
+PR_SET_PDEATHSIG = 1  #: number of prctl(2): the signal that a process gets when its parent ends
 IDLE = 600.0  #: seconds after which a process without work ends
 
 
@@ -47,7 +50,7 @@ def run_all(
         yield from _run_here(jobs, started)
         return
     waiting = iter(jobs)
-    lanes: dict[Future[Outcome], tuple[Job, Any]] = {}
+    lanes: dict[Future[Outcome | str], tuple[Job, Any]] = {}
     free = [_new_lane() for _ in range(n_processes)]
     try:
         while True:
@@ -59,9 +62,9 @@ def run_all(
                 return
             for future in wait(lanes, return_when=FIRST_COMPLETED).done:
                 job, lane = lanes.pop(future)
-                outcome, error, alive = _result(future.result)
+                found, alive = _result(future)
                 free.append(lane if alive else _replace(lane))
-                yield Finished(job, outcome, error)
+                yield _finished(job, found)
     finally:
         for lane in [*free, *(lane for _, lane in lanes.values())]:
             lane.shutdown(wait=False, kill_workers=True)
@@ -70,8 +73,15 @@ def run_all(
 def _run_here(jobs: Iterable[Job], started: Callable[[Job], None]) -> Iterator[Finished]:
     for job in jobs:
         started(job)
-        outcome, error, _ = _result(partial(run, job))
-        yield Finished(job, outcome, error)
+        try:
+            found: Outcome | str = run(job)
+        except (Exception, SystemExit) as error:  # an interrupt of the user ends the study
+            found = _reason(error)
+        yield _finished(job, found)
+
+
+def _finished(job: Job, found: Outcome | str) -> Finished:
+    return Finished(job, None, found) if isinstance(found, str) else Finished(job, found, None)
 
 
 def _new_lane() -> Any:
@@ -84,30 +94,46 @@ def _new_lane() -> Any:
     return ProcessPoolExecutor(1, timeout=IDLE, initializer=_follow, initargs=(os.getpid(),))
 
 
-def _submit(lane: Any, job: Job) -> tuple[Future[Outcome], Any]:
-    """Begin a run; if the process of the lane ended after its last run, in a new lane."""
-    try:
-        return lane.submit(run, job), lane
-    except BrokenExecutor:
-        lane = _replace(lane)
-        return lane.submit(run, job), lane
-
-
 def _replace(lane: Any) -> Any:
     lane.shutdown(wait=False, kill_workers=True)
     return _new_lane()
 
 
-def _result(wait: Callable[[], Outcome]) -> tuple[Outcome | None, str | None, bool]:
-    """Return the outcome, or the reason why there is none, and whether the process is alive."""
+def _submit(lane: Any, job: Job) -> tuple[Future[Outcome | str], Any]:
+    """Send a run to a process, or to a new one if the process has ended without work."""
     try:
-        return wait(), None, True
+        return lane.submit(_attempt, job), lane
+    except BrokenExecutor:
+        lane = _replace(lane)
+        return lane.submit(_attempt, job), lane
+
+
+def _attempt(job: Job) -> Outcome | str:
+    """Do a run in a process of its own, and return its outcome or the reason why it failed.
+
+    Exceptions stay in the process. Some of them cannot be sent to another process, and others, such
+    as `SystemExit`, would end the study.
+    """
+    try:
+        return run(job)
+    except BaseException as error:  # a study goes on whatever one method raises
+        return _reason(error)
+
+
+def _result(future: Future[Outcome | str]) -> tuple[Outcome | str, bool]:
+    """Return the outcome or the reason why there is none, and whether the process is alive."""
+    try:
+        return future.result(), True
     except BrokenExecutor as error:
-        return None, _why_broken(error), False
-    except MemoryError:
-        return None, "there was not enough memory", True
-    except Exception as error:  # a study goes on whatever one method raises
-        return None, f"{type(error).__name__}: {' '.join(str(error).split())}", True
+        return _why_broken(error), False
+    except Exception as error:  # the run or its outcome cannot be sent to another process
+        return _reason(error), True
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "there was not enough memory"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _why_broken(error: BrokenExecutor) -> str:
@@ -123,11 +149,18 @@ def _why_broken(error: BrokenExecutor) -> str:
 
 
 def _follow(parent: int) -> None:
-    """End this process when its parent ends, even if the parent is killed."""
+    """End this process when its parent ends, even if the parent is killed.
+
+    The thread that watches the parent cannot run while other code holds the interpreter lock, such
+    as a ranker that hangs in C. Linux therefore gets the same request.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_CHECK)
         os.kill(os.getpid(), signal.SIGTERM)
 
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=watch, daemon=True).start()

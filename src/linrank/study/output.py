@@ -152,7 +152,10 @@ def _write_fold(
     for method, name in names.items():
         found = results.found.get((data, fold, method))
         if found is not None:
-            write_run(folder / f"{name}.run", Run(qid, doc_ids, found.outcome.scores, name))
+            scores = found.outcome.scores
+            rows = np.flatnonzero(~np.isnan(scores))  # a run of another tool may lack documents
+            run = Run([qid[k] for k in rows], [doc_ids[k] for k in rows], scores[rows], name)
+            write_run(folder / f"{name}.run", run)
 
 
 def _ids(test: TestPart) -> tuple[list[str], list[str]]:

@@ -16,9 +16,10 @@ from .._tables import data_frame, html_table
 from .._typing import Vector
 from ..criterion import best_index
 from ..errors import DataError
-from ..metrics import evaluate, parse_metric
+from ..metrics import parse_metric
 from ..metrics.names import FlavourName
 from .outcomes import Outcome, Trial
+from .scored import measure
 from .store import TestPart
 
 if TYPE_CHECKING:
@@ -146,12 +147,7 @@ class StudyResults:
         cache = self.__dict__.setdefault("_cache", {})
         key = (data, fold, method, metric)
         if key not in cache:
-            test = self.tests[data, fold]
-            doc_ids = test.doc_ids if self.flavour == "trec" else None
-            measured = evaluate(
-                test.y, scores, query_ptr=test.query_ptr, metrics=[metric], flavour=self.flavour,
-                doc_ids=doc_ids,
-            )  # fmt: skip
+            measured = measure(self.tests[data, fold], scores, metric, self.flavour)
             cache[key] = measured.per_query[metric]
         return cache[key]
 
@@ -164,6 +160,17 @@ class StudyResults:
     def mean(self, data: str, method: str, metric: str | None = None) -> float:
         """Return the mean over the folds of their means, as in LETOR; NaN if a fold is missing."""
         return float(self.fold_means(data, method, metric).mean())
+
+    def weighs_queries(self, metric: str) -> bool:
+        """Tell whether `linrank.evaluate` weights queries, such as by their pairs, in its mean."""
+        for (data, fold, method), found in self.found.items():
+            values = self.fold_values(data, fold, method, metric)
+            scores = found.outcome.scores
+            measured = measure(self.tests[data, fold], scores, metric, self.flavour)
+            mean = known_mean(values)
+            if not math.isnan(mean) and not math.isclose(mean, measured.mean[metric], rel_tol=1e-9):
+                return True
+        return False
 
     def used(self, data: str, method: str) -> Vector:
         """Return the number of features in use in each fold; NaN if it is not known."""

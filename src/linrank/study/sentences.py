@@ -111,6 +111,13 @@ def gap_sentences(analysis: Analysis) -> list[str]:
 def small_sentences(analysis: Analysis) -> list[str]:
     """Say where there are too few queries for tests, and which methods are equal everywhere."""
     said = []
+    weighted = [metric for metric in analysis.results.metrics
+                if analysis.results.weighs_queries(metric)]  # fmt: skip
+    if weighted:
+        said.append(
+            f"{listed(weighted)}: each query counts once in tables and tests. Settings are chosen "
+            "by the mean of linrank evaluate, which weights queries by their pairs or documents."
+        )
     for data in analysis.results.data_sets:
         n, n_defined = len(analysis.results.queries(data)), analysis.n_defined(data)
         if n == 1:

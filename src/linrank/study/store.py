@@ -149,8 +149,8 @@ class ResultStore:
         """Store a finished run in one transaction."""
         content, arrays = _pack(outcome)
         row = (
-            job.key, job.data, job.fold, job.method, json.dumps(job.setting, default=repr),
-            json.dumps(content, default=repr), _bytes(arrays),
+            job.key, job.data, job.fold, job.method, json.dumps(job.setting, default=_plain),
+            json.dumps(content, default=_plain), _bytes(arrays),
             datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(versions(job.ranker)),
         )  # fmt: skip
         with self._sentences(), self._connection as transaction:
@@ -202,6 +202,11 @@ def _pack(outcome: Outcome) -> tuple[dict[str, Any], dict[str, Array]]:
     if outcome.weights is not None:
         content["names"] = outcome.weights.names
     return content, arrays
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or list of numpy as one of Python, and other values as text."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else repr(value)
 
 
 #: Attributes of an outcome that are numbers or texts.

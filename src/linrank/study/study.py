@@ -118,7 +118,7 @@ class Study:
         if not given:
             raise DataError("the study has no data. Name a folder with folds, or a file.")
         found = [
-            source if isinstance(source, DataSet)
+            replace(source, name=name) if isinstance(source, DataSet)
             else DataSet(name, source, self.n_folds, self.n_features, self.options)
             for name, source in given.items()
         ]  # fmt: skip
@@ -128,7 +128,7 @@ class Study:
     def _entries(self) -> list[Entry | ScoreFiles]:
         given = split_methods(self.methods) if isinstance(self.methods, str) else self.methods
         if not isinstance(given, Mapping):
-            given = {str(text).strip(): text for text in given}
+            given = {_method_name(method): method for method in given}
         if not given:
             raise DataError("the study has no methods. Name some, such as ranksvm and sparse:log.")
         found = [_entry(name, method) for name, method in given.items()]
@@ -176,6 +176,7 @@ class Study:
             for done in run_all(work.waiting, n_processes, progress.started):
                 work.take(done, store)
                 progress.finished(done)
+            work.store_again(store)
             return self._results(work, store)
 
     def _plan(self, place: Workspace, n_threads: int, progress: Progress) -> _Work:
@@ -213,7 +214,7 @@ class Study:
         found = dict(work.scored)
         for place, jobs in work.planned.items():
             outcomes = [
-                work.unsaved.get(job.key) or store.get(job.key)
+                work.outcome(job.key, store)
                 for job in jobs if job.key not in work.failed
             ]  # fmt: skip
             if outcomes:
@@ -237,8 +238,9 @@ class _Work:
         self.stored: list[tuple[Job, Brief]] = []
         self.tests: dict[tuple[str, str], TestPart] = {}
         self.scored: dict[tuple[str, str, str], FoldResult] = {}
-        self.unsaved: dict[str, Outcome] = {}
-        self.failed: dict[str, str] = {}  # keys, and the reasons
+        self.unsaved: dict[str, Finished] = {}
+        self.failed: dict[str, str] = {}  #: reasons by the keys of runs
+        self.refused: list[str] = []  #: why runs could not be stored
         self.problems: list[str] = []
 
     def read_scores(self, entry: ScoreFiles, fold: FoldData, criterion: Criterion) -> None:
@@ -248,28 +250,52 @@ class _Work:
 
     def take(self, done: Finished, store: ResultStore) -> None:
         """Store a finished run; a run that cannot be stored is kept in memory."""
-        job = done.job
+        key = done.job.key
         if done.outcome is None:
-            self.failed[job.key] = done.error or ""
+            self.failed[key] = done.error or ""
             return
         try:
-            store.add(job, done.outcome)
+            store.add(done.job, done.outcome)
+            self.unsaved.pop(key, None)
         except StoreFailed as error:
-            self.unsaved[job.key] = done.outcome
-            if str(error) not in self.problems:
-                self.problems.append(str(error))
+            self.unsaved[key] = done
+            if str(error) not in self.refused:
+                self.refused.append(str(error))
+
+    def store_again(self, store: ResultStore) -> None:
+        """Try once more to store the runs in memory; say how many are not stored."""
+        for done in list(self.unsaved.values()):
+            self.take(done, store)
+        if self.unsaved:
+            n = len(self.unsaved)
+            self.problems += [
+                *self.refused,
+                f"{n:,} finished {'run is' if n == 1 else 'runs are'} in this report but not in "
+                f"{store.path}. The next study does them again.",
+            ]
+
+    def outcome(self, key: str, store: ResultStore) -> Outcome:
+        """Return a finished run from memory or from the store."""
+        done = self.unsaved.get(key)
+        if done is not None and done.outcome is not None:
+            return done.outcome
+        return store.get(key)
 
     def missing(self) -> list[Missing]:
-        """Return the runs that failed, for each method that needs them."""
+        """Return the runs that failed; equal runs of several methods are listed for each."""
         return [
             Missing(job.data, job.fold, job.method, job.setting, self.failed[job.key])
             for jobs in self.planned.values() for job in jobs if job.key in self.failed
         ]  # fmt: skip
 
 
+def _method_name(method: Any) -> str:
+    return method.name if isinstance(method, Entry | ScoreFiles) else str(method).strip()
+
+
 def _entry(name: str, method: Any) -> Entry | ScoreFiles:
     if isinstance(method, Entry | ScoreFiles):
-        return method
+        return replace(method, name=name)
     if isinstance(method, str):
         return parse_entry(method, name)
     if isinstance(method, tuple):
@@ -309,6 +335,8 @@ def check_distinct(what: str, names: Sequence[str]) -> None:
 
 def _name_of(source: Any, number: int, parents: int = 0) -> str:
     """Return the name of a source, after the names of this number of folders that it is in."""
+    if isinstance(source, DataSet):
+        return source.name
     if isinstance(source, RankingData) or not isinstance(source, str | os.PathLike):
         return f"data {number}"
     path = Path(os.path.abspath(source))

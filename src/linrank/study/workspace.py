@@ -51,7 +51,8 @@ class Workspace:
                 self._folder = self._temporary()
             else:
                 self.store = self._stack.enter_context(ResultStore(self.results))
-                self._folder = Path(f"{self.results}{SUFFIX}")
+                # An absolute path, because a ranker may change the folder of its process.
+                self._folder = Path(os.path.abspath(f"{self.results}{SUFFIX}"))
                 self._lock()
             self._stack = self._stack.pop_all()
         return self
