@@ -165,12 +165,8 @@ def test_values_in_a_text_replace_the_grid():
         (lambda: Study("set", []), "has no methods"),
         (lambda: Study(["a/x/set", "b/x/set"], ["svr"]), "two data sets have the name 'x/set'"),
         (
-            lambda: Study({"a": DataSet("x", "1"), "b": DataSet("x", "2")}, ["svr"]),
+            lambda: Study([DataSet("x", "1"), DataSet("x", "2")], ["svr"]),
             "two data sets have the name 'x'",
-        ),
-        (
-            lambda: Study("set", {"a": parse_entry("svr"), "b": ScoreFiles("svr", "{fold}")}),
-            "two methods have the name 'svr'",
         ),
         (lambda: Study("set", ["svr"], metric="nddcg@10"), "ndcg"),
         (lambda: Study("set", ["svr"], flavour="letor"), "flavour"),

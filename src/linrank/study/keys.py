@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import marshal
 import pickle
 import sys
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from types import CodeType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,7 +31,7 @@ def key_of(
 
     These are the ranker with its parameters and its code, the way in which C is chosen, the digest
     of the data, and the metric. Code counts by the versions of its packages, and code of modules
-    without a version, such as a notebook, by its source.
+    without a version, such as a notebook, by its instructions.
     """
     content = [
         KEY_VERSION, content_of(ranker), chooser and chooser.__name__, Cs, digest,
@@ -107,21 +107,37 @@ def _function_content(function: Any) -> Content:
 
 
 def _release(definition: Any) -> tuple[str, str]:
-    """Return the package and version of a class or function; without a version, its source."""
+    """Return the package and version of a class or function; without a version, its code."""
     package = definition.__module__.partition(".")[0]
     if package in sys.stdlib_module_names:
         return "", ""
     number = package_version(package)
-    return package, number or _source(definition)
+    return package, number or json.dumps(_code_of(definition))
 
 
-def _source(definition: Any) -> str:
-    try:
-        return inspect.getsource(definition)
-    except (OSError, TypeError):  # typed into a prompt of Python
-        functions = vars(definition).values() if isinstance(definition, type) else [definition]
-        codes = [function.__code__ for function in functions if inspect.isfunction(function)]
-        return b"".join(map(marshal.dumps, codes)).hex()
+def _code_of(definition: Any) -> Content:
+    """Describe a class or function without a version by its code, wherever it stands in a file."""
+    if inspect.isfunction(definition):
+        return _instructions(definition.__code__)
+    found: list[Content] = []
+    for name, value in sorted(vars(definition).items()):
+        value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        value = inspect.unwrap(value) if callable(value) else value
+        if inspect.isfunction(value):
+            found.append([name, _instructions(value.__code__)])
+        elif isinstance(value, bool | int | float | str) and not name.startswith("__"):
+            found.append([name, repr(value)])
+    return found
+
+
+def _instructions(code: CodeType) -> Content:
+    constants: list[Content] = [
+        _instructions(one) if isinstance(one, CodeType)
+        else ["frozenset", *sorted(map(repr, one))] if isinstance(one, frozenset)
+        else repr(one)
+        for one in code.co_consts
+    ]  # fmt: skip
+    return [code.co_code.hex(), list(code.co_names), constants]
 
 
 def _backend(kind: type) -> dict[str, str]:
