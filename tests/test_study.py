@@ -128,6 +128,12 @@ def test_values_in_a_text_replace_the_grid():
     assert (named.name, named.grid) == ("mine", {"C": [0.5]})
 
 
+def test_lists_of_methods_and_metrics_are_also_texts():
+    study = Study("set", "svr:C=1,loss=squared,sparse:log", metrics="map, p@5")
+    assert [entry.name for entry in study.entries] == ["svr:C=1,loss=squared", "sparse:log"]
+    assert study.metrics == ("ndcg@10", "map", "p@5")
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -137,13 +143,17 @@ def test_values_in_a_text_replace_the_grid():
         (lambda: parse_entry("svr:epsilon=1"), "svr has no parameter 'epsilon'"),
         (lambda: entry_of("x", RankSVM(), {"D": [1]}), "'x' has no parameter 'D'"),
         (lambda: entry_of("x", RankSVM(), {"C": []}), "no values for 'C'"),
+        (lambda: entry_of("x", RankSVM(), {"C": 1.0}), r"expected a list .* such as \[1.0\]"),
+        (lambda: entry_of("x", RankSVM(), {"loss": "huber"}), "expected a list"),
+        (lambda: entry_of("x", RankSVM), r"Pass an object of it: RankSVM\(\)"),
+        (lambda: Study("set", {"x": (RankSVM(),)}), "a tuple of 1; expected a ranker and"),
         (lambda: entry_of("x", object()), "has no fit"),
         (lambda: Study([], ["svr"]), "has no data"),
         (lambda: Study("set", []), "has no methods"),
         (lambda: Study(["a/x/set", "b/x/set"], ["svr"]), "two data sets have the name 'x/set'"),
         (lambda: Study("set", ["svr"], metric="nddcg@10"), "ndcg"),
         (lambda: Study("set", ["svr"], flavour="letor"), "flavour"),
-        (lambda: ScoreFiles("x", "{folder}/a").path("d", "f"), "other names in braces"),
+        (lambda: ScoreFiles("x", "{folder}/a"), "other names in braces"),
     ],
 )
 def test_mistakes_have_a_sentence(make, sentence):
@@ -177,10 +187,10 @@ def test_a_folder_of_folds_and_one_fold(folder):
 
 def test_a_missing_part_is_named(folder):
     (folder / "Fold2" / "vali.txt").unlink()
-    with pytest.raises(FileFormatError, match=r"Fold2: the fold has no valid file"):
+    with pytest.raises(FileFormatError, match=r"Fold2: the fold has no validation file"):
         list(DataSet("set", folder).folds())
     (folder / "Fold2" / "train.txt").unlink()
-    with pytest.raises(FileFormatError, match=r"Fold2: the fold has no train file"):
+    with pytest.raises(FileFormatError, match=r"Fold2: the fold has no training file"):
         list(DataSet("set", folder).folds())
 
 
@@ -200,8 +210,9 @@ def test_parts_with_other_features_are_refused(data):
     less = test.replace(X=test.X[:, :4].copy(), feature_names=None)
     with pytest.raises(DataError, match="the test part has 4 features, but the training part has"):
         list(DataSet("set", [(train, valid, less)]).folds())
-    with pytest.raises(DataError, match="fold 1 has 2 parts"):
-        list(DataSet("set", [(train, valid)]).folds())
+    for source in ([(train, valid)], (train, valid, test)):
+        with pytest.raises(DataError, match=r"fold 1 is not a tuple.*'set': \[\(train"):
+            list(DataSet("set", source).folds())
 
 
 def test_queries_in_two_parts_are_named(data):
@@ -214,7 +225,7 @@ def test_queries_in_two_parts_are_named(data):
     other = make_ranking(n_queries=8, docs_per_query=8, n_features=6, random_state=9)
     same_ids = RankingData(other.X, other.y, np.repeat(train.query_ids, 8))
     said = check_overlap("set, Fold1", train, valid, same_ids)
-    assert "8 query ids are in the train and in the test part" in said
+    assert "8 query ids are in the training and in the test part" in said
     with pytest.warns(SplitQueriesWarning, match="set, Fold1: 8 query ids"):
         list(DataSet("set", [(train, valid, same_ids)]).folds())
 

@@ -27,6 +27,7 @@ from ..errors import DataError, FileFormatError, SplitQueriesWarning, warn
 DEFAULT_FOLDS = 5  #: folds of data that are given as one part
 NAMED = 5  #: queries that an error names
 PARTS = ("train", "valid", "test")
+WORDS = ("training", "validation", "test")  #: the parts in sentences
 MISSING: dict[str, Any] = {"allow_missing": True}  #: missing values are left to the rankers
 
 Read = Callable[..., RankingData]  #: reads a file, as `linrank.load` does
@@ -98,10 +99,11 @@ class DataSet:
     def _parts(self) -> Iterator[tuple[str, RankingData, RankingData, RankingData]]:
         if isinstance(self.source, list | tuple):
             for number, parts in enumerate(self.source, 1):
-                if len(parts) != 3:
+                if not isinstance(parts, list | tuple) or len(parts) != 3:
                     raise DataError(
-                        f"{self.name}: fold {number} has {len(parts)} parts; expected training, "
-                        "validation and test data"
+                        f"{self.name}: fold {number} is not a tuple of training, validation and "
+                        f"test data. Pass a list of such tuples, with a name: "
+                        f"{{{self.name!r}: [(train, valid, test)]}}."
                     )
                 train, valid, test = map(self._as_data, parts)
                 yield f"Fold{number}", train, valid, test
@@ -135,7 +137,7 @@ class DataSet:
         return load(path, **MISSING | more | like | dict(self.options or {}))
 
     def _check_features(self, fold: str, train: RankingData, *others: RankingData) -> None:
-        for part, data in zip(PARTS[1:], others, strict=True):
+        for part, data in zip(WORDS[1:], others, strict=True):
             if data.n_features != train.n_features:
                 raise DataError(
                     f"{self.name}, {fold}: the {part} part has {data.n_features} features, but the "
@@ -168,7 +170,7 @@ def list_folds(path: Path) -> dict[str, Files] | None:
         if all(files is None for files in found.values()):
             return None
     for fold, files in found.items():
-        for part, file in zip(PARTS, files or (None, None, None), strict=True):
+        for part, file in zip(WORDS, files or (None, None, None), strict=True):
             if file is None:
                 where = path if fold == path.name else path / fold
                 raise FileFormatError(
@@ -211,7 +213,7 @@ def check_overlap(where: str, *parts: RankingData) -> str:
     return a sentence for a warning; otherwise the sentence is empty.
     """
     said = ""
-    for (first, a), (second, b) in combinations(zip(PARTS, parts, strict=True), 2):
+    for (first, a), (second, b) in combinations(zip(WORDS, parts, strict=True), 2):
         if a.n_queries == 1 and b.n_queries == 1:  # documents of one query, as for AUC
             continue
         same = shared_queries(a, b)

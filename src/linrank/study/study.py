@@ -13,9 +13,9 @@ from .._threads import resolve_threads
 from ..criterion import Criterion
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..metrics import parse_metric
+from ..metrics import parse_metric, parse_metrics
 from ..metrics.names import FLAVOURS, FlavourName
-from .entries import Entry, ScoreFiles, entry_of, parse_entry
+from .entries import Entry, ScoreFiles, entry_of, parse_entry, split_methods
 from .folds import DEFAULT_FOLDS, DataSet, FoldData
 from .jobs import Job, plan
 from .lanes import Finished, run_all
@@ -68,11 +68,12 @@ class Study:
         `n_folds` folds of queries.
     methods : sequence of texts, or mapping of names to methods
         A method is a text such as ``"ranksvm:loss=huber"`` (see `parse_entry`), a ranker with the
-        interface of scikit-learn, a tuple of a ranker and a grid, or `ScoreFiles`.
+        interface of scikit-learn, a tuple of a ranker and a grid, or `ScoreFiles`. One text may
+        hold several methods, separated by commas.
     metric : str
         The metric by which settings are chosen.
-    metrics : sequence of str
-        Metrics that are reported, too.
+    metrics : sequence of str, or str
+        Metrics that are reported, too; a str may hold several, separated by commas.
     flavour : str
         The conventions of the metrics; see `linrank.evaluate`.
     n_folds : int
@@ -95,7 +96,7 @@ class Study:
     data: Any
     methods: Any = DEFAULT_METHODS
     metric: str = DEFAULT_METRIC
-    metrics: Sequence[str] = DEFAULT_METRICS
+    metrics: Sequence[str] | str = DEFAULT_METRICS
     flavour: FlavourName = "standard"
     n_folds: int = DEFAULT_FOLDS
     n_features: int | None = None
@@ -104,8 +105,8 @@ class Study:
     def __post_init__(self) -> None:
         choice("flavour", self.flavour, FLAVOURS)
         self.metric = parse_metric(self.metric).name
-        names = [self.metric, *(parse_metric(name).name for name in self.metrics)]
-        self.metrics = tuple(dict.fromkeys(names))
+        others = parse_metrics(self.metrics) if self.metrics else []
+        self.metrics = tuple(dict.fromkeys([self.metric, *(metric.name for metric in others)]))
         self.data_sets = self._data_sets()
         self.entries = self._entries()
 
@@ -115,7 +116,10 @@ class Study:
             sources = given if isinstance(given, list | tuple) else [given]
             given = dict(zip(names_of(sources), sources, strict=True))
         if not given:
-            raise DataError("the study has no data. Name a folder with folds, or a file.")
+            raise DataError(
+                "the study has no data. Name a folder with folds, or a file. In a TOML file, data "
+                "sets are below [data]."
+            )
         return [
             source if isinstance(source, DataSet)
             else DataSet(name, source, self.n_folds, self.n_features, self.options)
@@ -124,6 +128,8 @@ class Study:
 
     def _entries(self) -> list[Entry | ScoreFiles]:
         given = self.methods
+        if isinstance(given, str):
+            given = split_methods(given)
         if not isinstance(given, Mapping):
             given = {str(text).strip(): text for text in given}
         if not given:
@@ -260,6 +266,11 @@ def _entry(name: str, method: Any) -> Entry | ScoreFiles:
     if isinstance(method, str):
         return parse_entry(method, name)
     if isinstance(method, tuple):
+        if len(method) != 2:
+            raise DataError(
+                f"the method {name!r} is a tuple of {len(method)}; expected a ranker and the "
+                "values that are tried, such as (Ridge(), {'alpha': [1, 10]})"
+            )
         ranker, grid = method
         return (
             parse_entry(ranker, name, grid)
