@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from linrank import RankingData, RankSVM, RankSVMCV, make_ranking, write_letor
+from linrank import RankingData, RankSVM, RankSVMCV, evaluate, make_ranking, write_letor
 from linrank.baselines import LinearSVRRanker
 from linrank.criterion import Criterion, mean_metric
 from linrank.data.trec import Run, run_of
@@ -24,7 +24,7 @@ from linrank.study import DataSet, ScoreFiles, Study, parse_entry
 from linrank.study.entries import GRIDS, entry_of
 from linrank.study.folds import check_overlap, digest_of, list_folds, shared_queries, split
 from linrank.study.jobs import key_of
-from linrank.study.scored import scores_of_run
+from linrank.study.scored import outcome_of_scores, scores_of_run
 from linrank.study.store import ResultStore, StoreFailed
 from linrank.study.workspace import Workspace
 
@@ -293,6 +293,21 @@ def test_score_files_and_runs_are_methods(folder, data, tmp_path):
     both = Study({"set": folder}, {"own": "ranksvm:C=1", "other": files}).run(n_processes=0)
     np.testing.assert_array_equal(both.per_query("set", "own"), both.per_query("set", "other"))
     assert np.isnan(both.found["set", "Fold1", "other"].outcome.train_seconds)
+
+
+def test_one_file_has_the_scores_of_data_that_are_split(data, tmp_path):
+    mixed = np.random.default_rng(0).permutation(data.n_docs)
+    whole = RankingData(data.X[mixed], data.y[mixed], data.qid[mixed])  # queries are not grouped
+    np.savetxt(tmp_path / "set.txt", data.X[mixed, 0])
+    for fold in DataSet("set", whole, 3).folds():
+        outcome = outcome_of_scores(
+            str(tmp_path / "set.txt"), fold.test, Criterion("ndcg@10"), fold.lines
+        )
+        np.testing.assert_array_equal(outcome.scores, fold.test.X[:, 0])
+    other = ScoreFiles("other", str(tmp_path / "{data}.txt"))
+    results = Study({"set": whole}, {"other": other}, n_folds=3).run(n_processes=0)
+    expected = evaluate(whole.y, whole.X[:, 0], whole.qid, metrics="ndcg@10").mean["ndcg@10"]
+    assert np.nanmean(results.per_query("set", "other")) == pytest.approx(expected)
 
 
 def test_scores_of_a_run_are_matched_by_ids():

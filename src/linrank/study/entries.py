@@ -239,7 +239,8 @@ class ScoreFiles:
         The name in tables and pictures.
     pattern : str
         The path of the files, in which ``{data}`` and ``{fold}`` stand for the names of the data
-        set and of the fold.
+        set and of the fold. For data that are split into folds, a path without ``{fold}`` names a
+        file with the scores of all documents.
     """
 
     name: str
@@ -247,6 +248,11 @@ class ScoreFiles:
 
     def __post_init__(self) -> None:
         self.path("data", "fold")  # raises an error about other names in braces
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether each fold has a file of its own."""
+        return self.path("", "1") != self.path("", "2")
 
     def path(self, data: str, fold: str) -> str:
         """Return the path of the file of one fold."""

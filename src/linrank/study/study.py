@@ -242,7 +242,9 @@ class _Work:
 
     def read_scores(self, entry: ScoreFiles, fold: FoldData, criterion: Criterion) -> None:
         """Take the scores of another tool for one fold."""
-        outcome = outcome_of_scores(entry.path(fold.data, fold.fold), fold.test, criterion)
+        path = entry.path(fold.data, fold.fold)
+        lines = None if entry.has_folds else fold.lines
+        outcome = outcome_of_scores(path, fold.test, criterion, lines)
         self.scored[fold.data, fold.fold, entry.name] = best_of([outcome], True)
 
     def take(self, done: Finished, store: ResultStore) -> None:
