@@ -411,6 +411,7 @@ def test_a_written_file_repeats_the_command(one):
 
 def test_a_file_without_data_is_a_start(here):
     run("study", "--write-toml", "study.toml")
+    assert "study.toml: exists already" in error_of("study", "--write-toml", "study.toml")
     assert read_study("study.toml") == StudyFile({})
     assert "the study has no data" in error_of("study", "study.toml")
 

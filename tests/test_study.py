@@ -138,6 +138,7 @@ def test_lists_of_methods_and_metrics_are_also_texts():
     ("make", "sentence"),
     [
         (lambda: parse_entry("rankvsm"), "'rankvsm' is not known; did you mean ranksvm"),
+        (lambda: parse_entry("RankSVM"), "did you mean ranksvm"),
         (lambda: parse_entry("sparse:lgo"), "'sparse:lgo': penalty is 'lgo'; known choices are"),
         (lambda: parse_entry("ranksvm:loss=huber|hubr"), "loss is 'hubr'"),
         (lambda: parse_entry("svr:epsilon=1"), "svr has no parameter 'epsilon'"),

@@ -201,6 +201,8 @@ def _write_toml(path: Path, file: StudyFile, sources: Sequence[Path]) -> None:
     from ..study.toml import write_study
 
     check_output(path, *sources)
+    if path.is_file():  # users edit these files, so none is replaced
+        raise DataError(f"{path}: exists already. Remove it, or pass another name.")
     if file.data:
         file.study()  # raises an error about unknown metrics and methods
     write_study(path, file)
