@@ -268,7 +268,7 @@ IN_PYTHON = {
     "no cut-off": (lambda: evaluate(Y, Y, QID, "ndcg@ten"), "the cut-off is 'ten'; expected a "),
     "unknown method": (lambda: make_ranker("lambdarank"), "did you mean adarank or lambdamart?"),
     "unknown parameter of a method": (
-        lambda: make_ranker("rankboost:rounds=5"), "has no parameter 'rounds'; did you mean n_rounds?"
+        lambda: make_ranker("rankboost:rounds=5"), "no parameter 'rounds'; did you mean n_rounds?"
     ),
     "negative weights": (
         lambda: fit(X, Y, QID, sample_weight=-np.ones(300)),
@@ -431,8 +431,8 @@ $ linrank train train.txt --method forest
 --method forest: there is no model file for RandomForestRanker. Use it in Python, or another
 method, such as lambdamart.
 $ linrank train train.txt --method rankboost:rounds=5
-'rankboost:rounds=5': rankboost has no parameter 'rounds'; did you mean n_rounds? known are missing, n_rounds,
-n_threads, n_thresholds, verbose
+'rankboost:rounds=5': rankboost has no parameter 'rounds'; did you mean n_rounds? known are missing,
+n_rounds, n_threads, n_thresholds, verbose
 $ linrank train train.txt --method rankboost --C 1
 --C is an option of linrank's own trainer, not of --method rankboost. Parameters of a method are
 part of its name, such as --method sparse:C=0.1
