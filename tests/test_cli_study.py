@@ -269,11 +269,10 @@ def test_a_later_study_adds_methods_and_data_sets(folds):
 
 
 def test_a_method_that_fails_leaves_the_others(folds):
-    found = run(
-        "study", "folds", "--methods", f"{QUICK},ranksvm:C=-1", "--jobs", "2", "--json", code=1
-    )
-    assert "2 runs of ranksvm:C=-1 on folds failed: DataError: C is -1" in found.stderr
-    assert "ranksvm:C=-1 on folds: ndcg@10 - (2 runs, 2 failed, " in found.stderr
+    methods = f"{QUICK},rankboost:n_rounds=-1"
+    found = run("study", "folds", "--methods", methods, "--jobs", "2", "--json", code=1)
+    assert "2 runs of rankboost:n_rounds=-1 on folds failed: DataError: n_rounds" in found.stderr
+    assert "rankboost:n_rounds=-1 on folds: ndcg@10 - (2 runs, 2 failed, " in found.stderr
     assert len(rows()) == 4
 
 
@@ -412,6 +411,7 @@ def test_a_written_file_repeats_the_command(one):
 
 def test_a_file_without_data_is_a_start(here):
     run("study", "--write-toml", "study.toml")
+    assert "study.toml: exists already" in error_of("study", "--write-toml", "study.toml")
     assert read_study("study.toml") == StudyFile({})
     assert "the study has no data" in error_of("study", "study.toml")
 
@@ -434,7 +434,7 @@ def test_python_reads_the_same_file(folds):
         ('metirc = "map"', "the key metirc is not known; did you mean metric"),
         ('metrics = "map"', "metrics is 'map'; expected a list of texts"),
         ("jobs = -1", "jobs is -1; expected a whole number of at least 0"),
-        ("folds = true", "folds is True; expected a whole number of at least 1"),
+        ("folds = true", "folds is True; expected a whole number of at least 3"),
         ('data = "a"', "data is 'a'; expected a table"),
         ("[data]\na = 3", "data.a is 3; expected a text in quotes or a table"),
         ('[data.a]\npaht = "x"', "the key data.a.paht is not known; did you mean path"),
@@ -483,6 +483,13 @@ def test_a_file_and_data_are_not_mixed(folds):
         (["--report", "nowhere/out.html"], "there is no folder"),
         (["--results", "folds"], "is read by this command"),
         (["--results", "folds/Fold1"], "is a folder"),
+        (["--methods", "ranksvm:C=ten"], "the method 'ranksvm:C=ten': C is 'ten'"),
+        (["--methods", "sparse:l1,C=1|0"], "C is 0; expected a finite number above 0"),
+        (["--methods", ","], "--methods is empty"),
+        (["--tables", "folds/Fold1/test.txt"], "is a file; pass the name of a folder"),
+        (["--report", "folds/Fold1/test.txt"], "is a file of the data"),
+        (["--report", "study.sqlite"], "is named for results and for report"),
+        (["--scores", "x={data.x}.txt"], "other names in braces than {data} and {fold}"),
     ],
 )
 def test_mistakes_are_said_before_any_run(folds, arguments, said):
@@ -492,7 +499,7 @@ def test_mistakes_are_said_before_any_run(folds, arguments, said):
 
 def test_a_missing_part_is_named(folds):
     Path("folds/Fold2/vali.txt").unlink()
-    assert "folds/Fold2: the fold has no valid file" in error_of("study", "folds", *JOBS)
+    assert "folds/Fold2: the fold has no validation file" in error_of("study", "folds", *JOBS)
 
 
 def test_folds_with_different_features_are_named(folds):
@@ -511,7 +518,7 @@ def test_overlapping_queries_are_named(folds):
     test.write_text(test.read_text() + "\n".join(lines) + "\n")
     said = error_of("study", "folds", "--methods", QUICK, *JOBS)
     assert "folds, Fold1: 1 queries of the test part have documents" in said
-    assert "in the train part: 101. Move each query to one part." in said
+    assert "in the training part: 101. Move each query to one part." in said
 
 
 # The live table ---------------------------------------------------------------------------------

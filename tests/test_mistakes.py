@@ -266,9 +266,9 @@ IN_PYTHON = {
     ),
     "a scorer that is misspelt": (lambda: make_ranking_scorer("ndgc"), "did you mean 'ndcg'?"),
     "no cut-off": (lambda: evaluate(Y, Y, QID, "ndcg@ten"), "the cut-off is 'ten'; expected a "),
-    "unknown method": (lambda: make_ranker("lambdarank"), "known are ranksvm, sparse, domination"),
+    "unknown method": (lambda: make_ranker("lambdarank"), "did you mean adarank or lambdamart?"),
     "unknown parameter of a method": (
-        lambda: make_ranker("rankboost:rounds=5"), "has no parameter 'rounds'; it has missing"
+        lambda: make_ranker("rankboost:rounds=5"), "no parameter 'rounds'; did you mean n_rounds?"
     ),
     "negative weights": (
         lambda: fit(X, Y, QID, sample_weight=-np.ones(300)),
@@ -426,13 +426,13 @@ train.txt: label names a column, but a LETOR text file has no columns to choose.
 
 ## Options
 $ linrank train train.txt --method lambdarank
-the method 'lambdarank' is not known; known are ranksvm, sparse, …
+the method 'lambdarank' is not known; did you mean adarank or lambdamart? known are …
 $ linrank train train.txt --method forest
 --method forest: there is no model file for RandomForestRanker. Use it in Python, or another
 method, such as lambdamart.
 $ linrank train train.txt --method rankboost:rounds=5
-'rankboost:rounds=5': rankboost has no parameter 'rounds'; it has missing, n_rounds,
-n_threads, n_thresholds, verbose
+'rankboost:rounds=5': rankboost has no parameter 'rounds'; did you mean n_rounds? known are missing,
+n_rounds, n_threads, n_thresholds, verbose
 $ linrank train train.txt --method rankboost --C 1
 --C is an option of linrank's own trainer, not of --method rankboost. Parameters of a method are
 part of its name, such as --method sparse:C=0.1

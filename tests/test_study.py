@@ -21,7 +21,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from linrank import RankingData, RankSVM, RankSVMCV, make_ranking, write_letor
+from linrank import RankingData, RankSVM, RankSVMCV, evaluate, make_ranking, write_letor
 from linrank.baselines import LambdaMARTRanker, LinearSVRRanker
 from linrank.criterion import Criterion, mean_metric
 from linrank.data.trec import Run, run_of
@@ -32,7 +32,7 @@ from linrank.study.entries import GRIDS, entry_of
 from linrank.study.folds import check_overlap, digest_of, list_folds, shared_queries, split
 from linrank.study.jobs import SEED, plan
 from linrank.study.keys import content_of, key_of, package_versions
-from linrank.study.scored import scores_of_run
+from linrank.study.scored import outcome_of_scores, scores_of_run
 from linrank.study.store import ResultStore, StoreFailed
 from linrank.study.workspace import Workspace
 
@@ -148,18 +148,27 @@ def test_values_in_a_text_replace_the_grid():
     assert (named.name, named.grid) == ("mine", {"C": [0.5]})
 
 
+def test_lists_of_methods_and_metrics_are_also_texts():
+    study = Study("set", "svr:C=1,loss=squared,sparse:log", metrics="map, p@5")
+    assert [entry.name for entry in study.entries] == ["svr:C=1,loss=squared", "sparse:log"]
+    assert study.metrics == ("ndcg@10", "map", "p@5")
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
         (lambda: parse_entry("rankvsm"), "'rankvsm' is not known; did you mean ranksvm"),
+        (lambda: parse_entry("RankSVM"), "did you mean ranksvm"),
         (lambda: parse_entry("sparse:lgo"), "'sparse:lgo': penalty is 'lgo'; known choices are"),
         (lambda: parse_entry("ranksvm:loss=huber|hubr"), "loss is 'hubr'"),
         (lambda: parse_entry("svr:epsilon=1"), "svr has no parameter 'epsilon'"),
         (lambda: entry_of("x", RankSVM(), {"D": [1]}), "'x' has no parameter 'D'"),
         (lambda: entry_of("x", RankSVM(), {"C": []}), "no values for 'C'"),
-        (lambda: entry_of("x", RankSVM(), {"C": 1.0}), r"grid 1\.0 for 'C'; expected a list"),
-        (lambda: entry_of("x", RankSVM(), {"loss": "huber"}), "grid 'huber' for 'loss'; expected"),
-        (lambda: entry_of("x", LinearSVRRanker(), {"C": None}), "grid None for 'C'; expected"),
+        (lambda: entry_of("x", LinearSVRRanker(), {"C": None}), "has None for 'C'; expected"),
+        (lambda: entry_of("x", RankSVM(), {"C": 1.0}), r"expected a list .* such as \[1.0\]"),
+        (lambda: entry_of("x", RankSVM(), {"loss": "huber"}), "expected a list"),
+        (lambda: entry_of("x", RankSVM), r"Pass an object of it: RankSVM\(\)"),
+        (lambda: Study("set", {"x": (RankSVM(),)}), "a tuple of 1; expected a ranker and"),
         (lambda: entry_of("x", object()), "has no fit"),
         (lambda: Study([], ["svr"]), "has no data"),
         (lambda: Study("set", []), "has no methods"),
@@ -170,7 +179,7 @@ def test_values_in_a_text_replace_the_grid():
         ),
         (lambda: Study("set", ["svr"], metric="nddcg@10"), "ndcg"),
         (lambda: Study("set", ["svr"], flavour="letor"), "flavour"),
-        (lambda: ScoreFiles("x", "{folder}/a").path("d", "f"), "other names in braces"),
+        (lambda: ScoreFiles("x", "{folder}/a"), "other names in braces"),
     ],
 )
 def test_mistakes_have_a_sentence(make, sentence):
@@ -204,10 +213,10 @@ def test_a_folder_of_folds_and_one_fold(folder):
 
 def test_a_missing_part_is_named(folder):
     (folder / "Fold2" / "vali.txt").unlink()
-    with pytest.raises(FileFormatError, match=r"Fold2: the fold has no valid file"):
+    with pytest.raises(FileFormatError, match=r"Fold2: the fold has no validation file"):
         list(DataSet("set", folder).folds())
     (folder / "Fold2" / "train.txt").unlink()
-    with pytest.raises(FileFormatError, match=r"Fold2: the fold has no train file"):
+    with pytest.raises(FileFormatError, match=r"Fold2: the fold has no training file"):
         list(DataSet("set", folder).folds())
 
 
@@ -227,8 +236,9 @@ def test_parts_with_other_features_are_refused(data):
     less = test.replace(X=test.X[:, :4].copy(), feature_names=None)
     with pytest.raises(DataError, match="the test part has 4 features, but the training part has"):
         list(DataSet("set", [(train, valid, less)]).folds())
-    with pytest.raises(DataError, match="fold 1 has 2 parts"):
-        list(DataSet("set", [(train, valid)]).folds())
+    for source in ([(train, valid)], (train, valid, test)):
+        with pytest.raises(DataError, match=r"fold 1 is not a tuple.*'set': \[\(train"):
+            list(DataSet("set", source).folds())
 
 
 def test_queries_in_two_parts_are_named(data):
@@ -241,7 +251,7 @@ def test_queries_in_two_parts_are_named(data):
     other = make_ranking(n_queries=8, docs_per_query=8, n_features=6, random_state=9)
     same_ids = RankingData(other.X, other.y, np.repeat(train.query_ids, 8))
     said = check_overlap("set, Fold1", train, valid, same_ids)
-    assert "8 query ids are in the train and in the test part" in said
+    assert "8 query ids are in the training and in the test part" in said
     with pytest.warns(SplitQueriesWarning, match="set, Fold1: 8 query ids"):
         list(DataSet("set", [(train, valid, same_ids)]).folds())
 
@@ -368,6 +378,21 @@ def test_score_files_and_runs_are_methods(folder, data, tmp_path):
     both = Study({"set": folder}, {"own": "ranksvm:C=1", "other": files}).run(n_processes=0)
     np.testing.assert_array_equal(both.per_query("set", "own"), both.per_query("set", "other"))
     assert np.isnan(both.found["set", "Fold1", "other"].outcome.train_seconds)
+
+
+def test_one_file_has_the_scores_of_data_that_are_split(data, tmp_path):
+    mixed = np.random.default_rng(0).permutation(data.n_docs)
+    whole = RankingData(data.X[mixed], data.y[mixed], data.qid[mixed])  # queries are not grouped
+    np.savetxt(tmp_path / "set.txt", data.X[mixed, 0])
+    for fold in DataSet("set", whole, 3).folds():
+        outcome = outcome_of_scores(
+            str(tmp_path / "set.txt"), fold.test, Criterion("ndcg@10"), fold.lines
+        )
+        np.testing.assert_array_equal(outcome.scores, fold.test.X[:, 0])
+    other = ScoreFiles("other", str(tmp_path / "{data}.txt"))
+    results = Study({"set": whole}, {"other": other}, n_folds=3).run(n_processes=0)
+    expected = evaluate(whole.y, whole.X[:, 0], whole.qid, metrics="ndcg@10").mean["ndcg@10"]
+    assert np.nanmean(results.per_query("set", "other")) == pytest.approx(expected)
 
 
 def test_scores_of_a_run_are_matched_by_ids():

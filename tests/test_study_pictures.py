@@ -225,6 +225,19 @@ def test_equal_points_have_two_labels():
     assert overlaps(boxes_of(figure.axes[0].texts)).max() < 0
 
 
+@pytest.mark.parametrize("value", [0.6180, 0.6200, 0.6220, 0.6240, 0.6244, 0.6250])
+def test_labels_of_neighbours_are_nearest_to_their_own_points(value):
+    names = ["adarank:map", "sparse:log", "ranksvm:C=0.01"]
+    sparsity, values = np.array([[0.09, 0.13, 0.87]]), np.array([[0.6250, value, 0.6152]])
+    figure = pictures.draw_tradeoff(new_figure(), names, ["set"], sparsity, values, metric="MAP")
+    (ax,) = figure.axes
+    texts = [text for text in ax.texts if text.get_text() in names]
+    at = ax.transData.transform([text.xy for text in texts]) * 72 / figure.dpi
+    for k, (text, box) in enumerate(zip(texts, boxes_of(texts), strict=True)):
+        gaps = np.hypot(*np.maximum(0.0, np.maximum(box[:2] - at, at - box[2:])).T)
+        assert text.arrow_patch.get_visible() or np.delete(gaps, k).min() > gaps[k] + 3.0
+
+
 def test_names_that_do_not_fit_are_numbered_in_a_legend():
     figure = tradeoff(CROWD)
     for ax in figure.axes:

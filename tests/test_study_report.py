@@ -339,6 +339,20 @@ def test_a_method_without_any_result():
     render_page(page.study_page(nothing))
 
 
+def test_a_method_without_any_result_leaves_the_ranks_of_others():
+    complete = make(THREE)
+    with_failure = make(THREE | {"none": [None] * 3})
+    expected, found = Analysis(complete).ranks(), Analysis(with_failure).ranks()
+    assert (found.n, found.methods) == (3, list(THREE))
+    np.testing.assert_array_equal(found.ranks, expected.ranks)
+    assert found.groups == expected.groups
+    table = quality.rank_table(Analysis(with_failure))
+    assert "Methods without any result are left out: none." in table.note
+    summary = quality.summary_table(Analysis(with_failure))
+    assert (cells(summary, "mrr")["none"].mark, summary.note.count("†")) == ("", 0)
+    assert gap_sentences(Analysis(with_failure)) == ["none has no result on made."]
+
+
 def test_methods_without_queries_in_common():
     ranks = {"a": [[1, 2, 2], None], "b": [None, [1, 1, 1]]}
     analysis = Analysis(make(ranks))

@@ -31,9 +31,12 @@ def known_names(name: str, names: Iterable[str]) -> str:
     --------
     >>> known_names("ranksvn", ["ranksvm", "svr"])
     'did you mean ranksvm? known are ranksvm, svr'
+    >>> known_names("SVR", ["ranksvm", "svr"])
+    'did you mean svr? known are ranksvm, svr'
     """
     names = sorted(names)
-    near = get_close_matches(name, names)
+    folded = {known.casefold(): known for known in names}
+    near = [folded[found] for found in get_close_matches(name.casefold(), folded)]
     question = f"did you mean {' or '.join(near)}? " if near else ""
     return f"{question}known are {', '.join(names)}"
 

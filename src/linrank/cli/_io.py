@@ -89,6 +89,8 @@ def check_output(path: Path | None, *read: Path | None, is_folder: bool = False)
         raise DataError(f"{path}: is read by this command; pass another name for the output")
     if path.is_dir() and not is_folder:
         raise DataError(f"{path}: is a folder; pass the name of a file to write")
+    if path.is_file() and is_folder:
+        raise DataError(f"{path}: is a file; pass the name of a folder to write to")
     if path.exists() and not path.is_file() and not path.is_dir():
         return  # The path is a device or a pipe.
     if find_descriptor(path) is not None:

@@ -94,6 +94,8 @@ def _methods(methods: list[str] | None, scores: list[str] | None) -> dict[str, M
     from ..study.entries import ScoreFiles, split_methods
 
     texts = [text for given in methods or [] for text in split_methods(given)]
+    if methods and not texts:
+        raise DataError("--methods is empty. Name some, such as ranksvm,sparse:log.")
     found: dict[str, MethodText] = {text: text for text in texts}
     for given in scores or []:
         name, equals, pattern = given.partition("=")

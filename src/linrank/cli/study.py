@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import DataError
 from ..metrics.names import FlavourName
 from . import _options as options
 from ._console import count, facts, print_json, show
@@ -204,6 +205,8 @@ def _write_toml(path: Path, file: StudyFile, sources: Sequence[Path]) -> None:
     from ..study.toml import write_study
 
     check_output(path, *sources)
+    if path.is_file():  # users edit these files, so none is replaced
+        raise DataError(f"{path}: exists already. Remove it, or pass another name.")
     if file.data:
         file.study()  # raises an error about unknown metrics and methods
     write_study(path, file)
@@ -213,13 +216,9 @@ def _write_toml(path: Path, file: StudyFile, sources: Sequence[Path]) -> None:
 def _run(file: StudyFile, sources: Sequence[Path]) -> StudyResults:
     """Check what can be checked before long work, and do the runs."""
     from .._threads import resolve_threads
-    from ..study.toml import PATHS
 
     planned = file.study()
-    for name in PATHS:
-        path = getattr(file, name)
-        is_folder = name in ("tables", "runs")
-        check_output(None if path is None else Path(path), *sources, is_folder=is_folder)
+    _check_outputs(file, sources)
     n_processes = resolve_threads(None) if file.jobs is None else file.jobs
     with showing_study(n_processes) as news:
         try:
@@ -231,6 +230,25 @@ def _run(file: StudyFile, sources: Sequence[Path]) -> StudyResults:
                 if news.n_runs
                 else "interrupted while data were read. The same command starts again."
             ) from None
+
+
+def _check_outputs(file: StudyFile, sources: Sequence[Path]) -> None:
+    """Raise an error about an output that cannot be written, or would replace another file."""
+    from ..study.toml import PATHS
+
+    data = [Path(one.source) for one in file.data.values()]
+    written: dict[Path, str] = {}
+    for name in PATHS:
+        if getattr(file, name) is None:
+            continue
+        path = Path(getattr(file, name))
+        check_output(path, *sources, *data, is_folder=name in ("tables", "runs"))
+        place = path.resolve()
+        if place in written:
+            raise DataError(f"{path}: is named for {written[place]} and for {name}. Use two names.")
+        if path.is_file() and any(place.is_relative_to(folder.resolve()) for folder in data):
+            raise DataError(f"{path}: is a file of the data; pass another name for the {name}")
+        written[place] = name
 
 
 def _write(file: StudyFile, found: StudyResults) -> dict[str, str]:

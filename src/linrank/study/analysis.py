@@ -104,17 +104,20 @@ class Ranks:
 
     Attributes
     ----------
+    methods : list of str
+        The methods that have a value in some fold; others cannot be ranked.
     test : FriedmanTest or None
         None for fewer than three methods.
     ranks : float64 array of shape (n_methods,)
     n, n_left_out : int
-        Folds that all methods have, and other folds.
+        Folds that all these methods have, and other folds.
     critical_difference : float
         Of the Nemenyi test; NaN without folds or with one method.
     groups : list of tuple of int
-        Methods that do not differ.
+        Positions in `methods` of methods that do not differ.
     """
 
+    methods: list[str]
     test: FriedmanTest | None
     ranks: Vector
     n: int
@@ -316,10 +319,12 @@ class Analysis:
             np.column_stack([results.fold_means(data, method) for method in results.methods])
             for data in results.data_sets
         ])  # fmt: skip
-        n_methods = len(results.methods)
-        n = int(np.count_nonzero(~np.isnan(values).any(axis=1)))
+        is_known = ~np.isnan(values).all(axis=0)
+        methods = [name for name, known in zip(results.methods, is_known, strict=True) if known]
+        values, n_methods = values[:, is_known], len(methods)
+        n = int(np.count_nonzero(~np.isnan(values).any(axis=1))) if methods else 0
         test = friedman_test(values, greater_is_better=greater) if n_methods > 2 else None
-        ranks = average_ranks(values, greater_is_better=greater)
+        ranks = average_ranks(values, greater_is_better=greater) if methods else np.empty(0)
         distance = nemenyi_critical_difference(n_methods, n) if n and n_methods > 1 else math.nan
         groups = [] if math.isnan(distance) else similar_groups(ranks, distance)
-        return Ranks(test, ranks, n, len(values) - n, distance, groups)
+        return Ranks(methods, test, ranks, n, len(values) - n, distance, groups)

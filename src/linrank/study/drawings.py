@@ -93,7 +93,8 @@ def difference_drawing(analysis: Analysis, data: str) -> Drawing | None:
 
 def rank_drawing(analysis: Analysis) -> Drawing | None:
     """Draw average ranks; None if there are fewer than two methods or no fold that all have."""
-    found, methods = analysis.ranks(), analysis.results.methods
+    found = analysis.ranks()
+    methods = found.methods
     if not found.n or len(methods) < 2:
         return None
     return Drawing(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from .._checks import known_names
+from .._checks import known_names, positive_number
 from .._literals import parse_literal
 from .._typing import Array
 from ..errors import DataError
@@ -80,22 +80,16 @@ class Entry:
                 raise DataError(
                     f"the method {self.name!r} has no parameter {key!r}; {known_names(key, known)}"
                 )
-            if values is None and key == "C" and self.follows_path:
-                continue
-            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-                raise DataError(
-                    f"the method {self.name!r} has the grid {values!r} for {key!r}; expected a "
-                    "list of values, such as [1, 2]"
-                )
-            if not len(values):
-                raise DataError(
-                    f"the method {self.name!r} has no values for {key!r}. List at least one."
-                )
+            if not (values is None and key == "C" and self.follows_path):
+                _check_values(self.name, key, values)
         for _, ranker in self.variants():
             try:
                 getattr(ranker, "check_settings", lambda: None)()
             except DataError as error:
                 raise DataError(f"the method {self.name!r}: {error}") from None
+        if self.chooser is not None:
+            for C in self.grid.get("C", [self.ranker.C]) or ():
+                positive_number(f"the method {self.name!r}: C", C)
 
     @property
     def follows_path(self) -> bool:
@@ -118,6 +112,18 @@ class Entry:
 
         for setting in self.settings():
             yield setting, clone(self.ranker).set_params(**setting)
+
+
+def _check_values(method: str, key: str, values: object) -> None:
+    """Raise an error unless the values of a parameter are a list of at least one."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise DataError(
+            f"the method {method!r} has {values!r} for {key!r}; expected a list of the values that "
+            f"are tried, such as [{1.0 if values is None else values!r}]"
+        )
+    values = list(values)
+    if not values:
+        raise DataError(f"the method {method!r} has no values for {key!r}. List at least one.")
 
 
 def parse_entry(text: str, name: str | None = None, grid: Mapping[str, Any] | None = None) -> Entry:
@@ -203,6 +209,11 @@ def entry_of(name: str, ranker: Any, grid: Mapping[str, Any] | None = None) -> E
     >>> entry_of("l2", RankSVM(), {"C": [0.1, 1.0]}).follows_path
     True
     """
+    if isinstance(ranker, type):
+        raise DataError(
+            f"the method {name!r} is the class {ranker.__name__}. Pass an object of it: "
+            f"{ranker.__name__}()."
+        )
     for needed in ("fit", "predict", "get_params", "set_params"):
         if not hasattr(ranker, needed):
             raise DataError(
@@ -232,18 +243,27 @@ class ScoreFiles:
         The name in tables and pictures.
     pattern : str
         The path of the files, in which ``{data}`` and ``{fold}`` stand for the names of the data
-        set and of the fold.
+        set and of the fold. For data that are split into folds, a path without ``{fold}`` names a
+        file with the scores of all documents.
     """
 
     name: str
     pattern: str
 
+    def __post_init__(self) -> None:
+        self.path("data", "fold")  # raises an error about other names in braces
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether each fold has a file of its own."""
+        return self.path("", "1") != self.path("", "2")
+
     def path(self, data: str, fold: str) -> str:
         """Return the path of the file of one fold."""
         try:
             return self.pattern.format(data=data, fold=fold)
-        except (KeyError, IndexError, ValueError):
+        except (KeyError, IndexError, ValueError, AttributeError, TypeError):
             raise DataError(
                 f"the path {self.pattern!r} of the method {self.name!r} has other names in braces "
-                "than {data} and {fold}"
+                "than {data} and {fold}. Write {{ and }} for braces in the name of a file."
             ) from None

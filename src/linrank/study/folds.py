@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,19 +22,33 @@ from ..data.parts import Fold as Files
 from ..data.parts import find_fold
 from ..data.ranking import RankingData
 from ..data.store import is_store
-from ..errors import DataError, FileFormatError, SplitQueriesWarning, warn
+from ..errors import DataError, FileFormatError, SplitQueriesWarning, about, warn
 
 DEFAULT_FOLDS = 5  #: folds of data that are given as one part
 NAMED = 5  #: queries that an error names
 PARTS = ("train", "valid", "test")
+WORDS = ("training", "validation", "test")  #: the parts in sentences
 MISSING: dict[str, Any] = {"allow_missing": True}  #: missing values are left to the rankers
 
 Read = Callable[..., RankingData]  #: reads a file, as `linrank.load` does
 
 
+class Lines(NamedTuple):
+    """The place of each document of a test part in data of `n_docs` documents, as given."""
+
+    places: Integers
+    n_docs: int
+
+
+Parts = tuple[str, RankingData, RankingData, RankingData]  #: name, training, validation, test
+
+
 @dataclass(frozen=True)
 class FoldData:
-    """One fold of a data set, with the hash of its content."""
+    """One fold of a data set, with the hash of its content.
+
+    `lines` says where the test part is in data that were split into folds.
+    """
 
     data: str
     fold: str
@@ -42,6 +56,7 @@ class FoldData:
     valid: RankingData
     test: RankingData
     digest: str
+    lines: Lines | None = None
 
     @property
     def parts(self) -> tuple[RankingData, RankingData, RankingData]:
@@ -78,7 +93,7 @@ class DataSet:
         """Read the folds one at a time, and check them."""
         n_features: tuple[str, int] | None = None
         warned = False
-        for fold, train, valid, test in self._parts():
+        for (fold, train, valid, test), lines in self._parts():
             self._check_features(fold, train, valid, test)
             if n_features is not None and n_features[1] != train.n_features:
                 raise DataError(
@@ -93,22 +108,23 @@ class DataSet:
                 warn(said, SplitQueriesWarning)
                 warned = True
             digest = digest_of([train, valid, test])
-            yield FoldData(self.name, fold, train, valid, test, digest)
+            yield FoldData(self.name, fold, train, valid, test, digest, lines)
 
-    def _parts(self) -> Iterator[tuple[str, RankingData, RankingData, RankingData]]:
+    def _parts(self) -> Iterator[tuple[Parts, Lines | None]]:
         if isinstance(self.source, list | tuple):
             for number, parts in enumerate(self.source, 1):
-                if len(parts) != 3:
+                if not isinstance(parts, list | tuple) or len(parts) != 3:
                     raise DataError(
-                        f"{self.name}: fold {number} has {len(parts)} parts; expected training, "
-                        "validation and test data"
+                        f"{self.name}: fold {number} is not a tuple of training, validation and "
+                        f"test data. Pass a list of such tuples, with a name: "
+                        f"{{{self.name!r}: [(train, valid, test)]}}."
                     )
                 train, valid, test = map(self._as_data, parts)
-                yield f"Fold{number}", train, valid, test
+                yield (f"Fold{number}", train, valid, test), None
         elif isinstance(self.source, str | os.PathLike):
             yield from self._read(Path(self.source))
         else:
-            yield from split(self._as_data(self.source), self.n_folds)
+            yield from self._split(self._as_data(self.source))
 
     def _as_data(self, source: Any) -> RankingData:
         """Return data that are given as such, as a data frame, or as a file."""
@@ -118,17 +134,22 @@ class DataSet:
             return self._load(Path(source))
         return RankingData.from_frame(source, **MISSING | dict(self.options or {}))
 
-    def _read(self, path: Path) -> Iterator[tuple[str, RankingData, RankingData, RankingData]]:
+    def _read(self, path: Path) -> Iterator[tuple[Parts, Lines | None]]:
         files = list_folds(path)
         if files is None:
-            yield from split(self._load(path), self.n_folds)
+            yield from self._split(self._load(path))
             return
         for fold, found in files.items():
             train = self._load(found.train)
             like = {"n_features": train.n_features, "index_base": train.index_base}
             assert found.valid is not None
             assert found.test is not None
-            yield fold, train, self._load(found.valid, **like), self._load(found.test, **like)
+            valid, test = self._load(found.valid, **like), self._load(found.test, **like)
+            yield (fold, train, valid, test), None
+
+    def _split(self, data: RankingData) -> Iterator[tuple[Parts, Lines]]:
+        with about(self.name):
+            yield from split_lines(data, self.n_folds)
 
     def _load(self, path: Path, **like: Any) -> RankingData:
         more = {} if self.n_features is None else {"n_features": self.n_features}
@@ -144,7 +165,7 @@ class DataSet:
         return data
 
     def _check_features(self, fold: str, train: RankingData, *others: RankingData) -> None:
-        for part, data in zip(PARTS[1:], others, strict=True):
+        for part, data in zip(WORDS[1:], others, strict=True):
             if data.n_features != train.n_features:
                 raise DataError(
                     f"{self.name}, {fold}: the {part} part has {data.n_features} features, but the "
@@ -177,7 +198,7 @@ def list_folds(path: Path) -> dict[str, Files] | None:
         if all(files is None for files in found.values()):
             return None
     for fold, files in found.items():
-        for part, file in zip(PARTS, files or (None, None, None), strict=True):
+        for part, file in zip(WORDS, files or (None, None, None), strict=True):
             if file is None:
                 where = path if fold == path.name else path / fold
                 raise FileFormatError(
@@ -187,9 +208,7 @@ def list_folds(path: Path) -> dict[str, Files] | None:
     return {fold: files for fold, files in found.items() if files is not None}
 
 
-def split(
-    data: RankingData, n_folds: int
-) -> Iterator[tuple[str, RankingData, RankingData, RankingData]]:
+def split(data: RankingData, n_folds: int) -> Iterator[Parts]:
     """Split data into folds of queries as LETOR does: one part for test, the next for validation.
 
     Examples
@@ -199,18 +218,26 @@ def split(
     >>> [part.n_queries for part in folds[0][1:]]
     [6, 2, 2]
     """
+    for parts, _ in split_lines(data, n_folds):
+        yield parts
+
+
+def split_lines(data: RankingData, n_folds: int) -> Iterator[tuple[Parts, Lines]]:
+    """Split data as `split` does, and say where the documents of the test parts were."""
     if n_folds < 3:
         raise DataError(
             f"a study needs at least 3 folds, because training, validation and test data differ; "
             f"the number of folds is {n_folds}"
         )
+    places = np.arange(data.n_docs) if data.order is None else data.order
     tests: list[Integers] = [test for _, test in query_folds(data, n_folds)]
     for k, test in enumerate(tests):
         valid = tests[(k + 1) % n_folds]
         rest = np.ones(data.n_docs, dtype=bool)
         rest[test] = rest[valid] = False
-        train = _take(data, np.flatnonzero(rest))
-        yield f"Fold{k + 1}", train, _take(data, np.sort(valid)), _take(data, np.sort(test))
+        train, valid, test = np.flatnonzero(rest), np.sort(valid), np.sort(test)
+        parts = f"Fold{k + 1}", _take(data, train), _take(data, valid), _take(data, test)
+        yield parts, Lines(places[test], data.n_docs)
 
 
 def _take(data: RankingData, rows: Integers) -> RankingData:
@@ -228,7 +255,7 @@ def check_overlap(where: str, *parts: RankingData) -> str:
     return a sentence for a warning; otherwise the sentence is empty.
     """
     said = ""
-    for (first, a), (second, b) in combinations(zip(PARTS, parts, strict=True), 2):
+    for (first, a), (second, b) in combinations(zip(WORDS, parts, strict=True), 2):
         if a.n_queries == 1 and b.n_queries == 1:  # documents of one query, as for AUC
             continue
         same = shared_queries(a, b)

@@ -15,15 +15,23 @@ from ..data.trec import Qrels, Run, looks_like_run, read_run, require_doc_ids
 from ..errors import DataError, about_file
 from ..metrics import Evaluation, evaluate, evaluate_run
 from ..metrics.names import FlavourName
+from .folds import Lines
 from .outcomes import Outcome, Trial
 from .store import TestPart
 
 
-def outcome_of_scores(path: str, test: RankingData, criterion: Criterion) -> Outcome:
-    """Read scores of the test part of a fold: one per line, or in TREC's format for runs."""
+def outcome_of_scores(
+    path: str, test: RankingData, criterion: Criterion, lines: Lines | None = None
+) -> Outcome:
+    """Read scores of the test part of a fold: one per line, or in TREC's format for runs.
+
+    If `lines` is given, a file with one score per line has those of all documents of the data.
+    """
     if looks_like_run(Path(path)):
         with about_file(path):
             scores = scores_of_run(read_run(path), test)
+    elif lines is not None:
+        scores = read_scores(path, lines.n_docs)[lines.places]
     else:
         scores = read_scores(path, test.n_docs)
         scores = scores if test.order is None else scores[test.order]

@@ -92,8 +92,10 @@ def gap_sentences(analysis: Analysis) -> list[str]:
     for data in results.data_sets:
         for method in results.methods:
             folds = analysis.missing_folds(data, method)
-            if folds:
-                n_folds = len(results.folds(data))
+            n_folds = len(results.folds(data))
+            if len(folds) == n_folds:
+                gaps.append(f"{method} has no result on {data}.")
+            elif folds:
                 gaps.append(
                     f"{method} has no result on {len(folds)} of {n_folds} folds of {data}: "
                     f"{', '.join(folds)}. Other methods are compared with it on the other folds."

@@ -13,7 +13,7 @@ from .._threads import resolve_threads
 from ..criterion import Criterion
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..metrics import parse_metric
+from ..metrics import parse_metric, parse_metrics
 from ..metrics.names import FLAVOURS, FlavourName
 from .entries import Entry, ScoreFiles, entry_of, parse_entry, split_methods
 from .folds import DEFAULT_FOLDS, DataSet, FoldData
@@ -72,8 +72,8 @@ class Study:
         methods as ``--methods`` does: ``"ranksvm,sparse:log"``.
     metric : str
         The metric by which settings are chosen.
-    metrics : sequence of str
-        Metrics that are reported, too.
+    metrics : sequence of str, or str
+        Metrics that are reported, too; a str may hold several, separated by commas.
     flavour : str
         The conventions of the metrics; see `linrank.evaluate`.
     n_folds : int
@@ -96,7 +96,7 @@ class Study:
     data: Any
     methods: Any = DEFAULT_METHODS
     metric: str = DEFAULT_METRIC
-    metrics: Sequence[str] = DEFAULT_METRICS
+    metrics: Sequence[str] | str = DEFAULT_METRICS
     flavour: FlavourName = "standard"
     n_folds: int = DEFAULT_FOLDS
     n_features: int | None = None
@@ -105,8 +105,8 @@ class Study:
     def __post_init__(self) -> None:
         choice("flavour", self.flavour, FLAVOURS)
         self.metric = parse_metric(self.metric).name
-        names = [self.metric, *(parse_metric(name).name for name in self.metrics)]
-        self.metrics = tuple(dict.fromkeys(names))
+        others = parse_metrics(self.metrics) if self.metrics else []
+        self.metrics = tuple(dict.fromkeys([self.metric, *(metric.name for metric in others)]))
         self.data_sets = self._data_sets()
         self.entries = self._entries()
 
@@ -116,24 +116,26 @@ class Study:
             sources = given if isinstance(given, list | tuple) else [given]
             given = dict(zip(names_of(sources), sources, strict=True))
         if not given:
-            raise DataError("the study has no data. Name a folder with folds, or a file.")
-        found = [
+            raise DataError(
+                "the study has no data. Name a folder with folds, or a file. In a TOML file, data "
+                "sets are below [data]."
+            )
+        return [
             replace(source, name=name) if isinstance(source, DataSet)
             else DataSet(name, source, self.n_folds, self.n_features, self.options)
             for name, source in given.items()
         ]  # fmt: skip
-        check_distinct("data sets", [data_set.name for data_set in found])
-        return found
 
     def _entries(self) -> list[Entry | ScoreFiles]:
         given = split_methods(self.methods) if isinstance(self.methods, str) else self.methods
         if not isinstance(given, Mapping):
-            given = {_method_name(method): method for method in given}
+            listed = dict.fromkeys(given) if all(isinstance(m, str) for m in given) else given
+            names = [_method_name(method) for method in listed]
+            check_distinct("methods", names)
+            given = dict(zip(names, listed, strict=True))
         if not given:
             raise DataError("the study has no methods. Name some, such as ranksvm and sparse:log.")
-        found = [_entry(name, method) for name, method in given.items()]
-        check_distinct("methods", [entry.name for entry in found])
-        return found
+        return [_entry(name, method) for name, method in given.items()]
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Study:
@@ -245,7 +247,9 @@ class _Work:
 
     def read_scores(self, entry: ScoreFiles, fold: FoldData, criterion: Criterion) -> None:
         """Take the scores of another tool for one fold."""
-        outcome = outcome_of_scores(entry.path(fold.data, fold.fold), fold.test, criterion)
+        path = entry.path(fold.data, fold.fold)
+        lines = None if entry.has_folds else fold.lines
+        outcome = outcome_of_scores(path, fold.test, criterion, lines)
         self.scored[fold.data, fold.fold, entry.name] = best_of([outcome], True)
 
     def take(self, done: Finished, store: ResultStore) -> None:
@@ -299,6 +303,11 @@ def _entry(name: str, method: Any) -> Entry | ScoreFiles:
     if isinstance(method, str):
         return parse_entry(method, name)
     if isinstance(method, tuple):
+        if len(method) != 2:
+            raise DataError(
+                f"the method {name!r} is a tuple of {len(method)}; expected a ranker and the "
+                "values that are tried, such as (Ridge(), {'alpha': [1, 10]})"
+            )
         ranker, grid = method
         return (
             parse_entry(ranker, name, grid)

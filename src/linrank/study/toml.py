@@ -95,6 +95,7 @@ def _is_list_of_texts(value: Any) -> bool:
 
 TEXT = _Kind("a text in quotes", _is_text)
 TEXTS = _Kind("a list of texts", _is_list_of_texts)
+FOLDS = _Kind("a whole number of at least 3", lambda value: type(value) is int and value >= 3)
 NUMBER = _Kind("a whole number of at least 1", lambda value: type(value) is int and value >= 1)
 JOBS = _Kind("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
 TABLE = _Kind("a table", lambda value: isinstance(value, dict))
@@ -105,7 +106,7 @@ TOP: dict[str, tuple[_Kind, str]] = {
     "metric": (TEXT, "The metric on validation data by which settings are chosen."),
     "metrics": (TEXTS, "Metrics that are reported, too."),
     "flavour": (TEXT, f"The conventions of metrics, one of {', '.join(FLAVOURS)}."),
-    "folds": (NUMBER, "The number of folds of queries of data that are one file, table or store."),
+    "folds": (FOLDS, "The number of folds of queries of data that are one file, table or store."),
     "results": (TEXT, "Finished runs are stored here. The same command continues a study."),
     "report": (TEXT, "Write an HTML page with all tables and pictures."),
     "tables": (TEXT, "Write the tables to this folder."),
@@ -120,7 +121,7 @@ PATHS = ("results", "report", "tables", "runs")  #: keys whose values are paths
 #: The keys of a data set.
 DATA: dict[str, _Kind] = {
     "path": TEXT,
-    "folds": NUMBER,
+    "folds": FOLDS,
     "n_features": NUMBER,
     "feature_names": TEXT,
     **{

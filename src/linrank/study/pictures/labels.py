@@ -26,6 +26,8 @@ MARGIN = 1.0  #: points around a label that other labels avoid
 OVERLAP = 100.0  #: cost of a square point of a label that is hidden; a point of distance costs 1
 ON_LINE = 0.5  #: cost of a point of the panel's line, or of another leader, on a label
 LEADER = 2.0  #: cost of a point of a leader that crosses a label or a marker
+CLEARANCE = 6.0  #: points around another marker in which a label seems to belong to it
+AMBIGUOUS = 15.0  #: cost of a label without a leader in this clearance
 FONT_SIZE = 8.0
 
 
@@ -77,6 +79,7 @@ def _label(
     at = _positions(panel, np.column_stack([panel.x[drawn], panel.y[drawn]])) / unit
     inside = np.array([panel.ax.bbox.extents]) / unit
     taken = np.hstack([at - MARKER_SIZE / 2, at + MARKER_SIZE / 2])
+    claimed = taken + CLEARANCE * np.array([-1.0, -1.0, 1.0, 1.0])
     line = _dots(_positions(panel, panel.line) / unit)
     texts, fits = [], True
     for k in np.lexsort((at[:, 1], at[:, 0])):
@@ -87,6 +90,8 @@ def _label(
         lost = size.prod() - _overlaps(boxes, inside)[:, 0] + _overlaps(boxes, taken).sum(axis=1)
         costs = DISTANCE + OVERLAP * lost + ON_LINE * _overlaps(boxes, line).sum(axis=1)
         costs += LEADER * HAS_LEADER * _crossed(at[k], offsets, np.delete(taken, k, axis=0))
+        is_near = _overlaps(boxes, np.delete(claimed, k, axis=0)).any(axis=1)
+        costs += AMBIGUOUS * (is_near & ~HAS_LEADER)
         best = int(np.argmin(np.round(costs, 3)))  # the first of equally good places
         text.set_position(tuple(offsets[best]))
         if HAS_LEADER[best]:

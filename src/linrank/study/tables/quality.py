@@ -46,8 +46,8 @@ def _mean_cell(analysis: Analysis, data: str, method: str, metric: str) -> Cell:
     """Return a mean, with a mark if it is significantly worse than the best or lacks folds."""
     found = analysis.against_best(data, metric).get(method)
     mark = WORSE if found is not None and found.significant else ""
-    mark += INCOMPLETE if analysis.missing_folds(data, method) else ""
     mean = analysis.mean(data, method, metric)
+    mark += INCOMPLETE if analysis.missing_folds(data, method) and not math.isnan(mean) else ""
     is_best = not math.isnan(mean) and analysis.is_best(data, method, metric)
     return Cell(mean, strong=is_best, mark=mark)
 
@@ -235,7 +235,7 @@ def _test_note(analysis: Analysis, found: list[tuple[str, Comparison]]) -> str:
 def rank_table(analysis: Analysis) -> Table:
     """Return the average rank of each method over the folds of all data sets."""
     found = analysis.ranks()
-    methods = analysis.results.methods
+    methods = found.methods
     columns = [
         Column("method"),
         Column("average rank", "number", 2, "1 is the best; equal methods share their ranks."),
@@ -254,6 +254,9 @@ def rank_table(analysis: Analysis) -> Table:
 def _rank_note(analysis: Analysis) -> str:
     found = analysis.ranks()
     said = [f"Methods are ranked in each of {found.n} blocks; a block is a fold of a data set."]
+    without = [name for name in analysis.results.methods if name not in found.methods]
+    if without:
+        said.append(f"Methods without any result are left out: {', '.join(without)}.")
     if found.n_left_out:
         said.append(f"{found.n_left_out} blocks are left out, because a method has no value there.")
     if found.test is None:
