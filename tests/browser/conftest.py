@@ -17,7 +17,9 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 import sample_page
+from linrank import make_ranking
 from linrank.report.page import write_page
+from linrank.study import Study
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 AXE = Path(sys.prefix, "node_modules", "axe-core", "axe.min.js")
@@ -53,12 +55,25 @@ def axe() -> str:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Addresses of a page like those of studies, and of one with long words everywhere."""
+    """Addresses of a page like those of studies, one with long words, and a report of a study."""
     folder = tmp_path_factory.mktemp("pages")
+    make_report(folder / "report.html")
     made = {"study": sample_page.make_page(), "long words": sample_page.page_of("x" * 500)}
     for name, page in made.items():
         write_page(folder / f"{name}.html", page)
-    return {name: (folder / f"{name}.html").as_uri() for name in made}
+    return {name: (folder / f"{name}.html").as_uri() for name in (*made, "report")}
+
+
+def make_report(path: Path) -> None:
+    """Write the report of a small study, in which one method fails."""
+    data = {
+        name: make_ranking(n_queries=24, docs_per_query=8, n_features=6, random_state=seed)
+        for name, seed in (("first", 0), ("second", 1))
+    }
+    methods = ["ranksvm", "sparse:l1", "svr", "adarank:map", "rankboost:n_rounds=-1"]
+    results = Study(data, methods, metric="map", n_folds=3).run(n_processes=0)
+    assert results.missing
+    results.report(path, command="linrank study first second --metric map")
 
 
 @pytest.fixture

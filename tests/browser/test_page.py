@@ -65,6 +65,10 @@ def test_axe_finds_nothing(open_page, axe, screen, scheme):
     open_details(page)
     head(means(page), "map").get_by_role("button").click()
     page.get_by_label("Filter rows of ndcg@10 of each query").fill("q11")  # each row takes time
+    check_axe(page, axe)
+
+
+def check_axe(page: Page, axe: str) -> None:
     page.evaluate(axe)
     found = page.evaluate("axe.run()")
     assert found["passes"]
@@ -224,3 +228,32 @@ def test_paper_shows_all_rows_in_dark_ink(open_page):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     region = page.locator("#table-per-query .scroll")
     assert region.evaluate("(region) => region.scrollHeight - region.clientHeight") <= 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("screen", SCREENS)
+def test_a_report_fits_the_screen_without_barriers(open_page, axe, screen, scheme):
+    page = open_page(SCREENS[screen], scheme, name="report")
+    check_width(page, SCREENS[screen][0])
+    open_details(page)
+    check_axe(page, axe)
+
+
+def test_the_summary_of_a_report_is_first_and_can_be_sorted_and_filtered(open_page):
+    page = open_page(name="report")
+    assert page.locator("section h2").first.inner_text() == "Summary"
+    table = page.locator("#table-summary")
+    head(table, "map").get_by_role("button").click()
+    values = [float(text.rstrip("*†")) for text in texts(table, 2) if text != "–"]
+    assert values == sorted(values, reverse=True)
+    page.get_by_label("Filter rows of Summary").fill("svr")
+    assert set(texts(table, 1)) == {"svr"}
+
+
+def test_a_report_has_pictures_settings_versions_and_what_failed(open_page):
+    page = open_page(name="report")
+    open_details(page)
+    assert page.locator("svg[role=img]").count() >= 6
+    text = page.locator("main").inner_text()
+    for part in ("RankSVM", "numpy", "linrank study first second", "rankboost:n_rounds=-1"):
+        assert part in text
