@@ -41,7 +41,7 @@ Criterion = Callable[[str, str], float]  #: a number of a method on a data set
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MethodComparison:
     """A method against a reference method on one data set, in the queries that both have.
 
     Attributes
@@ -219,12 +219,12 @@ class Analysis:
             lambda: bootstrap_interval(a - b, LEVEL, RESAMPLES),
         )
 
-    def against_best(self, data: str, metric: str) -> dict[str, Comparison]:
+    def against_best(self, data: str, metric: str) -> dict[str, MethodComparison]:
         """Compare all methods with the best one; tests ask whether the best one is better."""
         best = self.best(data, metric)
         return self._against(data, metric, best, reference_is_better=True)
 
-    def against_reference(self, data: str, metric: str) -> dict[str, Comparison]:
+    def against_reference(self, data: str, metric: str) -> dict[str, MethodComparison]:
         """Compare all methods with the baseline; tests ask whether they are better than it.
 
         Without a baseline, this is `against_best`. For the metric that chose the settings there
@@ -243,8 +243,8 @@ class Analysis:
 
     def _against(
         self, data: str, metric: str, reference: str | None, *, reference_is_better: bool
-    ) -> dict[str, Comparison]:
-        def compute() -> dict[str, Comparison]:
+    ) -> dict[str, MethodComparison]:
+        def compute() -> dict[str, MethodComparison]:
             if reference is None:
                 return {}
             found = [
@@ -261,13 +261,13 @@ class Analysis:
 
     def _compare(
         self, data: str, method: str, reference: str, metric: str, reference_is_better: bool
-    ) -> Comparison:
+    ) -> MethodComparison:
         a, b = (self.results.per_query(data, name, metric) for name in (method, reference))
         greater = self.greater_is_better(metric)
         shared = ~np.isnan(a) & ~np.isnan(b)
         # "less" if a good method has smaller values, or if the reference is tested to be better
         one_sided = paired_t_test(a, b, "greater" if greater != reference_is_better else "less")
-        return Comparison(
+        return MethodComparison(
             method, reference, known_mean(a[shared]), known_mean(b[shared]),
             one_sided.p_value, one_sided.p_value, paired_t_test(a, b).p_value,
             win_tie_loss(a, b, greater_is_better=greater), one_sided.n,
@@ -275,7 +275,7 @@ class Analysis:
             one_sided.note.replace("p_value", "p"),
         )  # fmt: skip
 
-    def _detailed(self, data: str, one: Comparison) -> Comparison:
+    def _detailed(self, data: str, one: MethodComparison) -> MethodComparison:
         """Add the interval and the randomisation test, which take longer."""
         a, b = (self.results.per_query(data, name) for name in (one.method, one.reference))
         return replace(

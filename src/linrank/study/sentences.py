@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ..report.table import Column
-from .analysis import Analysis, Comparison
+from .analysis import Analysis, MethodComparison
 from .results import known_mean
 from .tables.rows import p_text
 
@@ -34,7 +34,7 @@ def best_sentences(analysis: Analysis, data: str) -> list[str]:
     return said
 
 
-def _second(analysis: Analysis, second: Comparison) -> str:
+def _second(analysis: Analysis, second: MethodComparison) -> str:
     """Compare the best method with the second one."""
     if not second.n:
         return f"It has no query in common with {second.method}."

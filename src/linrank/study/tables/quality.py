@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...report.table import Cell, Column, Table, Value
-from ..analysis import ALPHA, LEVEL, Analysis, Comparison
+from ..analysis import ALPHA, LEVEL, Analysis, MethodComparison
 from ..results import known_mean
 from .rows import fold_names, of_data, p_text, place, place_columns, places
 
@@ -115,7 +115,7 @@ def decrease_table(analysis: Analysis, metric: str) -> Table:
     return Table(key, f"Decrease of {metric} against the best method", columns, rows, note)
 
 
-def _decrease_cell(found: Comparison | None) -> Cell:
+def _decrease_cell(found: MethodComparison | None) -> Cell:
     if found is None or not found.n:
         return Cell(None)
     if found.one_sided >= ALPHA:
@@ -187,7 +187,7 @@ def test_table(analysis: Analysis, metric: str) -> Table | None:
 test_table.__test__ = False  # type: ignore[attr-defined]  # not a test of pytest
 
 
-def _references(analysis: Analysis, metric: str) -> list[tuple[str, Comparison]]:
+def _references(analysis: Analysis, metric: str) -> list[tuple[str, MethodComparison]]:
     return [
         (data, one)
         for data in analysis.results.data_sets
@@ -195,26 +195,28 @@ def _references(analysis: Analysis, metric: str) -> list[tuple[str, Comparison]]
     ]
 
 
-def _against(analysis: Analysis, found: list[tuple[str, Comparison]]) -> str:
+def _against(analysis: Analysis, found: list[tuple[str, MethodComparison]]) -> str:
     """Return the reference of all rows as a part of a title."""
     names = {one.reference for _, one in found}
     return f"{names.pop()}{of_data(analysis)}" if len(names) == 1 else "the best method"
 
 
-def _reference_columns(analysis: Analysis, found: list[tuple[str, Comparison]]) -> list[Column]:
+def _reference_columns(
+    analysis: Analysis, found: list[tuple[str, MethodComparison]]
+) -> list[Column]:
     """Return the columns that name a comparison; the title has the reference if it is the same."""
     several = len({one.reference for _, one in found}) > 1
     return [*place_columns(analysis), *([Column("against")] if several else [])]
 
 
 def _reference_cells(
-    analysis: Analysis, found: list[tuple[str, Comparison]], data: str, one: Comparison
+    analysis: Analysis, found: list[tuple[str, MethodComparison]], data: str, one: MethodComparison
 ) -> list[Value]:
     several = len({one.reference for _, one in found}) > 1
     return [*place(analysis, data, one.method), *([one.reference] if several else [])]
 
 
-def _test_note(analysis: Analysis, found: list[tuple[str, Comparison]]) -> str:
+def _test_note(analysis: Analysis, found: list[tuple[str, MethodComparison]]) -> str:
     question = "the best method is better than the method of the row"
     if analysis.baseline is not None:
         question = f"the method of the row is better than {analysis.baseline}"
