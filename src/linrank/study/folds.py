@@ -262,8 +262,9 @@ def check_overlap(where: str, *parts: RankingData) -> str:
         if same:
             shown = ", ".join(same[:NAMED]) + (", …" if len(same) > NAMED else "")
             raise DataError(
-                f"{where}: {len(same):,} queries of the {second} part have documents that are also "
-                f"in the {first} part: {shown}. Move each query to one part."
+                f"{where}: the {second} part and the {first} part share documents of "
+                f"{f'{len(same):,} queries' if len(same) > 1 else 'the query'}: {shown}. Move each "
+                "query to one part."
             )
         ids = set(map(str, a.query_ids)) & set(map(str, b.query_ids))
         if ids and not said:
