@@ -124,13 +124,6 @@ def test_nothing_is_chosen_on_test_data(name, monkeypatch):
     np.testing.assert_array_equal(one, two)
 
 
-def test_queries_are_paired():
-    rng = np.random.default_rng(0)
-    hard, noise = rng.random(50), 0.01 * rng.random(50)
-    assert domination_pamir._p_value(hard + 0.01 + noise, hard) < 1e-6
-    assert domination_pamir._p_value(hard, hard) == 1.0
-
-
 def test_reuters_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("LINRANK_DATA", str(tmp_path))
     assert list(topic_collections.reuters_splits()) == []
