@@ -27,6 +27,8 @@ from linrank.report.plots import new_figure
 from linrank.report.svg import labelled_svg, svg_of
 from linrank.report.table import Column, Table
 
+pytestmark = pytest.mark.interpreted
+
 VOID = {"meta", "input", "br", "img"}
 CAT = Picture("cat", "A cat.", "A cat on a mat.", sample_page.SVG)
 HOSTILE = st.text(max_size=20) | st.sampled_from(

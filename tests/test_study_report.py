@@ -35,6 +35,8 @@ from linrank.study.sentences import best_sentences, cost_sentences, gap_sentence
 from linrank.study.store import TestPart
 from linrank.study.tables import costs, quality, records
 
+pytestmark = pytest.mark.interpreted
+
 DOCS = 5  # documents of a query, of which one is relevant
 
 

@@ -19,6 +19,8 @@ from linrank import DataError
 from linrank._text import printable
 from linrank.report.table import EMPTY, Cell, Column, Table
 
+pytestmark = pytest.mark.interpreted
+
 TEXTS = st.text(max_size=30) | st.text(
     "<>&\"'_%$#{}~^\\[]*|`-+\n\r\t\x00\x1b\ud800,;=", max_size=30
 )
