@@ -1,4 +1,4 @@
-"""Escaping of text from files before it is shown on a terminal."""
+"""Text that is shown to people: counts with their nouns, and names from files, escaped."""
 
 from __future__ import annotations
 
@@ -23,3 +23,14 @@ def printable(text: str) -> str:
     'title\\x1b[2Jbody\\n'
     """
     return _UNPRINTABLE.sub(lambda found: repr(found.group())[1:-1], text)
+
+
+def count(n: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun in singular or plural.
+
+    Examples
+    --------
+    >>> count(1, "query", "queries"), count(1234, "document")
+    ('1 query', '1,234 documents')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -83,17 +83,6 @@ def grid(columns: Sequence[str], *, left: Sequence[str] = (), title: str | None 
     return table
 
 
-def count(n: int, one: str, many: str | None = None) -> str:
-    """Return a count with its noun in singular or plural.
-
-    Examples
-    --------
-    >>> count(1, "query", "queries"), count(1234, "document")
-    ('1 query', '1,234 documents')
-    """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
 def format_C(C: float) -> str:
     """Return C as text, as a power of two if it is one.
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._files import find_descriptor
+from .._text import count
 from ..errors import DataError, about
-from ._console import count
 from ._guard import say_error
 from ._progress import reading
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._text import count
 from ..errors import DataError
-from ._console import count
 from ._options import INPUT
 from ._progress import progress
 from ._trec import Judgements

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._console import count, format_C, format_mean, grid, plain
+from .._text import count
+from ._console import format_C, format_mean, grid, plain
 
 if TYPE_CHECKING:
     from rich.table import Table

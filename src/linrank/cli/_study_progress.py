@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 
-from .._text import printable
-from ._console import console, count, format_mean, grid, plain
+from .._text import count, printable
+from ._console import console, format_mean, grid, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .._text import count
 from ..errors import DataError, about
-from ._console import count
 from ._options import INPUT, OUTPUT
 from ._progress import progress
 from ._rankings import kind_of

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from .._text import count
 from ..errors import DataError
 from . import _options as options
-from ._console import count, facts, grid, plain, print_json, show
+from ._console import facts, grid, plain, print_json, show
 from ._input import Input, with_columns
 from ._io import read_for
 from ._report import bar_table

@@ -9,8 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from .._text import count
 from . import _options as options
-from ._console import count, facts, format_C, grid, print_json, show
+from ._console import facts, format_C, grid, print_json, show
 from ._input import Input, with_columns
 from ._io import looks_like_model, read_data
 from ._progress import progress

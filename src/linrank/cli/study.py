@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._text import count
 from ..errors import DataError
 from ..metrics.names import FlavourName
 from . import _options as options
-from ._console import count, facts, print_json, show
+from ._console import facts, print_json, show
 from ._guard import RUNS_FAILED, say_error
 from ._input import Input, with_columns
 from ._io import check_output

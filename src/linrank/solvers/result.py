@@ -10,6 +10,7 @@ import numpy as np
 
 from .._draw import draw_history, drawn
 from .._tables import html_table
+from .._text import count
 from .._typing import Vector
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class Result:
         """A summary for users: status, iterations, products, objective, gap, gradient, seconds."""
         gap = "" if self.gap is None else f"relative duality gap {self.gap:.1e}, "
         return (
-            f"{self.status.value} {self.n_iter} iterations, {self.n_products} Hessian products, "
+            f"{self.status.value} {count(self.n_iter, 'iteration')}, "
+            f"{count(self.n_products, 'Hessian product')}, "
             f"objective {self.objective:.6g}, {gap}"
             f"gradient at {self.gradient_norm:.1e} of its start, {self.seconds:.2f} s."
         )
@@ -134,5 +136,6 @@ class Result:
         if not np.isnan(gap).all():
             curves["relative duality gap"] = gap
         iterations = [step.iteration for step in self.history]
-        title = f"{self.status.name.capitalize()}: {self.n_iter} iterations, {self.seconds:.2f} s"
+        n_iter = count(self.n_iter, "iteration")
+        title = f"{self.status.name.capitalize()}: {n_iter}, {self.seconds:.2f} s"
         return drawn(lambda axes: draw_history(axes, iterations, curves, title), ax)
