@@ -24,6 +24,7 @@ _VARIABLES = {
 }
 _COLOUR = re.compile("|".join(map(re.escape, _VARIABLES)))
 _FAMILY = re.compile("'DejaVu Sans'[^;]*")  # the font of matplotlib, and what may stand in for it
+_DIGITS = re.compile(r"(?<=\.\d\d)\d+")  # behind a hundredth of a point, which nobody can see
 _IN_LINK, _IN_URL = re.compile(r"(?<=^#).+"), re.compile(r"(?<=url\(#)[^)]+")
 _SKIPPED = ("metadata", "style")  # elements of matplotlib that a page does not need
 _DRAWN = {**STYLE, "svg.fonttype": "none"}  # texts stay texts
@@ -87,7 +88,10 @@ def labelled_svg(svg: str, prefix: str, label: str) -> str:
 
 
 def _clean(root: ElementTree.Element) -> None:
-    """Remove what a page does not need, and let colours and fonts follow the page."""
+    """Remove what a page does not need, and let colours and fonts follow the page.
+
+    Coordinates are cut to two decimals.
+    """
     _strip_namespaces(root)
     for parent in list(root.iter()):
         for child in list(parent):
@@ -104,7 +108,11 @@ def _clean(root: ElementTree.Element) -> None:
             element.attrib.pop("id", None)
         for name, value in element.attrib.items():
             value = _COLOUR.sub(lambda found: _VARIABLES[found.group()], value)
-            element.set(name, _FAMILY.sub("var(--font, sans-serif)", value))
+            value = _FAMILY.sub("var(--font, sans-serif)", value)
+            element.set(name, _DIGITS.sub("", " ".join(value.split())))
+        element.tail = None  # indentation
+        if element.text is not None and not element.text.strip():
+            element.text = None
 
 
 def _reference(attribute: str) -> re.Pattern[str]:
