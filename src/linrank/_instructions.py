@@ -10,35 +10,32 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic, lower_builtin, overload, type_callable
+from numba.np.arrayobj import populate_array
 
-from ._prefetch import CACHE_LINE, prefetch_row
-from ._simd import add_product, eight, four, load, store
+from . import _simd
+from ._curve_instructions import extend_curves
+from ._prefetch import CACHE_LINE, prefetch, prefetch_row
+from ._registers import VectorType, add_multiple, address, convert, read, spread
 
 
 def extend_numba() -> None:
     """Tell numba what the functions of `_simd` and `_prefetch` are compiled to."""
-    overload(four)(_overload_four)
-    overload(eight)(_overload_eight)
-    overload(load)(_overload_load)
-    overload(store)(_overload_store)
-    overload(add_product)(_overload_add_product)
+    overload(_simd.four)(_overload_four)
+    overload(_simd.eight)(_overload_eight)
+    overload(_simd.sixteen)(_overload_sixteen)
+    type_callable(_simd.buffer)(_type_buffer)
+    lower_builtin(_simd.buffer, VectorType, types.IntegerLiteral)(_make_buffer)
+    overload(_simd.load)(_overload_load)
+    overload(_simd.store)(_overload_store)
+    overload(_simd.add_at)(_overload_add_at)
+    overload(_simd.add_product)(_overload_add_product)
+    extend_curves()
+    overload(prefetch)(_overload_prefetch)
     overload(prefetch_row)(_overload_prefetch_row)
 
 
 # SIMD vectors --------------------------------------------------------------------------------
-
-
-class _Vector(types.Type):
-    def __init__(self, width: int) -> None:
-        super().__init__(f"vector of {width} doubles")
-        self.form = ir.VectorType(ir.DoubleType(), width)
-
-
-@register_model(_Vector)
-class _VectorModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, kind.form)
 
 
 def _overload_four():  # type: ignore[no-untyped-def]
@@ -49,6 +46,10 @@ def _overload_eight():  # type: ignore[no-untyped-def]
     return lambda: _eight()
 
 
+def _overload_sixteen():  # type: ignore[no-untyped-def]
+    return lambda: _sixteen()
+
+
 def _overload_load(like, array, i):  # type: ignore[no-untyped-def]
     return lambda like, array, i: _load(like, array, i)
 
@@ -57,12 +58,16 @@ def _overload_store(array, i, values):  # type: ignore[no-untyped-def]
     return lambda array, i, values: _store(array, i, values)
 
 
+def _overload_add_at(array, i, values):  # type: ignore[no-untyped-def]
+    return lambda array, i, values: _add_at(array, i, values)
+
+
 def _overload_add_product(values, x, others):  # type: ignore[no-untyped-def]
     return lambda values, x, others: _add_product(values, x, others)
 
 
-def _zeros(width: int) -> Any:
-    kind = _Vector(width)
+def _zeros(number: types.Float, width: int) -> Any:
+    kind = VectorType(number, width)
 
     @intrinsic
     def zeros(typing_context):  # type: ignore[no-untyped-def]
@@ -71,13 +76,40 @@ def _zeros(width: int) -> Any:
     return zeros
 
 
-_four, _eight = _zeros(4), _zeros(8)
+_four, _eight = _zeros(types.float64, 4), _zeros(types.float64, 8)
+_sixteen = _zeros(types.float32, 16)
+
+
+def _type_buffer(context):  # type: ignore[no-untyped-def]
+    def kind(like, n):  # type: ignore[no-untyped-def]
+        is_constant = isinstance(like, VectorType) and isinstance(n, types.IntegerLiteral)
+        return types.Array(like.number, 1, "C") if is_constant else None
+
+    return kind
+
+
+def _make_buffer(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    """Allocate an array on the stack of the calling kernel; an `overload` would use its own."""
+    kind, size = signature.return_type, signature.args[1].literal_value
+    element, item = context.get_value_type(kind.dtype), kind.dtype.bitwidth // 8
+    place = cgutils.alloca_once(builder, ir.ArrayType(element, size))
+    place.align = CACHE_LINE
+    array = context.make_array(kind)(context, builder)
+    populate_array(
+        array,
+        data=builder.bitcast(place, element.as_pointer()),
+        shape=cgutils.pack_array(builder, [context.get_constant(types.intp, size)]),
+        strides=cgutils.pack_array(builder, [context.get_constant(types.intp, item)]),
+        itemsize=context.get_constant(types.intp, item),
+        meminfo=None,
+    )
+    return array._getvalue()
 
 
 @intrinsic
 def _load(typing_context, like, array, i):  # type: ignore[no-untyped-def]
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.load(_address(context, builder, signature, arguments, 1, like), align=8)
+        return read(context, builder, array, *arguments[1:], i, like.form)
 
     return like(like, array, i), generate
 
@@ -85,8 +117,20 @@ def _load(typing_context, like, array, i):  # type: ignore[no-untyped-def]
 @intrinsic
 def _store(typing_context, array, i, values):  # type: ignore[no-untyped-def]
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        address = _address(context, builder, signature, arguments, 0, values)
-        builder.store(arguments[2], address, align=8)
+        pointer = address(context, builder, array, *arguments[:2], i, values.form)
+        builder.store(arguments[2], pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, i, values), generate
+
+
+@intrinsic
+def _add_at(typing_context, array, i, values):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        form = ir.VectorType(ir.DoubleType(), values.width)
+        pointer = address(context, builder, array, *arguments[:2], i, form)
+        total = builder.fadd(builder.load(pointer, align=8), convert(builder, arguments[2], form))
+        builder.store(total, pointer, align=8)
         return context.get_dummy_value()
 
     return types.void(array, i, values), generate
@@ -96,36 +140,26 @@ def _store(typing_context, array, i, values):  # type: ignore[no-untyped-def]
 def _add_product(typing_context, values, x, others):  # type: ignore[no-untyped-def]
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         sums, x, others = arguments
-        number, nothing = ir.IntType(32), ir.Constant(values.form, ir.Undefined)
-        first = builder.insert_element(nothing, x, number(0))
-        zeros = ir.Constant(ir.VectorType(number, values.form.count), None)
-        spread = builder.shuffle_vector(first, nothing, zeros)
-        product = builder.fmul(spread, others, flags=("contract",))
-        return builder.fadd(sums, product, flags=("contract",))
+        return add_multiple(builder, sums, spread(builder, x, values.form), others)
 
     return values(values, types.float64, others), generate
-
-
-def _address(context, builder, signature, arguments, at, vector):  # type: ignore[no-untyped-def]
-    """Return the address of a place of an array, the arguments `at` and `at` + 1, as a vector's."""
-    kind = signature.args[at]
-    array = context.make_array(kind)(context, builder, arguments[at])
-    place = context.cast(builder, arguments[at + 1], signature.args[at + 1], types.uintp)
-    pointer = cgutils.get_item_pointer(context, builder, kind, array, [place], wraparound=False)
-    return builder.bitcast(pointer, vector.form.as_pointer())
 
 
 # Prefetching ---------------------------------------------------------------------------------
 
 
+def _overload_prefetch(X, i, f):  # type: ignore[no-untyped-def]
+    return lambda X, i, f: _prefetch(X, i, f)
+
+
 def _overload_prefetch_row(X, i):  # type: ignore[no-untyped-def]
     step = CACHE_LINE * 8 // X.dtype.bitwidth
 
-    def prefetch(X, i):  # type: ignore[no-untyped-def]
+    def prefetch_all(X, i):  # type: ignore[no-untyped-def]
         for f in range(0, X.shape[1], step):
             _prefetch(X, i, f)
 
-    return prefetch
+    return prefetch_all
 
 
 @intrinsic

@@ -6,6 +6,7 @@ import os
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ._typing import Array
@@ -66,3 +67,10 @@ def _mapped_file(array: Array) -> MappedFile | None:
 
 def _stamp(status: os.stat_result) -> Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array through which it cannot be written."""
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view

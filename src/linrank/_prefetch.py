@@ -16,3 +16,7 @@ def prefetch_row(X: NDArray[np.floating[Any]], i: int) -> None:
     Kernels use an instruction of LLVM (`linrank._instructions`). Without compilation the function
     does nothing. Results are the same.
     """
+
+
+def prefetch(X: NDArray[Any], i: int, f: int) -> None:
+    """Start to load the cache line of ``X[i, f]``, as `prefetch_row` does; f may be too large."""

@@ -1,7 +1,9 @@
-"""Products of a range of rows with a vector, for dense and CSR matrices.
+"""Products of a range of rows with a vector, for dense, CSR and binned matrices.
 
-Kernels call `matvec` and `rmatvec` for either storage of X: numba chooses the implementation by
-type. A CSR matrix is passed to kernels as a `CSR` tuple of its three arrays.
+Kernels call `matvec` and `rmatvec` for any storage of X: numba chooses the implementation by type.
+A CSR matrix is passed to kernels as a `CSR` tuple of its three arrays, a binned matrix as a
+`Binned` tuple. Kernels read and write the vectors of a binned matrix in another form: `expand`
+makes it, and `contract` reads it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ._binned import BinnedMatrix, advance_binned, copy_columns_binned, copy_rows_binned
+from ._binned_kernels import Binned, matvec_binned, rmatvec_binned
 from ._jit import Kernel, by_type, njit
-from ._maps import check_maps
+from ._maps import check_maps, read_only
 from ._prefetch import CACHE_LINE, prefetch_row
 from ._threads import resolve_threads, run, split
 from ._typing import Integers, Vector
@@ -26,7 +30,7 @@ TASK_BYTES = 2**21  #: smallest size of such a part of X; starting smaller ones 
 LONG_ROW = 2048  #: bytes of a row above which the hardware prefetcher is fast enough by itself
 
 Floats: TypeAlias = NDArray[np.floating[Any]]  #: numbers of single or double precision
-Matrix: TypeAlias = Floats | sparse.csr_array  #: X as users and `RankingData` hold it
+Matrix: TypeAlias = Floats | sparse.csr_array  #: X as users hold it
 Columns: TypeAlias = tuple[Integers, Integers]  #: chosen features; see `choose_columns`
 
 
@@ -38,27 +42,23 @@ class CSR(NamedTuple):
     data: Floats
 
 
-KernelMatrix: TypeAlias = Floats | CSR  #: X as kernels read it
+KernelMatrix: TypeAlias = Floats | CSR | Binned  #: X as kernels read it
+AnyMatrix: TypeAlias = Matrix | BinnedMatrix  #: X as `RankingData` holds it
 
 
-def kernel_matrix(X: Matrix) -> KernelMatrix:
-    """Return X in the form that kernels read: the array itself, or a `CSR`.
+def kernel_matrix(X: AnyMatrix) -> KernelMatrix:
+    """Return X in the form that kernels read: the array itself, a `CSR` or a `Binned`.
 
     The arrays are marked read-only, as memory-mapped arrays are, so that each kernel is compiled
     once. A file that has changed since it was mapped raises an error, because reading the map
     could end the process.
     """
+    if isinstance(X, BinnedMatrix):
+        return X.kernel_form
     check_maps(X)
     if isinstance(X, np.ndarray):
         return read_only(X)
     return CSR(read_only(X.indptr), read_only(X.indices), read_only(X.data))
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view of an array through which it cannot be written."""
-    view = array.view(np.ndarray)
-    view.flags.writeable = False
-    return view
 
 
 def aligned_zeros(n_rows: int, n_columns: int) -> Vector:
@@ -205,9 +205,9 @@ def _copy_rows_csr(X, first, last, chosen, out):  # type: ignore[no-untyped-def]
                 out[i - first, k] = X.data[e]
 
 
-def _by_storage(dense: Kernel, csr: Kernel, doc: str) -> Callable[..., None]:
-    """Return one function for both storages, callable from Python and from other kernels."""
-    function = by_type(0, {CSR: csr}, dense)
+def _by_storage(dense: Kernel, csr: Kernel, binned: Kernel, doc: str) -> Callable[..., None]:
+    """Return one function for all storages, callable from Python and from other kernels."""
+    function = by_type(0, {CSR: csr, Binned: binned}, dense)
     function.__doc__ = doc
     return function
 
@@ -215,35 +215,82 @@ def _by_storage(dense: Kernel, csr: Kernel, doc: str) -> Callable[..., None]:
 matvec = _by_storage(
     _matvec_dense,
     _matvec_csr,
+    matvec_binned,
     "Compute ``out[i] = x_{first + i} · v`` for the rows first, …, last − 1.",
 )
 rmatvec = _by_storage(
     _rmatvec_dense,
     _rmatvec_csr,
+    rmatvec_binned,
     "Add ``Σ_i u[i] x_{first + i}`` over the rows first, …, last − 1 to ``out``.",
 )
 rmatvec_squares = _by_storage(
     _rmatvec_squares_dense,
     _rmatvec_squares_csr,
+    rmatvec_binned,
     "Add ``Σ_i u[i] x²_{first + i}`` to ``out``, with the squares of the entries of a row.",
 )
 copy_columns = _by_storage(
     _copy_columns_dense,
     _copy_columns_csr,
+    copy_columns_binned,
     "Compute ``out[k, i] = x_{first + i, features[k]}`` for the features of `choose_columns`; "
     "``out`` must be zero before.",
 )
 copy_rows = _by_storage(
     _copy_rows_dense,
     _copy_rows_csr,
+    copy_rows_binned,
     "Compute ``out[i, k] = x_{first + i, features[k]}`` for the features of `choose_columns`.",
 )
 advance = _by_storage(
     _advance_dense,
     _advance_csr,
+    advance_binned,
     "Compute `rmatvec` of one range of rows and `matvec` of the next range in one loop: "
     "``advance(X, first, last, u, out, next_first, next_last, v, s)``.",
 )
+
+
+def expand(X: AnyMatrix, v: Vector) -> Vector:
+    """Return v in the form in which `matvec` reads it."""
+    return X.expand(v) if isinstance(X, BinnedMatrix) else v
+
+
+def for_products(X: KernelMatrix) -> KernelMatrix:
+    """Return X for Hessian products, which need less precision than gradients."""
+    return X._replace(single=True) if isinstance(X, Binned) else X
+
+
+def contract(X: AnyMatrix, sums: Vector) -> Vector:
+    """Return X'u, given the sums of `rmatvec`."""
+    return X.contract(sums) if isinstance(X, BinnedMatrix) else sums
+
+
+def contract_squares(X: AnyMatrix, sums: Vector) -> Vector:
+    """Return ``Σ_i u_i x_i²``, given the sums of `rmatvec_squares`."""
+    return X.contract_squares(sums) if isinstance(X, BinnedMatrix) else sums
+
+
+def n_sums(X: AnyMatrix) -> int:
+    """Return how many numbers `rmatvec` sums."""
+    return X.n_powers * X.n_bins if isinstance(X, BinnedMatrix) else int(X.shape[1])
+
+
+def n_square_sums(X: AnyMatrix) -> int:
+    """Return how many numbers `rmatvec_squares` sums."""
+    return X.n_moments * X.n_bins if isinstance(X, BinnedMatrix) else int(X.shape[1])
+
+
+def n_entries(X: AnyMatrix) -> int:
+    """Return the number of stored entries of X."""
+    return int(X.size if isinstance(X, np.ndarray | BinnedMatrix) else X.nnz)
+
+
+def dense_rows(X: AnyMatrix, rows: Integers) -> Matrix:
+    """Return some rows of X; those of a binned matrix as an array."""
+    found = X[rows]
+    return found.toarray() if isinstance(found, BinnedMatrix) else found
 
 
 def choose_columns(features: Integers, n_features: int) -> Columns:
@@ -259,7 +306,7 @@ def choose_columns(features: Integers, n_features: int) -> Columns:
     return features, place
 
 
-def n_tasks(X: Matrix, n_threads: int) -> int:
+def n_tasks(X: AnyMatrix, n_threads: int) -> int:
     """Return into how many parts to cut a pass over X.
 
     Threads take one part after another. If another process keeps a core busy, the thread on that
@@ -270,18 +317,19 @@ def n_tasks(X: Matrix, n_threads: int) -> int:
     >>> n_tasks(np.zeros((10, 2)), 2), n_tasks(np.zeros((1_000_000, 2)), 2)
     (2, 7)
     """
-    n_bytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes
+    n_bytes = X.nbytes if isinstance(X, np.ndarray | BinnedMatrix) else X.data.nbytes
     most = TASKS_PER_THREAD * n_threads if n_threads > 1 else 1
     return max(n_threads, min(most, n_bytes // TASK_BYTES))
 
 
-def row_ranges(X: Matrix, n_parts: int) -> list[tuple[int, int]]:
+def row_ranges(X: AnyMatrix, n_parts: int) -> list[tuple[int, int]]:
     """Cut the rows of X into contiguous ranges of about equal work."""
-    ptr = np.arange(X.shape[0] + 1) if isinstance(X, np.ndarray) else X.indptr
+    even = np.arange(X.shape[0] + 1)
+    ptr = even if isinstance(X, np.ndarray | BinnedMatrix) else X.indptr
     return split(ptr, n_parts)
 
 
-def multiply(X: Matrix, w: Vector, n_threads: int | None = None) -> Vector:
+def multiply(X: AnyMatrix, w: Vector, n_threads: int | None = None) -> Vector:
     """Compute Xw in threads, without a copy of X.
 
     X must be in the form that `linrank.data.checks.check_matrix` returns.
@@ -292,7 +340,7 @@ def multiply(X: Matrix, w: Vector, n_threads: int | None = None) -> Vector:
     array([-1., -1.])
     """
     n_threads = resolve_threads(n_threads)
-    matrix, out = kernel_matrix(X), np.empty(X.shape[0])
+    matrix, out, w = kernel_matrix(X), np.empty(X.shape[0]), expand(X, w)
     ranges = row_ranges(X, n_tasks(X, n_threads))
     run(matvec, [(matrix, a, b, w, out[a:b]) for a, b in ranges], n_threads)
     return out

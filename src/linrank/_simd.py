@@ -1,20 +1,27 @@
-"""SIMD vectors of four or eight numbers, as values that kernels keep in registers.
+"""SIMD vectors of four, eight or sixteen numbers, as values that kernels keep in registers.
 
-LLVM vectorises simple loops by itself, but not several running sums in one loop, such as the
-columns of a table. Without compilation, the functions of this module work on arrays. Kernels use
-the instructions of `linrank._instructions` instead. A processor without vectors of eight numbers
-uses two vectors of four.
+LLVM vectorises simple loops by itself, but neither several running sums in one loop, such as the
+columns of a table, nor look-ups in a table that fits in registers. Without compilation, the
+functions of this module work on arrays. Kernels use the instructions of `linrank._instructions`
+instead. A processor without vectors of eight numbers uses two vectors of four.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._typing import Vector
 
-Few: TypeAlias = Vector  #: a SIMD vector; without compilation, an array of four or eight numbers
+Few: TypeAlias = NDArray[np.floating[Any]]  #: a SIMD vector; without compilation, an array
+Bank: TypeAlias = NDArray[np.floating[Any]]  #: several SIMD vectors; without compilation, rows
+
+LOOKUP = 16  #: pieces of a curve that `interpolate` can look up
+#: Factor of a position before it is rounded down. An integer k becomes the end of piece k − 1, and
+#: the next larger number of single precision stays in piece k.
+SHRINK = 1 - 2.0**-24
 
 
 def four() -> Few:
@@ -27,16 +34,98 @@ def eight() -> Few:
     return np.zeros(8)
 
 
-def load(like: Few, array: Vector, i: int) -> Few:
-    """Return ``array[i : i + n]`` for a SIMD vector of n numbers; i must not be negative."""
-    return array[i : i + len(like)].copy()
+def sixteen() -> Few:
+    """Return a SIMD vector of sixteen zeros of single precision."""
+    return np.zeros(16, dtype=np.float32)
+
+
+def buffer(like: Few, n: int) -> NDArray[Any]:
+    """Return an array of n numbers on the stack, with the precision of a SIMD vector.
+
+    The size n must be written as a number or a constant. The array is valid until the kernel that
+    asks for it returns.
+    """
+    return np.zeros(n, dtype=like.dtype)
+
+
+def load(like: Few, array: NDArray[Any], i: int) -> Few:
+    """Return ``array[i : i + n]`` as a SIMD vector of n numbers; i must not be negative."""
+    return array[i : i + len(like)].astype(like.dtype)
 
 
 def store(array: Vector, i: int, values: Few) -> None:
-    """Write a SIMD vector to ``array[i : i + n]``; i must not be negative."""
+    """Write a SIMD vector of double precision to ``array[i : i + n]``; i must not be negative."""
     array[i : i + len(values)] = values
+
+
+def add_at(array: Vector, i: int, values: Few) -> None:
+    """Add a SIMD vector to ``array[i : i + n]``; i must not be negative."""
+    array[i : i + len(values)] += values
 
 
 def add_product(values: Few, x: float, others: Few) -> Few:
     """Return values + x·others."""
     return values + x * others
+
+
+# Curves that are linear between nodes -----------------------------------------------------------
+
+
+def has_lookup() -> bool:
+    """Return whether `interpolate` has an instruction of its own (AVX-512); else it is undefined.
+
+    Without compilation the result is True.
+    """
+    return True
+
+
+def slopes(like: Few, table: Vector, i: int, factor: float) -> Few:
+    """Return the slopes of `LOOKUP` pieces, times a factor.
+
+    Piece k joins the nodes ``table[i + k]`` and ``table[i + k + 1]``. The result has the precision
+    of the SIMD vector `like`.
+    """
+    return (np.diff(table[i : i + LOOKUP + 1]) * factor).astype(like.dtype)
+
+
+def offsets(like: Few, table: Vector, i: int, shift: int, factor: float) -> Few:
+    """Return the values of the lines through `LOOKUP` pieces at the position 0, times a factor.
+
+    Piece k begins at the position k − shift.
+    """
+    start = np.arange(LOOKUP) - shift
+    values = table[i : i + LOOKUP] - start * np.diff(table[i : i + LOOKUP + 1])
+    return (values * factor).astype(like.dtype)
+
+
+def interpolate(total: Few, offset: Few, slope: Few, z: Few, shift: int) -> Few:
+    """Return total + the values of a curve at the positions z, by its `offsets` and `slopes`."""
+    piece = np.floor(z.astype(np.float64) * SHRINK).astype(np.int64) + shift
+    piece %= LOOKUP
+    return total + offset[piece] + slope[piece] * z
+
+
+def hinges(like: Few, n: int) -> Bank:
+    """Return zeros for the sums of `add_hinges`, for two curves and n nodes.
+
+    The number n must be written as a number or a constant.
+    """
+    return np.zeros((2 * n, len(like)), dtype=like.dtype)
+
+
+def add_hinges(sums: Bank, u: Few, z0: Few, z1: Few, first: int | None) -> Bank:
+    """Return the bank sums + u·max(z, k), with the nodes k = first, first + 1, … of both curves.
+
+    If `first` is None, the nodes begin at 0, and no position z may be negative.
+    """
+    k = np.arange(len(sums) // 2, dtype=sums.dtype)[:, None] + sums.dtype.type(first or 0)
+    return sums + u * np.concatenate([np.maximum(z0, k), np.maximum(z1, k)])
+
+
+def store_hinges(array: Vector, sums: Bank) -> int:
+    """Write the sum of each vector of a bank to an array, and return the number of nodes.
+
+    The array must have room for a multiple of the numbers in a vector.
+    """
+    array[: len(sums)] = sums.sum(axis=1)
+    return len(sums) // 2

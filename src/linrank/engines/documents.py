@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .._rows import Matrix
+from .._rows import AnyMatrix, dense_rows
 from .._threads import blas_threads, run
 from .._typing import Integers, Vector
 
@@ -13,7 +13,7 @@ BLOCK_NUMBERS = 2**21  #: entries of sampled documents multiplied at a time; mor
 
 
 def hessian_of_documents(
-    X: Matrix, query_ptr: Integers, curvature: Vector, n_rows: int, n_threads: int
+    X: AnyMatrix, query_ptr: Integers, curvature: Vector, n_rows: int, n_threads: int
 ) -> Vector:
     """Compute Σ_i curvature_i (x_i − μ)(x_i − μ)' over a sample of about `n_rows` documents.
 
@@ -47,7 +47,7 @@ def hessian_of_documents(
     for block in blocks:
         place = group[block], np.arange(len(block))
         owner = sparse.csr_array((weight[block], place), (len(mass), len(block)))
-        sums += owner @ X[rows[block]]
+        sums += owner @ dense_rows(X, rows[block])
     means = sums / mass
     tasks = [(X, blocks[k::n_threads], rows, group, weight, means) for k in range(n_threads)]
     with blas_threads(1):  # each thread of `run` multiplies its own blocks
@@ -59,7 +59,7 @@ def hessian_of_documents(
 
 
 def _scatter(
-    X: Matrix,
+    X: AnyMatrix,
     blocks: list[Integers],
     rows: Integers,
     group: Integers,
@@ -72,7 +72,7 @@ def _scatter(
     """
     H = np.zeros((X.shape[1], X.shape[1]))
     for block in blocks:
-        part, own = X[rows[block]], weight[block]
+        part, own = dense_rows(X, rows[block]), weight[block]
         if sparse.issparse(part):
             H += part.T @ (sparse.diags_array(own) @ part)
         else:

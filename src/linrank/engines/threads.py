@@ -16,15 +16,22 @@ import copy
 from collections.abc import Callable
 
 import numpy as np
-from scipy import sparse
 
+from .._binned import BinnedMatrix
 from .._lazy import lazy_property
 from .._rows import (
     Columns,
     aligned_zeros,
     choose_columns,
+    contract,
+    contract_squares,
+    expand,
+    for_products,
     kernel_matrix,
     multiply,
+    n_entries,
+    n_square_sums,
+    n_sums,
     n_tasks,
     rmatvec,
     rmatvec_squares,
@@ -118,7 +125,7 @@ class ThreadEngine(Engine):
         self.data = data
         self.work = Work()
         self.n_features = data.n_features
-        self.n_entries = int(X.nnz if sparse.issparse(X) else X.size)
+        self.n_entries = n_entries(X)
         n_threads = resolve_threads(n_threads)
         self.n_threads = n_threads if self.n_entries * X.dtype.itemsize > SMALL_BYTES else 1
         layout: Layout = loss.lay_out(data, preferences, counting, n_threads)
@@ -133,12 +140,12 @@ class ThreadEngine(Engine):
         self._block_rows = max(1, BLOCK_BYTES // row_bytes)
         self.fused = self.largest_query * self.n_threads * 2 <= data.n_docs or self.n_threads == 1
         # Each part of a pass has a sum X'u of its own. Few parts bound the cost of adding the sums.
-        least = self.n_entries // (SUM_ENTRIES * self.n_features)
+        least = self.n_entries // (SUM_ENTRIES * n_sums(X))
         self._n_tasks = max(self.n_threads, min(n_tasks(X, self.n_threads), least))
         few = self.largest_query * self._n_tasks * 2 > data.n_docs  # buffers take memory
         self._chunks = split(data.query_ptr, self.n_threads if few else self._n_tasks)
         self.scratch = [layout.make_scratch(self.largest_query) for _ in self._chunks]
-        self._partial = aligned_zeros(self._n_tasks, self.n_features)
+        self._partial = aligned_zeros(self._n_tasks, n_sums(X))
         self._set_loss(loss)
 
     def with_loss(self, loss: Loss) -> ThreadEngine:
@@ -173,6 +180,16 @@ class ThreadEngine(Engine):
         loss, gradient = float(sum(self._walk(w, linearize=True))), self._collect()
         self.last = np.array(w, dtype=np.float64), loss, gradient.copy()
         return loss, gradient
+
+    def score_derivatives(self, w: Vector) -> tuple[Vector, Vector]:
+        """Compute the derivative of the loss in each score at w, and the curvature in each score.
+
+        Hessian products then refer to w.
+        """
+        self.last = None
+        self.work.evaluations += 1
+        _, u = self._derive(w, linearize=True)
+        return u, self.state.curvature.copy()
 
     def hessp(self, v: Vector) -> Vector:
         """Compute the product H v with the Hessian H = X'MX at the last w of `value_grad`."""
@@ -239,7 +256,12 @@ class ThreadEngine(Engine):
 
     @property
     def makes_hessian_by_level(self) -> bool:
-        """Whether the Hessian in the scores is a diagonal plus a few vectors per query."""
+        """Whether the Hessian in the scores is a diagonal plus a few vectors per query.
+
+        The sums of `hessian_by_level` read the entries of X, which a binned matrix does not store.
+        """
+        if isinstance(self.data.X, BinnedMatrix):
+            return False
         n_nodes = int(self.layout.plan.query_nodes[-1])
         return not self.loss.pairwise and MIN_DOCUMENTS_PER_LEVEL * n_nodes <= self.data.n_docs
 
@@ -249,8 +271,10 @@ class ThreadEngine(Engine):
         These terms are 0 for a feature that no two compared documents share, and small for a rare
         feature.
         """
-        self._run_rows(rmatvec_squares, self.state.curvature)
-        return self._collect()
+        X = self.data.X
+        sums = np.zeros((self._n_tasks, n_square_sums(X)))
+        self._run_rows(rmatvec_squares, self.state.curvature, sums)
+        return contract_squares(X, _sum_in_order(sums))
 
     def hessian_of_documents(self, n_rows: int) -> Vector:
         """Estimate the Hessian from about `n_rows` documents (`documents.hessian_of_documents`)."""
@@ -264,26 +288,34 @@ class ThreadEngine(Engine):
     def _walk(self, v: Vector, linearize: bool) -> list[float]:
         """Compute the derivatives in the scores, and X'u of each part; return their losses."""
         self._partial[:] = 0.0
+        matrix = self.matrix if linearize else for_products(self.matrix)
+        table = expand(self.data.X, v)
         known = self.layout.plan, self.state, self.hinges, linearize
         if self.fused:
             parts = zip(self._chunks, self.scratch, self._buffers, self._partial, strict=False)
             blocks = [
-                (self.matrix, *known, a, b, self._block_rows, v, scratch, *buffers, partial)
+                (matrix, *known, a, b, self._block_rows, table, scratch, *buffers, partial)
                 for (a, b), scratch, buffers, partial in parts
             ]
             return run(walk_blocks, blocks, self.n_threads)
+        losses, u = self._derive(v, linearize)
+        self._run_rows(rmatvec, u, self._partial)
+        return losses
+
+    def _derive(self, v: Vector, linearize: bool) -> tuple[list[float], Vector]:
+        """Return the losses of all parts, and the derivatives u in the scores."""
         scores, ptr = self.scores(v), self.data.query_ptr
         if linearize:
             self._sort_large_queries(scores)
         u = np.empty_like(scores)
         tasks = [
-            (*known, a, b, scores[ptr[a] : ptr[b]], u[ptr[a] : ptr[b]], scratch)
+            (
+                self.layout.plan, self.state, self.hinges, linearize, a, b,
+                scores[ptr[a] : ptr[b]], u[ptr[a] : ptr[b]], scratch,
+            )
             for (a, b), scratch in zip(self._chunks, self.scratch, strict=True)
-        ]
-        losses = run(walk_scores, tasks, self.n_threads)
-        del scores, tasks
-        self._run_rows(rmatvec, u)
-        return losses
+        ]  # fmt: skip
+        return run(walk_scores, tasks, self.n_threads), u
 
     @lazy_property
     def _buffers(self) -> list[tuple[Vector, Vector]]:
@@ -298,19 +330,15 @@ class ThreadEngine(Engine):
             keys = scores[ptr[q] : ptr[q + 1]]
             self.layout.sort_query(int(q), keys, self.scratch[0], self.n_threads)
 
-    def _run_rows(self, kernel: Callable[..., None], u: Vector) -> None:
+    def _run_rows(self, kernel: Callable[..., None], u: Vector, sums: Vector) -> None:
         """Run a kernel of `linrank._rows` such as `rmatvec` on all rows, with u."""
         ranges = row_ranges(self.data.X, self._n_tasks)
-        tasks = [(self.matrix, a, b, u[a:b], self._partial[k]) for k, (a, b) in enumerate(ranges)]
-        self._partial[:] = 0.0
+        tasks = [(self.matrix, a, b, u[a:b], sums[k]) for k, (a, b) in enumerate(ranges)]
         run(kernel, tasks, self.n_threads)
 
     def _collect(self) -> Vector:
-        """Add the sums of the parts, in a fixed order."""
-        total = self._partial[0].copy()
-        for partial in self._partial[1:]:
-            total += partial
-        return total
+        """Return X'u, from the sums of the parts."""
+        return contract(self.data.X, _sum_in_order(self._partial))
 
     # The Hessian as a matrix --------------------------------------------------------------
 
@@ -369,3 +397,11 @@ class ThreadEngine(Engine):
             add_upper(total, rows[: starts[n]].T, products[: starts[n]].T)
             first += n
         return total
+
+
+def _sum_in_order(parts: Vector) -> Vector:
+    """Add the sums of the parts, in a fixed order."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
