@@ -269,10 +269,11 @@ def test_no_limits_are_no_bounds():
     assert "bounds" not in ranker.model_.settings["penalty"]
 
 
-def test_groups_take_no_bounds():
+def test_groups_take_bounds_of_zero_only():
     X, y, qid = make_problem_arrays("five levels")
-    with pytest.raises(DataError, match="penalty='group_l1' and bounds"):
-        SparseRankSVM(penalty=GroupL1(groups=[0, 0, 1, 1]), bounds="positive").fit(X, y, qid)
+    ranker = SparseRankSVM(penalty=GroupL1(groups=[0, 0, 1, 1]), bounds=(None, 1))
+    with pytest.raises(DataError, match=r"'group_l1' has a bound of 1 for feature 0\. Use"):
+        ranker.fit(X, y, qid)
     for groups in ([[0, 1], [2]], [None, 1, 2, 3], [0, 1]):
         with pytest.raises(DataError, match="expected one group for each of the 4 features"):
             SparseRankSVM(penalty=GroupL1(groups=groups)).fit(X, y, qid)

@@ -26,7 +26,7 @@ ALL = [
     Lp(p=0.9),
 ]
 CONCAVE = [penalty for penalty in ALL if not penalty.convex]
-NAMES = {"L2", "NoPenalty", "L1", "ElasticNet", "MCP", "SCAD", "Log", "Lp"}
+NAMES = {"L2", "NoPenalty", "L1", "ElasticNet", "MCP", "SCAD", "Log", "Lp", "GroupL1"}
 
 
 def name_of(penalty):

@@ -169,9 +169,9 @@ class DominationLoss(Loss):
         if not preferences.plain:
             raise DataError(
                 f"loss={self.name!r} does not support {preferences.summary()}: it compares all "
-                "levels, and its margins are differences s(i) − s(j). Use pairs='all'. For "
-                "margins, use rescale='margin' with delta='label-squared', which is y(i) − y(j), "
-                "or margin= with s of each document"
+                "levels, and its margins are differences s(i) − s(j). Use pairs='all' and "
+                "rescale=None. For margins, use rescale='margin' with delta='label-squared', which "
+                "is y(i) − y(j), or margin= with s of each document"
             )
 
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from .l2 import L2, NoPenalty
     from .registry import PENALTIES, make_penalty
 
-PenaltyName = Literal["l2", "none", "l1", "elastic_net", "mcp", "scad", "log", "lp"]
+PenaltyName = Literal[
+    "l2", "none", "l1", "elastic_net", "mcp", "scad", "log", "lp", "group_l1"
+]  # fmt: skip
 
 #: The module and the class of each named penalty.
 CLASSES: Mapping[PenaltyName, str] = {
@@ -34,6 +36,7 @@ CLASSES: Mapping[PenaltyName, str] = {
     "scad": "concave.SCAD",
     "log": "concave.Log",
     "lp": "concave.Lp",
+    "group_l1": "group.GroupL1",
 }
 
 __all__ = [
@@ -42,7 +45,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.values())}
-_HOMES |= {"GroupL1": "group", "Penalty": "base", "Bounds": "bounds"}
+_HOMES |= {"Penalty": "base", "Bounds": "bounds"}
 __getattr__ = lazy_names(
     __name__, _HOMES | dict.fromkeys(("PENALTIES", "make_penalty"), "registry")
 )

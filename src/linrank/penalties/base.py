@@ -38,7 +38,6 @@ class Penalty(ABC):
     name: ClassVar[str]
     kind: ClassVar[Kind]
     selects: ClassVar[bool] = True  #: whether it sets weights to 0
-    takes_bounds: ClassVar[bool] = True
     cost: ClassVar[float] = 1.0  #: default cost of a feature
     takes_costs: ClassVar[bool] = True  #: whether features may have costs of their own
     parameter: ClassVar[str | None] = None  #: name of the parameter that `shape` sets
@@ -52,6 +51,11 @@ class Penalty(ABC):
     def convex(self) -> bool:
         """Whether Ω is convex."""
         return self.kind != "concave"
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether all weights are 0 for small C."""
+        return not self.smooth
 
     @property
     def limits(self) -> Bounds | None:
@@ -153,6 +157,21 @@ class Penalty(ABC):
         """
 
     @abstractmethod
+    def parts(self) -> tuple[Vector, Vector]:
+        """Return l1 and l2 of the parts ``Σ_j l1_j·|w_j| + ½·l2_j·w_j²`` of a convex Ω."""
+
+    def norm_part(self) -> tuple[Vector, Integers] | None:
+        """Return the cost of the norm of each feature's group, and the group of each feature.
+
+        None stands for a sum over features, which is `parts` alone.
+        """
+        return None
+
+    @abstractmethod
+    def slack(self, gradient: Vector) -> Vector:
+        """Return how far the gradient is from giving each feature of weight 0 a weight."""
+
+    @abstractmethod
     def entry_C(self, gradient: Vector) -> float:
         """Return the smallest C at which a penalised feature gets a weight, given ∇L at w = 0."""
 
@@ -187,6 +206,10 @@ class SeparablePenalty(Penalty):
     def parts(self) -> tuple[Vector, Vector]:
         """Return l1 and l2 of ``Ω(w) = Σ_j l1_j·|w_j| + ½·l2_j·w_j²``, for convex penalties."""
         raise NotImplementedError
+
+    def slack(self, gradient: Vector) -> Vector:
+        """Return l1 − |gradient|."""
+        return self.parts()[0] - np.abs(gradient)
 
     def value(self, w: Vector) -> float:
         """Return Ω(w)."""
@@ -318,10 +341,16 @@ def _root_of_falling(
     return float(min(end, max(first, rises[passed] / falls[passed])))
 
 
-def check_parameter(name: str, value: object, low: float, high: float = np.inf) -> None:
+def check_parameter(
+    name: str, value: object, low: float, high: float = np.inf, *, with_low: bool = False
+) -> None:
     """Raise a `DataError` unless a parameter of a penalty is between two numbers."""
-    if not isinstance(value, float | int | np.number) or not low < value < high:
-        limit = f"above {low:g}" if high == np.inf else f"between {low:g} and {high:g}"
+    fits = isinstance(value, float | int | np.number) and (
+        low < value < high or (with_low and value == low)
+    )
+    if not fits:
+        limit = f"{'at least' if with_low else 'above'} {low:g}"
+        limit = limit if high == np.inf else f"between {low:g} and {high:g}"
         raise DataError(f"{name} is {value!r}; expected a number {limit}")
 
 

@@ -35,8 +35,8 @@ def make_penalty(
     ----------
     name : str or Penalty
     shape : float, optional
-        The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp.
-        The defaults are 0.5, 2, 3.7, 0.1 and 0.5. l2, l1 and none have no parameter.
+        The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp, ρ of
+        group_l1. The defaults are 0.5, 2, 3.7, 0.1, 0.5 and 0. l2, l1 and none have no parameter.
     weights : array of shape (n_features,), optional
         The cost of each feature.
     bounds : None, "positive" or (low, high)

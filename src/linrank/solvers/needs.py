@@ -43,8 +43,6 @@ class Needs:
             return f"needs a listwise loss, but loss={loss.name!r} is a sum over pairs"
         if penalty.kind not in self.penalties:
             return f"does not support penalty={penalty.name!r}"
-        if penalty.bounds is not None and not penalty.takes_bounds:
-            return f"does not support bounds with penalty={penalty.name!r}"
         if penalty.bounds is not None and not self.bounds:
             return "does not support bounds"
         if self.rows and not has_rows:

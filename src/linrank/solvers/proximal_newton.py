@@ -11,14 +11,14 @@ from scipy.linalg import norm
 from .._typing import Integers, Vector
 from ..engines.base import Engine
 from ..errors import DataError
-from ..penalties.base import SeparablePenalty
 from .base import ROUNDING, Iterate, state
-from .conjugate_gradients import conjugate_gradients
 from .curvature import Curvature, cost_of_matrix
 from .needs import Needs
-from .penalised_model import Model, minimise_model, sided_limits
+from .penalised_model import Model, minimise_model
 from .result import Status
+from .signed_step import SignedStep
 from .sparse import SparseSolver
+from .terms import Terms, make_terms
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ProximalSettings:
 
 @dataclass
 class ProximalNewton(SparseSolver):
-    """Proximal Newton method for l1 and the elastic net (Lee, Sun & Saunders 2014).
+    """Proximal Newton method for l1, the elastic net and groups (Lee, Sun & Saunders 2014).
 
     Each iteration minimises, over the features of a working set and within their bounds,
 
@@ -109,7 +109,8 @@ class ProximalNewton(SparseSolver):
 
     by coordinate descent, where H is the Hessian of f. A line search along δ follows. The working
     set contains the features in use and those that violate optimality most. Its size may double
-    from one iteration to the next, so H is small if few features matter.
+    from one iteration to the next, so H is small if few features matter. For groups of features,
+    the descent is over blocks, and groups join the working set as a whole.
 
     H costs as much as many gradients, and hardly changes near the optimum. It is reused while the
     predicted decrease falls fast from step to step, and each step updates it by the rule of BFGS.
@@ -117,9 +118,10 @@ class ProximalNewton(SparseSolver):
     H is computed from a sample of queries, and from all queries if the sample was not effective
     near the optimum.
 
-    If the working set is large, H is not computed. The signs of the weights are then fixed during
-    a step, and conjugate gradients minimise the model. They need a few passes over the data, and
-    no matrix. If these passes have cost as much as the matrix, it is computed after all.
+    If the working set is large, H is not computed. The signs of the weights and the directions of
+    the groups are then fixed during a step, and conjugate gradients minimise the model. They need a
+    few passes over the data, and no matrix. If these passes have cost as much as the matrix, it is
+    computed after all.
 
     Parameters
     ----------
@@ -138,15 +140,12 @@ class ProximalNewton(SparseSolver):
 
     settings: ProximalSettings = ProximalSettings()
     name: ClassVar[str] = "proximal-newton"
-    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("convex",), bounds=True)
+    needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("convex", "group"), bounds=True)
     _engine: Engine | None = state(default=None)  #: that of the curvature
     _curvature: Curvature | None = state(default=None)
     _spent: int = state(default=0)  #: products of steps without a matrix, on this engine
     _promise: float = state(default=np.inf)  #: decrease predicted by the last model
-    _l1: Vector = state()
-    _l2: Vector = state()
-    _low: Vector = state()
-    _high: Vector = state()
+    _terms: Terms = state()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,11 +154,7 @@ class ProximalNewton(SparseSolver):
 
     def _prepare(self) -> None:
         self._promise = np.inf
-        penalty = self.problem.penalty
-        assert isinstance(penalty, SeparablePenalty)
-        self._l1, self._l2 = penalty.parts()
-        ones = np.ones(self.problem.n_features)
-        self._low, self._high = penalty.limits or (-np.inf * ones, np.inf * ones)
+        self._terms = make_terms(self.problem.penalty, self.problem.n_features)
         if self._engine is not self.problem.engine:
             self._engine, self._curvature, self._spent = self.problem.engine, None, 0
 
@@ -236,7 +231,10 @@ class ProximalNewton(SparseSolver):
         self.point = Iterate(w, *self.problem.value_grad(w))
 
     def _working_set(self) -> tuple[Integers, bool]:
-        """Return the features in use and the worst violators, and whether these are all."""
+        """Return the features in use and the worst violators, and whether these are all.
+
+        Violators are ranked by group, and all violators of a group are taken.
+        """
         w = self.point.w
         away = self.problem.penalty.distance(w, self.point.gradient)
         in_use = np.flatnonzero(w)
@@ -244,7 +242,8 @@ class ProximalNewton(SparseSolver):
         room = max(self.settings.first_set, len(in_use))
         complete = len(others) <= room
         if not complete:
-            others = others[np.argpartition(-away[others], room)[:room]]
+            worst = np.argpartition(-self._terms.norms(away)[others], room)[:room]
+            others = self._terms.whole_groups(others[worst], others)
         return np.sort(np.concatenate([in_use, others])), complete
 
     def _make_curvature(self, features: Integers, complete: bool, exact: bool = False) -> Curvature:
@@ -258,11 +257,12 @@ class ProximalNewton(SparseSolver):
             # The last sample was not effective. Near the optimum, all queries are needed.
             exact |= self._promise <= settings.far * self.point.value
         if complete:
-            missing = self._l1 - np.abs(self.point.gradient)
+            missing = self.problem.penalty.slack(self.point.gradient)
             missing[features] = np.inf
             n_spare = min(max(settings.least_spare, len(features) // 2), settings.most_spare)
             n_spare = min(n_spare, len(missing) - len(features))
             spare = np.argpartition(missing, n_spare - 1)[:n_spare] if n_spare else features[:0]
+            spare = self._terms.whole_groups(spare, np.flatnonzero(np.isfinite(missing)))
             features = np.sort(np.concatenate([features, spare]))
         n_rows = None if exact else settings.rows_per_feature * len(features)
         is_exact = n_rows is None or n_rows >= engine.data.n_docs
@@ -279,36 +279,22 @@ class ProximalNewton(SparseSolver):
         return n > self.settings.largest_matrix or self._spent < cost_of_matrix(engine, n)
 
     def _step_by_products(self, features: Integers) -> bool:
-        """Take a Newton step with fixed signs, by Hessian products instead of a matrix.
-
-        Conjugate gradients minimise the model for the given signs. A weight of 0 gets the sign
-        with which f falls. Weights that would change their sign are set to 0, and weights that
-        would leave their bounds are set to the bound.
-        """
-        w, l1, l2 = self.point.w[features], self._l1[features], self._l2[features]
-        gradient = self.point.gradient[features]
-        signs = np.where(w != 0, np.sign(w), -np.sign(gradient))
-        slope = gradient + l1 * signs + l2 * w
-        diagonal = self.problem.hessian_diagonal()[features] + l2
-        floor = np.finfo(float).eps * float(diagonal.max())
-        scale = 1.0 / np.maximum(diagonal, floor or 1.0)
-        low, high = sided_limits(self._low[features], self._high[features], signs)
-        stays = ((w <= low) & (slope > 0)) | ((w >= high) & (slope < 0))
-        slope[stays] = 0.0
+        """Take a Newton step with fixed signs, by Hessian products instead of a matrix."""
         full = np.zeros(self.problem.n_features)
 
         def product(v: Vector) -> Vector:
             full[features] = v
-            return np.where(stays, 0.0, self.problem.hessp(full)[features] + l2 * v)
+            return self.problem.hessp(full)[features]
 
-        residual = self.settings.product_residual**2
-        solved = conjugate_gradients(
-            product, -slope, lambda v: scale * v, residual, self.settings.max_products
+        here, diagonal = self.point, self.problem.hessian_diagonal()[features]
+        step = SignedStep(
+            self._terms.of(features), here.w[features], here.gradient[features], diagonal, product
         )
+        solved = step.solve(self.settings.product_residual**2, self.settings.max_products)
         self._spent += solved.n_products
-        for delta in (solved.x, -scale * slope):
-            target = self.point.w.copy()
-            target[features] = np.clip(w + delta, low, high)
+        for weights in step.targets(solved):
+            target = here.w.copy()
+            target[features] = weights
             if self._slope(target) < 0:
                 return self._line_search(target, self.settings.halvings)
         return False
@@ -332,17 +318,14 @@ class ProximalNewton(SparseSolver):
         assert self._curvature is not None
         settings, here, target = self.settings, self.point, self.point.w.copy()
         away = self.problem.penalty.distance(here.w, here.gradient)[features]
-        H, l2 = self.problem.C * self._curvature.of(features), self._l2[features]
+        H, terms = self.problem.C * self._curvature.of(features), self._terms.of(features)
         bend = np.maximum(np.abs(np.diag(H)), settings.flat_diagonal * away**2 / here.value)
         floor = np.finfo(float).eps ** 4 * float(bend.max())
         bend = (1.0 + lift) * np.maximum(bend, max(floor, np.finfo(float).tiny))
         H.flat[:: len(features) + 1] = bend
-        decrease = np.minimum(away**2 / (bend + l2), here.value)  # f and Ω are never negative
-        model = Model(
-            H, here.gradient[features], target[features], self._l1[features], l2,
-            self._low[features], self._high[features],
-            settings.model_residual**2 * float(decrease.mean()),
-        )  # fmt: skip
+        decrease = np.minimum(away**2 / (bend + terms.l2), here.value)  # f and Ω are never negative
+        accuracy = settings.model_residual**2 * float(decrease.mean())
+        model = Model(H, here.gradient[features], target[features], terms, accuracy)
         target[features] = minimise_model(model, settings.sweeps, settings.rounds)
         return target
 

@@ -1,4 +1,4 @@
-"""Smoothing with a penalty that selects features: losses with corners, l1 and elastic net."""
+"""Smoothing with a penalty that selects features: losses with corners and convex penalties."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ProximalSmoothing(Smoothing):
     """
 
     name: ClassVar[str] = "proximal-smoothing"
-    needs: ClassVar[Needs] = Needs(loss="cornered", penalties=("convex",), bounds=True)
+    needs: ClassVar[Needs] = Needs(loss="cornered", penalties=("convex", "group"), bounds=True)
 
     def _minimise(self) -> Status:
         mu, w = FIRST_WIDTH, self.point.w

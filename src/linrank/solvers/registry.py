@@ -50,7 +50,7 @@ def make_solver(
 
     ``"auto"`` is `Newton`, which needs the fewest passes over the data on all measured shapes. For
     a loss without a derivative, such as the hinge, it is `Smoothing`. For a convex penalty other
-    than ½‖w‖² it is `ProximalNewton`, for a concave one `Reweighted`, and for groups `FISTA`.
+    than ½‖w‖² it is `ProximalNewton`, and for a concave one `Reweighted`.
 
     Parameters
     ----------
