@@ -13,6 +13,19 @@ from ..errors import FileFormatError
 _NUMBERED = re.compile(r"([0-9]+)[\s:,;]+(\S.*)")
 
 
+def names_or_numbers(names: list[str] | None, n_features: int, index_base: int) -> list[str]:
+    """Return the names of features or, without names, their numbers in LETOR files.
+
+    Examples
+    --------
+    >>> names_or_numbers(None, 2, index_base=1)
+    ['1', '2']
+    """
+    if names is not None:
+        return names
+    return [str(index) for index in range(index_base, index_base + n_features)]
+
+
 class NameFile(NamedTuple):
     r"""The content of a file of names: a name per line, or lines of an index and a name.
 
@@ -58,7 +71,7 @@ class NameFile(NamedTuple):
                     "a name"
                 )
             return self.lines
-        names = [str(index) for index in range(index_base, index_base + n_features)]
+        names = names_or_numbers(None, n_features, index_base)
         for match in numbered:
             assert match is not None
             feature = int(match[1]) - index_base

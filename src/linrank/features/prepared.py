@@ -34,6 +34,10 @@ class Prepared:
         data = with_features(data, self.given.feature_names)
         return data if self.steps is None else self.steps.apply_to(data, n_threads)
 
+    def weight_names(self, names: list[str]) -> list[str]:
+        """Return the names of the preprocessed features, given those of the features."""
+        return names if self.steps is None else self.steps.names(names)
+
     def summary(self, n_threads: int | None = None) -> FeatureSummary | None:
         """Return the statistics of the features for a model; None if there are very many."""
         d = self.given.n_features
