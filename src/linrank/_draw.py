@@ -15,6 +15,7 @@ from .errors import DataError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Palette of Okabe & Ito, which colour-blind readers can distinguish. Yellow is left out because
 #: it is too pale for a line on white.
@@ -57,17 +58,26 @@ def drawn(draw: Callable[[Axes], None], ax: Axes | None, height: float = 4.0) ->
 
     Given axes keep their style. A new figure has the style of linrank.
     """
-    if ax is not None:
-        draw(ax)
-        return ax
+
+    def draw_alone(figure: Figure) -> Axes:
+        axes: Axes = figure.subplots()
+        draw(axes)
+        return axes
+
+    if ax is None:
+        return drawn_figure(draw_alone, (WIDTH, height))
+    draw(ax)
+    return ax
+
+
+def drawn_figure(draw: Callable[[Figure], Axes], size: tuple[float, float]) -> Axes:
+    """Draw on a new figure of pyplot, of a size in inches, and return the axes that `draw` does."""
     check_matplotlib()
     import matplotlib
     from matplotlib import pyplot
 
     with matplotlib.rc_context(STYLE):
-        ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
-        draw(ax)
-    return ax
+        return draw(pyplot.figure(figsize=size, layout="constrained"))
 
 
 def height_of_bars(n: int) -> float:
@@ -230,6 +240,21 @@ def power_of_two(C: float) -> str:
     """Return a number as text, as a formula of matplotlib if it is a power of two."""
     mantissa, exponent = np.frexp(C)
     return f"$2^{{{exponent - 1}}}$" if mantissa == 0.5 else f"{C:.4g}"
+
+
+def number_text(x: float) -> str:
+    """Return a number as a short label of an axis.
+
+    Examples
+    --------
+    >>> [number_text(x) for x in (0.1234, 12345.6, 2e7, -1e-9)]
+    ['0.123', '12,300', '2e7', '-1e-9']
+    """
+    size = abs(x)
+    if 1000.0 <= size < 1e6:
+        return f"{float(f'{x:.3g}'):,.0f}"
+    mantissa, _, exponent = f"{x:.3g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
 def short(name: str, length: int = 24) -> str:

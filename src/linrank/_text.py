@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 #: Control characters, surrogates, and characters that change the direction or position of text.
@@ -34,3 +35,32 @@ def count(n: int, one: str, many: str | None = None) -> str:
     ('1 query', '1,234 documents')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def format_C(C: float) -> str:
+    """Return C as text, as a power of two if it is one.
+
+    Examples
+    --------
+    >>> format_C(0.03125), format_C(1.0), format_C(0.3)
+    ('2^-5', '1', '0.3')
+    """
+    mantissa, exponent = math.frexp(C)
+    return f"2^{exponent - 1}" if mantissa == 0.5 and C != 1.0 else f"{C:.6g}"
+
+
+def setting_text(name: str, value: object) -> str:
+    """Return a setting, or a fact about a training, as text.
+
+    Examples
+    --------
+    >>> setting_text("C", 0.25), setting_text("n_docs", 12345), setting_text("scale", None)
+    ('2^-2', '12,345', 'none')
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {setting_text(key, item)}" for key, item in value.items())
+    if isinstance(value, float):
+        return format_C(value) if name == "C" else f"{value:.6g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "none" if value is None else str(value)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from ..features.axis import Axis
+from .additive import AdditiveModel
 from .base import Column, Model
+from .curves import Curve, Surface
 from .explain import Explanation
 from .files import FORMATS, Content, load_model, matrix_parts, numbers, read_matrix
 from .linear import LinearModel
 from .terms import Term
 
 __all__ = [
-    "FORMATS", "Column", "Content", "Explanation", "LinearModel", "Model", "Term", "load_model",
-    "matrix_parts", "numbers", "read_matrix",
+    "FORMATS", "AdditiveModel", "Axis", "Column", "Content", "Curve", "Explanation", "LinearModel",
+    "Model", "Surface", "Term", "load_model", "matrix_parts", "numbers", "read_matrix",
 ]  # fmt: skip

@@ -5,26 +5,31 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import choice
-from .._draw import draw_bars, drawn, features, height_of_bars
+from .._draw import WIDTH, draw_bars, drawn, features, height_of_bars
 from .._files import atomic_write
 from .._tables import html_table, same_decimals
 from .._text import printable
 from .._typing import Array, Integers, Vector
 from .._version import __version__
 from ..data.checks import Matrix, check_finite, group_by_query, take_rows
+from ..data.names import names_or_numbers
 from ..errors import DataError, FileFormatError
-from .explain import Explanation, explain_row, explain_two
+from .explain import Cells, Explanation, explain_row, explain_two
 from .files import Content, plain, read_content, shared_parts, wrong_format
 from .rows import as_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..export import TargetName
 
 VERSION = 2  #: of the layout of model files; a file of a newer version is refused
 NAMED = 3  #: features that the short form of a model names
@@ -70,7 +75,8 @@ class Model:
     """
 
     format: ClassVar[str]  #: entry "format" of the model's files
-    is_additive: ClassVar[bool] = False  #: whether a score is a sum with one part per feature
+    is_additive: ClassVar[bool] = False  #: whether a score is a sum of parts; see `part_names`
+    base_name: ClassVar[str] = "at the training means"  #: which score explanations count from
 
     def __init__(
         self,
@@ -106,11 +112,28 @@ class Model:
         """The oldest layout of model files that can hold this model."""
         return 1
 
+    @property
+    def used(self) -> Integers:
+        """The features that have a part in the score, as numbers from 0 on."""
+        raise NotImplementedError
+
+    def largest(self, n: int) -> list[tuple[str, float]]:
+        """Return names and numbers of the n features with the largest weights or curves."""
+        raise NotImplementedError
+
     def names(self) -> list[str]:
         """Return the feature names or, without names, the feature numbers in LETOR files."""
-        if self.feature_names is not None:
-            return self.feature_names
-        return [str(self.index_base + f) for f in range(self.n_features)]
+        return names_or_numbers(self.feature_names, self.n_features, self.index_base)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The pairs of features that have a common part in the score, beside those of features."""
+        return []
+
+    def part_names(self) -> list[str]:
+        """Return the names of the parts of a score: the features, and then the pairs "a × b"."""
+        names = self.names()
+        return names + [f"{names[j]} × {names[k]}" for j, k in self.pairs]
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> Vector:
         """Score documents; higher is better.
@@ -153,7 +176,8 @@ class Model:
         """Return the contribution of each feature to the score of one document.
 
         If the model holds the means of the training data, contributions are counted from there:
-        that of a feature is its part in the score, minus its part at the mean.
+        that of a feature is its part in the score, minus the mean of this part. Pairs of features
+        with a common part in the score have contributions, too.
 
         Parameters
         ----------
@@ -192,13 +216,66 @@ class Model:
                 "be explained by contributions of features. Use a linear model, such as RankSVM."
             )
 
+    def export(
+        self,
+        target: TargetName,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        features: Mapping[str, str] | None = None,
+        shift: float | Literal["training"] | None = None,
+        sample: Any = None,
+        **options: object,
+    ) -> str | bytes:
+        """Write the model in the form of a search engine, a database or a programming language.
+
+        Linear and additive models can be written. A target that takes trees gets the curves of an
+        additive model as steps; a `StaircaseWarning` says how far scores may deviate.
+
+        Parameters
+        ----------
+        target : str
+            One of `linrank.export.TARGETS`, such as ``"solr"``, ``"elasticsearch"``, ``"sql"`` or
+            ``"onnx"``.
+        path : path-like, optional
+            File that is written.
+        features : mapping, optional
+            Names of features in the target, such as ``{"bm25": "bm25(title)"}`` for Vespa.
+        shift : float or "training", optional
+            A constant that is added to all scores. With ``"training"``, scores are at least 0 for
+            every document whose features are within their ranges in the training data.
+        sample : RankingData or array, optional
+            Documents on which the order in the target is compared with that of the model. An array
+            is one query. Targets that round scores to single precision may reverse or tie some
+            pairs; an `OrderChangedWarning` has their number.
+        **options
+            Options of the target, such as ``dialect="sqlite"``; see ``docs/export.md``.
+
+        Returns
+        -------
+        str or bytes
+            The content of the file; bytes for ONNX.
+
+        Examples
+        --------
+        >>> from linrank import LinearModel
+        >>> model = LinearModel([0.5, 0.0, -2.0], feature_names=["bm25", "age", "length"])
+        >>> print(model.export("lucene"))
+        0.5 * bm25
+        - 2.0 * length
+        <BLANKLINE>
+        """
+        export_model = import_module("linrank.export").export_model
+        return export_model(
+            self, target, path, features=features, shift=shift, sample=sample, **options
+        )
+
     @property
     def mean_parts(self) -> Vector | None:
-        """The part of each feature in the score at the training means; None if not known."""
+        """The mean of each part of the score in the training data; None if not known."""
         return None
 
     def ordered(self) -> Integers:
-        """Return the features by importance: by the absolute values in the last of `columns`."""
+        """Return the parts by importance: by the absolute values in the last of `columns`."""
         if not self.columns():
             return np.empty(0, np.int64)
         return np.argsort(-np.abs(self.columns()[-1].values), kind="stable")
@@ -221,7 +298,7 @@ class Model:
             raise DataError(f"a {type(self).__name__} has no weights of features to plot")
         choice("column", column, [None, *columns])
         shown = self.columns()[-1] if column is None else columns[column]
-        values, names = shown.values, self.names()
+        values, names = shown.values, self.part_names()
         order = np.argsort(-np.abs(values), kind="stable")[: min(top, np.count_nonzero(values))]
         title = f"{len(order)} of {features(self.n_features)}, by {shown.title}"
 
@@ -233,21 +310,38 @@ class Model:
 
         return drawn(draw, ax, height_of_bars(len(order)))
 
+    def draw(self, figure: Figure, top: int = TOP) -> Axes:
+        """Draw what `plot` draws on an empty figure, and return the first axes."""
+        return self.plot(figure.subplots(), top)
+
+    def figure_size(self, top: int = TOP) -> tuple[float, float]:
+        """Return the width and height of a figure for `draw`, in inches."""
+        return WIDTH, height_of_bars(min(top, self.n_features))
+
     def __repr__(self) -> str:
         facts = [features(self.n_features)]
         facts += [f"{name}: {fact}" for name, fact in self.facts().items()]
-        names, order = self.names(), self.ordered()[:NAMED]
+        names, order = self.part_names(), self.ordered()[:NAMED]
         for column in self.columns()[-1:]:
             largest = [f"{names[f]} {x:.3g}" for f in order if (x := column.values[f])]
             facts += [f"largest by {column.title}: {', '.join(largest)}"] if largest else []
         return printable(f"{type(self).__name__}({'; '.join(facts)})")
 
     def _repr_html_(self) -> str:
-        names, columns, order = self.names(), self.columns(), self.ordered()[:TOP]
-        rows = zip((names[f] for f in order), *(c.texts(order) for c in columns), strict=True)
-        titles = ["feature", *(column.title for column in columns)]
-        bars = columns[-1].values[order].tolist() if columns else []
+        titles, rows, bars = self.table()
         return html_table(titles, rows, title=repr(self), bars=bars)
+
+    def table(self, top: int = TOP) -> Cells:
+        """Return a table of the most important parts: names, numbers and remarks."""
+        names, columns, order = self.part_names(), self.columns(), self.ordered()[:top]
+        remarks = self.remarks(order)
+        rows = zip(
+            (names[f] for f in order), *(column.texts(order) for column in columns),
+            *remarks.values(), strict=True,
+        )  # fmt: skip
+        titles = ["feature", *(column.title for column in columns), *remarks]
+        bars = columns[-1].values[order].tolist() if columns else []
+        return Cells(titles, [list(row) for row in rows], bars)
 
     def _filled(self, X: Matrix) -> Matrix:
         """Return X without the missing values that the model replaces."""
@@ -269,6 +363,20 @@ class Model:
         with atomic_write(path, "w") as file:
             json.dump(content, file, indent=1, allow_nan=False)
             file.write("\n")
+
+    def write_report(self, path: str | os.PathLike[str], title: str = "") -> None:
+        """Write a page with all numbers and pictures of the model: one HTML file.
+
+        The page needs no network. Its pictures need matplotlib (``pip install linrank[plot]``).
+
+        Parameters
+        ----------
+        path : path-like
+            An existing file is replaced when the new one is complete.
+        title : str
+            The heading. Without it, the class of the model is named.
+        """
+        import_module("linrank.report.model_page").write_model_page(path, self, title)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -303,7 +411,7 @@ class Model:
         raise NotImplementedError
 
     def parts(self, X: Array, documents: Array | None = None) -> Vector:
-        """Return the part of each feature in the scores of dense rows; parts sum to the score.
+        """Return the parts of the scores of dense rows; those of a row sum to its score.
 
         Parameters
         ----------
@@ -313,7 +421,8 @@ class Model:
 
         Returns
         -------
-        parts : float64 array of shape (n_docs, n_features)
+        parts : float64 array of shape (n_docs, n_parts)
+            In the order of `part_names`.
         """
         raise NotImplementedError
 
@@ -322,11 +431,24 @@ class Model:
         return {}
 
     def columns(self) -> list[Column]:
-        """Return numbers of the features, for tables; the last ones say how important they are.
+        """Return numbers of the parts, for tables; the last ones say how important they are.
 
         Models without such numbers have no columns.
         """
         return []
+
+    def remarks(self, parts: Integers) -> dict[str, list[str]]:
+        """Return further columns of a table of some parts, as texts."""
+        return {}
+
+    def details(self, part: int) -> dict[str, object]:
+        """Return further facts about one part, for programs."""
+        return {}
+
+    def count_used(self) -> int | None:
+        """Return the number of features that have a part in the score; None if not known."""
+        columns = self.columns()
+        return int(np.count_nonzero(columns[-1].values)) if columns else None
 
     def _parameters(self) -> Content:
         """Return the entries of the file that only this class of models has."""

@@ -42,17 +42,21 @@ class Explanation:
     Attributes
     ----------
     names : list of str
-        Names of the features.
+        Names of the features, and then of `pairs`.
     values : float64 array of shape (n_features,)
         Values of the features as given; NaN if a value is missing.
-    contributions : float64 array of shape (n_features,)
+    contributions : float64 array of shape (n_features + n_pairs,)
     score : float
         The score; of a pair, the score of the first document minus that of the second.
     base : float
-        The score at the means of the training data, from which contributions are counted. It is 0
-        for pairs, and for models that do not hold these means.
+        The mean score of the training data, from which contributions are counted. It is 0 for two
+        documents, and for models that do not hold means.
     other : float64 array of shape (n_features,) or None
         Of a pair: values of the features of the second document.
+    pairs : list of (int, int)
+        Two features each, which have a common contribution beside their own ones.
+    base_name : str
+        Which score the base is, in words.
 
     Examples
     --------
@@ -73,6 +77,8 @@ class Explanation:
     score: float
     base: float = 0.0
     other: Vector | None = None
+    pairs: Sequence[tuple[int, int]] = ()
+    base_name: str = "at the training means"
 
     @property
     def order(self) -> Integers:
@@ -84,7 +90,7 @@ class Explanation:
         """A line that gives the score, and the part of it that no feature contributes."""
         if self.other is not None:
             return f"score difference {self.score:.6g}"
-        base = f", of which {self.base:.6g} at the training means" if self.base else ""
+        base = f", of which {self.base:.6g} {self.base_name}" if self.base else ""
         return f"score {self.score:.6g}{base}"
 
     def largest(self, n: int = TOP) -> list[tuple[str, float]]:
@@ -108,9 +114,16 @@ class Explanation:
         values = {"value": self.values}
         if self.other is not None:
             values = {"first": self.values, "second": self.other}
-        given = {name: found[order] for name, found in values.items()}
+        given = {name: self._with_pairs(found)[order] for name, found in values.items()}
         names = [self.names[f] for f in order]
         return {"feature": names, **given, "contribution": self.contributions[order]}
+
+    def _with_pairs(self, values: Vector) -> Array:
+        """Return the values of the features, followed by texts with both values of each pair."""
+        if not self.pairs:
+            return values
+        both = [f"{_value(values[j])} × {_value(values[k])}" for j, k in self.pairs]
+        return np.array([*values.tolist(), *both], dtype=object)
 
     def table(self, n: int = TOP) -> Cells:
         """Return a table of the n largest contributions, with a last row for the others."""
@@ -160,26 +173,31 @@ class Explanation:
         return drawn(draw, ax, height_of_bars(len(shown) + (rest is not None)))
 
 
-def _value(x: float) -> str:
+def _value(x: float | str) -> str:
+    if isinstance(x, str):
+        return x
     return "missing" if np.isnan(x) else f"{x:.6g}"
 
 
 def explain_row(model: Model, row: Any, documents: Any) -> Explanation:
     """Return the contributions to the score of one document; see `Model.explain`."""
     X, scores, parts = _parts(model, [row], documents)
-    mean = model.mean_parts
+    mean, names = model.mean_parts, model.part_names()
     if mean is None:
-        return Explanation(model.names(), X[0], parts[0], float(scores[0]))
+        return Explanation(names, X[0], parts[0], float(scores[0]), pairs=model.pairs)
     return Explanation(
-        model.names(), X[0], parts[0] - mean, float(scores[0]), base=float(mean.sum())
-    )
+        names, X[0], parts[0] - mean, float(scores[0]), base=float(mean.sum()), pairs=model.pairs,
+        base_name=model.base_name,
+    )  # fmt: skip
 
 
 def explain_two(model: Model, a: Any, b: Any, documents: Any) -> Explanation:
     """Return the contributions to the order of two documents; see `Model.explain_pair`."""
     X, scores, parts = _parts(model, [a, b], documents)
     difference = float(scores[0] - scores[1])
-    return Explanation(model.names(), X[0], parts[0] - parts[1], difference, other=X[1])
+    return Explanation(
+        model.part_names(), X[0], parts[0] - parts[1], difference, other=X[1], pairs=model.pairs
+    )
 
 
 def _parts(model: Model, rows: Sequence[Any], documents: Any) -> tuple[Vector, Vector, Vector]:

@@ -28,6 +28,7 @@ _MODEL_FILE = "a file that linrank train or model_.save has written"
 FORMATS = {
     "linrank-model": ("linrank.model.linear", "LinearModel"),
     "linrank-kernel": ("linrank.estimators.kernel_model", "KernelModel"),
+    "linrank-additive": ("linrank.model.additive", "AdditiveModel"),
     "linrank-lightgbm": ("linrank.baselines.lightgbm_model", "LightGBMModel"),
     "linrank-stumps": ("linrank.baselines.stumps", "StumpModel"),
     "linrank-topics": ("linrank.estimators.topics_model", "TopicsModel"),

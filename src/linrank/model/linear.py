@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +25,6 @@ from .terms import Term, terms_of
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-    from ..export import TargetName
 
 LARGEST = np.finfo(float).max
 
@@ -305,55 +302,6 @@ class LinearModel(Model):
         ('b', 2.0, False)
         """
         return terms_of(self)
-
-    def export(
-        self,
-        target: TargetName,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        features: Mapping[str, str] | None = None,
-        shift: float | Literal["training"] | None = None,
-        sample: Any = None,
-        **options: object,
-    ) -> str | bytes:
-        """Write the model in the form of a search engine, a database or a programming language.
-
-        Parameters
-        ----------
-        target : str
-            One of `linrank.export.TARGETS`, such as ``"solr"``, ``"elasticsearch"``, ``"sql"`` or
-            ``"onnx"``.
-        path : path-like, optional
-            File that is written.
-        features : mapping, optional
-            Names of features in the target, such as ``{"bm25": "bm25(title)"}`` for Vespa.
-        shift : float or "training", optional
-            A constant that is added to all scores. With ``"training"``, scores are at least 0 for
-            every document whose features are within their ranges in the training data.
-        sample : RankingData or array, optional
-            Documents on which the order in the target is compared with that of the model. An array
-            is one query. Targets that round scores to single precision may reverse or tie some
-            pairs; an `OrderChangedWarning` has their number.
-        **options
-            Options of the target, such as ``dialect="sqlite"``; see ``docs/export.md``.
-
-        Returns
-        -------
-        str or bytes
-            The content of the file; bytes for ONNX.
-
-        Examples
-        --------
-        >>> model = LinearModel([0.5, 0.0, -2.0], feature_names=["bm25", "age", "length"])
-        >>> print(model.export("lucene"))
-        0.5 * bm25
-        - 2.0 * length
-        <BLANKLINE>
-        """
-        export_model = import_module("linrank.export").export_model
-        return export_model(
-            self, target, path, features=features, shift=shift, sample=sample, **options
-        )
 
     def _parameters(self) -> Content:
         content: Content = {"weights": self.coef.tolist()}

@@ -53,8 +53,24 @@ def save_plot(
     height : float
         Height of the figure in inches.
     """
-    with _figure(path, (WIDTH, height)) as figure:
-        draw(figure.subplots())
+    save_figure(path, lambda figure: draw(figure.subplots()), (WIDTH, height))
+
+
+def save_figure(
+    path: str | os.PathLike[str], draw: Callable[[Figure], object], size: tuple[float, float]
+) -> None:
+    """Write a plot of a whole figure to a file; see `save_plot`.
+
+    Parameters
+    ----------
+    path : path-like
+    draw : callable
+        Draws on the empty figure that it is given, as ``model.draw`` does.
+    size : (float, float)
+        Width and height of the figure in inches.
+    """
+    with _figure(path, size) as figure:
+        draw(figure)
 
 
 def plot_path(

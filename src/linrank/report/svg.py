@@ -14,6 +14,10 @@ from ..errors import DataError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NO_PICTURES = (
+    "The report has no pictures, because matplotlib is not installed (pip install linrank[plot])."
+)
+
 #: Colours that follow the page, as variables of its style sheet. Where a variable is not defined,
 #: the colour is the one that was drawn.
 _VARIABLES = {

@@ -1,0 +1,337 @@
+"""`AdditiveModel`: a sum of curves, one per feature, and of surfaces for pairs of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from .._checks import known_names, whole_number
+from .._draw import check_matplotlib, drawn, drawn_figure
+from .._maps import check_maps
+from .._rows import n_tasks, row_ranges
+from .._threads import resolve_threads, run, split
+from .._typing import Array, Integers, Vector
+from ..data.checks import Matrix
+from ..errors import DataError
+from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
+from .base import Column, Model
+from .curve_files import describe_curve, describe_surface, read_all, read_curve, read_surface
+from .curve_plots import PAGE_HEIGHT, Part, draw_grid, draw_one, grid_size
+from .curve_scores import Tables, make_tables, score_rows
+from .curve_text import remark_of
+from .curves import Curve, Surface
+from .files import Content
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_FEATURES = 2**24  #: a larger number in a file is damage, and would fill the memory
+CURVES = 12  #: curves and surfaces that a plot shows by default
+
+
+class AdditiveModel(Model):
+    """Additive model with the score ``Σ_j f_j(x_j) + Σ_jk f_jk(x_j, x_k)``.
+
+    Parameters
+    ----------
+    n_features : int
+    curves : sequence of Curve
+        At most one per feature. Features without a curve have no part in the score.
+    surfaces : sequence of Surface
+    feature_names, index_base, settings, training
+        See `LinearModel`.
+    preprocessing : Preprocessing, optional
+        What is done to the features before the curves are applied.
+
+    Examples
+    --------
+    >>> from linrank.features.axis import Axis
+    >>> curve = Curve(1, Axis([0.0, 2.0]), [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.25, 0.0]])
+    >>> model = AdditiveModel(2, [curve], feature_names=["length", "bm25"])
+    >>> model.predict([[5.0, 1.0], [5.0, 3.0], [5.0, np.nan]]).tolist()
+    [0.5, 1.0, 0.25]
+    """
+
+    format = "linrank-additive"
+    is_additive = True
+    base_name = "on average over the training documents"
+
+    def __init__(
+        self,
+        n_features: int,
+        curves: Sequence[Curve],
+        surfaces: Sequence[Surface] = (),
+        *,
+        feature_names: Sequence[str] | None = None,
+        index_base: int = 1,
+        settings: Mapping[str, object] | None = None,
+        training: Mapping[str, object] | None = None,
+        preprocessing: Preprocessing | None = None,
+    ) -> None:
+        n_features = whole_number("n_features", n_features, most=MOST_FEATURES)
+        super().__init__(n_features, feature_names, index_base, settings, training)
+        self.curves = sorted(curves, key=lambda curve: curve.feature)
+        self.surfaces = list(surfaces)
+        self.preprocessing = preprocessing
+        _check_features([curve.feature for curve in curves], self.pairs, n_features)
+        if preprocessing is not None and preprocessing.n_features != n_features:
+            raise DataError(
+                f"preprocessing has {preprocessing.n_features} features where the model has "
+                f"{n_features}. Use preprocessing of the same features."
+            )
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The two features of each surface."""
+        return [surface.features for surface in self.surfaces]
+
+    def with_curves(self, curves: Sequence[Curve]) -> AdditiveModel:
+        """Return a copy with other curves."""
+        return AdditiveModel(
+            self.n_features,
+            curves,
+            self.surfaces,
+            feature_names=self.feature_names,
+            index_base=self.index_base,
+            settings=self.settings,
+            training=self.training,
+            preprocessing=self.preprocessing,
+        )
+
+    @property
+    def needs_qid(self) -> bool:
+        """Whether features are scaled within each query."""
+        return self.preprocessing is not None and self.preprocessing.by_query
+
+    @property
+    def fills(self) -> bool:
+        """Whether missing values have a part of their own in the score: always."""
+        return True
+
+    @property
+    def version(self) -> int:
+        """The oldest layout of model files that can hold this model."""
+        return 2
+
+    def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
+        """Score the rows of a matrix with the right number of features."""
+        check_maps(X)
+        scores = np.empty(X.shape[0])
+        ptr = query_ptr if self.needs_qid and query_ptr is not None else None
+
+        def score(first: int, last: int) -> None:
+            a, b = (first, last) if ptr is None else (ptr[first], ptr[last])
+            rows = X[a:b].toarray() if sparse.issparse(X) else X[a:b]
+            if self.preprocessing is not None:
+                own = None if ptr is None else ptr[first : last + 1] - a
+                rows = self.preprocessing.apply(rows.astype(np.float64, copy=False), own, 1)
+            score_rows(self._tables, rows, scores[a:b])
+
+        n_threads = resolve_threads()
+        run(score, self._blocks(X, ptr, n_threads), n_threads)
+        return scores
+
+    def _blocks(self, X: Matrix, ptr: Integers | None, n_threads: int) -> list[tuple[int, int]]:
+        """Return ranges of rows, or of queries, that are scored at a time."""
+        if self.preprocessing is None and not sparse.issparse(X):
+            return row_ranges(X, n_tasks(X, n_threads))
+        n_blocks = max(n_threads, X.shape[0] * self.n_features // BLOCK_ENTRIES)
+        return split(np.arange(X.shape[0] + 1) if ptr is None else ptr, n_blocks)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return make_tables(self.curves, self.surfaces)
+
+    def _filled(self, X: Matrix) -> Matrix:
+        """Return X with 0 in place of missing values, for the check that others are finite."""
+        if sparse.issparse(X):
+            X = X.copy()
+            X.data = np.where(np.isnan(X.data), 0.0, X.data)
+            return X
+        return np.where(np.isnan(X), 0.0, X)
+
+    def parts(self, X: Array, documents: Array | None = None) -> Vector:
+        """Return the values of the curves and the surfaces in some rows. See `Model.parts`."""
+        if self.preprocessing is not None:
+            rows = X if documents is None else np.vstack([documents, X])
+            X = self.preprocessing.apply(rows.astype(np.float64))[-len(X) :]
+        parts = np.zeros((len(X), self.n_features + len(self.surfaces)))
+        for part, function, features in self._functions():
+            parts[:, part] = function(*(X[:, feature] for feature in features))
+        return parts
+
+    def _functions(self) -> Iterator[tuple[int, Curve | Surface, tuple[int, ...]]]:
+        """Yield all curves and surfaces, with their places among the parts and their features."""
+        for curve in self.curves:
+            yield curve.feature, curve, (curve.feature,)
+        for place, surface in enumerate(self.surfaces, self.n_features):
+            yield place, surface, surface.features
+
+    @property
+    def mean_parts(self) -> Vector | None:
+        """The mean of each curve and surface in the training data; None if one is not known."""
+        return self._of_parts(lambda function: function.mean)
+
+    def _of_parts(self, number: Callable[[Any], float | None]) -> Vector | None:
+        """Return a number of each curve and surface, 0 of other features; None if one is None."""
+        found = np.zeros(self.n_features + len(self.surfaces))
+        for part, function, _ in self._functions():
+            value = number(function)
+            if value is None:
+                return None
+            found[part] = value
+        return found
+
+    def columns(self) -> list[Column]:
+        """Return the importance of each curve and surface or, if it is not known, its range."""
+        spread = self._of_parts(lambda function: function.spread)
+        if spread is not None:
+            meaning = "importance (standard deviation of the curve over the training documents)"
+            return [Column("importance", spread, meaning)]
+        extent = self._of_parts(lambda function: function.extent)
+        assert extent is not None
+        return [Column("range", extent, "range (highest minus lowest value of the curve)")]
+
+    def remarks(self, parts: Integers) -> dict[str, list[str]]:
+        """Return the form of some curves as text, and their values at the ends and if missing."""
+        texts = {part: remark_of(function) for part, function, _ in self._functions()}
+        rows = [texts.get(part, ("", "", "", "")) for part in parts.tolist()]
+        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+        titles = ("curve", "first knot", "last knot", "missing")
+        return {title: list(column) for title, column in zip(titles, columns, strict=True)}
+
+    def details(self, part: int) -> dict[str, object]:
+        """Return the entry of a curve or surface in the model file."""
+        found = {place: function for place, function, _ in self._functions()}.get(part)
+        if isinstance(found, Surface):
+            return {"surface": describe_surface(found)}
+        return {} if found is None else {"curve": describe_curve(found)}
+
+    def facts(self) -> dict[str, object]:
+        """Return the numbers of curves, knots and pairs, and the preprocessing in words."""
+        found: dict[str, object] = {
+            "curves": len(self.curves),
+            "knots": sum(len(curve.axis.knots) for curve in self.curves),
+            "pairs": len(self.surfaces),
+        }
+        if self.preprocessing is not None:
+            found["preprocessing"] = self.preprocessing.words()
+        return found
+
+    def plot(self, ax: Axes | None = None, top: int = CURVES, column: str | None = None) -> Axes:
+        """Draw the most important curves and surfaces in a grid, and return the first axes.
+
+        A curve is drawn above a histogram of the training documents, minus its mean. Its band is
+        shaded. Missing values are an open circle, and levels are points. A number on the right of
+        the title is the importance. A surface is a heat map, in which a cross marks cells without
+        training documents.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None: a new figure with a grid. Otherwise the importances are drawn as bars.
+        top : int
+            Number of curves and surfaces to draw.
+        column : str, optional
+            The name of one of `columns`, which is then drawn as bars.
+        """
+        if ax is not None or column is not None:
+            return super().plot(ax, top, column)
+        check_matplotlib()
+        return drawn_figure(lambda figure: self.draw(figure, top), self.figure_size(top))
+
+    def plot_curve(self, feature: int | str, ax: Axes | None = None) -> Axes:
+        """Draw one curve or surface.
+
+        Parameters
+        ----------
+        feature : int or str
+            The number of a feature, from 0 on, its name, or the names of a pair as in
+            `part_names`: "a × b".
+        ax : matplotlib Axes, optional
+            None: those of a new figure.
+        """
+        names = self.part_names()
+        if isinstance(feature, str):
+            if feature not in names:
+                raise DataError(f"feature is {feature!r}; {known_names(feature, names)}")
+            feature = names.index(feature)
+        functions = self.drawings()
+        if feature not in functions:
+            raise DataError(f"feature {feature} has no curve, because it has no part in the score")
+        return drawn(lambda axes: draw_one(axes, functions[feature]), ax, PAGE_HEIGHT)
+
+    def draw(self, figure: Figure, top: int = CURVES) -> Axes:
+        """Draw the most important curves and surfaces on a figure, and return the first axes."""
+        functions = self.drawings()
+        shown = [functions[part] for part in self.ordered().tolist() if part in functions][:top]
+        if not shown:
+            raise DataError("this model has no curves to plot")
+        return draw_grid(figure, shown)
+
+    def figure_size(self, top: int = CURVES) -> tuple[float, float]:
+        """Return the width and height of a figure for `draw`, in inches."""
+        return grid_size(max(1, min(top, len(self.curves) + len(self.surfaces))))
+
+    def drawings(self) -> dict[int, Part]:
+        """Return all curves and surfaces with their names, by their places among the parts."""
+        names = self.names()
+        return {
+            part: Part(function, [names[f] for f in features])
+            for part, function, features in self._functions()
+        }
+
+    @property
+    def used(self) -> Integers:
+        """The features that have a part in the score, as numbers from 0 on."""
+        functions = [found for found in self._functions() if found[1].extent > 0]
+        return np.unique(np.array([f for *_, features in functions for f in features], np.int64))
+
+    def largest(self, n: int) -> list[tuple[str, float]]:
+        """Return names and importances of the n most important curves and surfaces."""
+        names, importance = self.part_names(), self.columns()[-1].values
+        return [(names[f], float(importance[f])) for f in self.ordered()[:n]]
+
+    def count_used(self) -> int:
+        """Return the number of features that have a part in the score."""
+        return len(self.used)
+
+    def _parameters(self) -> Content:
+        content: Content = {
+            "curves": [describe_curve(curve) for curve in self.curves],
+            "surfaces": [describe_surface(surface) for surface in self.surfaces],
+        }
+        if self.preprocessing is not None:
+            content["preprocessing"] = self.preprocessing.describe()
+        return content
+
+    @classmethod
+    def _from_parameters(cls, content: Content, **shared: Any) -> Self:
+        steps = content.get("preprocessing")
+        if steps is not None:
+            shared["preprocessing"] = Preprocessing.from_description(steps)
+        n_features = content["n_features"]
+        if type(n_features) is not int:
+            raise DataError(f"n_features is {repr(n_features)[:60]}; expected a whole number")
+        curves = read_all(content, "curves", read_curve)
+        surfaces = read_all(content, "surfaces", read_surface)
+        return cls(n_features, curves, surfaces, **shared)
+
+
+def _check_features(features: list[int], pairs: list[tuple[int, int]], n_features: int) -> None:
+    """Raise a `DataError` for features that do not exist, or that have two curves or surfaces."""
+    used = [*features, *(feature for pair in pairs for feature in pair)]
+    if max(used, default=0) >= n_features:
+        raise DataError(
+            f"a curve has feature {max(used)}, but there are {n_features} features. Use features "
+            f"from 0 to {n_features - 1}."
+        )
+    if len(set(features)) < len(features):
+        raise DataError("two curves have the same feature. Use one curve per feature.")
+    if len({frozenset(pair) for pair in pairs}) < len(pairs):
+        raise DataError("two surfaces have the same features. Use one surface per pair.")
