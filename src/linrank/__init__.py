@@ -8,6 +8,8 @@ from __future__ import annotations
 _HOME = {
     "RankSVM": "estimators.ranksvm",
     "RankSVMCV": "estimators.ranksvm",
+    "AdditiveRanker": "estimators.additive",
+    "AdditiveRankerCV": "estimators.additive",
     "DominationRank": "estimators.domination",
     "DominationRankCV": "estimators.domination",
     "MultiTopicRanker": "estimators.topics",
@@ -17,6 +19,7 @@ _HOME = {
     "sparse_path": "path",
     "QueryKFold": "estimators.model_selection",
     "make_ranking_scorer": "estimators.scorers",
+    "AdditiveModel": "model",
     "LinearModel": "model",
     "Explanation": "model",
     "load_model": "model",
@@ -56,6 +59,7 @@ _HOME = {
     "OrderChangedWarning": "errors",
     "QueriesMovedWarning": "errors",
     "SplitQueriesWarning": "errors",
+    "StaircaseWarning": "errors",
     "SwappedArgumentsWarning": "errors",
     "WorkersLost": "errors",
     "Status": "solvers.result",
@@ -123,9 +127,11 @@ if TYPE_CHECKING:
         OrderChangedWarning,
         QueriesMovedWarning,
         SplitQueriesWarning,
+        StaircaseWarning,
         SwappedArgumentsWarning,
         WorkersLost,
     )
+    from .estimators.additive import AdditiveRanker, AdditiveRankerCV
     from .estimators.domination import DominationRank, DominationRankCV
     from .estimators.kernel import KernelRankSVM
     from .estimators.model_selection import QueryKFold
@@ -156,7 +162,7 @@ if TYPE_CHECKING:
         spearman,
         strict_pairwise_accuracy,
     )
-    from .model import Explanation, LinearModel, load_model
+    from .model import AdditiveModel, Explanation, LinearModel, load_model
     from .path import C_GRID, regularization_path, sparse_path
     from .problem import make_problem
     from .solvers.result import Status

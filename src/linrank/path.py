@@ -237,7 +237,7 @@ def regularization_path(
     (2, 20)
     """
     if Cs is None:
-        Cs = C_GRID if problem.penalty.smooth else sparse_grid(problem)
+        Cs = sparse_grid(problem) if problem.penalty.starts_at_zero else C_GRID
     grid = np.unique(np.array([positive_number("C", C) for C in Cs]))
     if not len(grid):
         raise DataError("Cs is empty; expected at least one C")

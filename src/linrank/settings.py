@@ -167,8 +167,9 @@ class Settings:
     @classmethod
     @cache
     def option_names(cls) -> frozenset[str]:
-        """Return the names of all options of `of`."""
-        own = set(signature(cls.of).parameters) - {"more"}
+        """Return the names of all options of `of`, with those that a subclass adds."""
+        own = {name for kind in (Settings, cls) for name in signature(kind.of).parameters}
+        own -= {"more"}
         return frozenset(own | {field.name for field in fields(cls)} - {"preferences", "features"})
 
     def problem(self, data: RankingData, C: float = 1.0) -> Problem:

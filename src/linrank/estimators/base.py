@@ -46,7 +46,13 @@ class Ranker(BaseEstimator):
         tags.estimator_type = "ranker"
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.takes_missing
         return tags
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether features may be NaN, which stands for a missing value."""
+        return getattr(self, "missing", None) is not None
 
     def predict(
         self, X: Matrix | RankingData, qid: ArrayLike | None = None, *,
@@ -221,7 +227,7 @@ class Ranker(BaseEstimator):
             sample_weight=sample_weight,
             query_weight=query_weight,
             n_threads=resolve_threads(self.n_threads),
-            allow_missing=getattr(self, "missing", None) is not None,
+            allow_missing=self.takes_missing,
             **more,
         )
 
@@ -247,7 +253,7 @@ class Ranker(BaseEstimator):
             valid = RankingData(
                 aligned(X, self, "the X of valid"), y, qid,
                 n_threads=resolve_threads(self.n_threads),
-                allow_missing=getattr(self, "missing", None) is not None,
+                allow_missing=self.takes_missing,
             )  # fmt: skip
         self._check_held_out(valid)
         return valid
@@ -262,7 +268,7 @@ class Ranker(BaseEstimator):
 
     def _own_data(self, data: RankingData, reset: bool) -> RankingData:
         """Check data that the caller has made, and store the names and number of its features."""
-        if data.has_missing and getattr(self, "missing", None) is None:
+        if data.has_missing and not self.takes_missing:
             check_finite(data.X, data.order, data.feature_names)
         if reset:
             self.n_features_in_ = data.n_features

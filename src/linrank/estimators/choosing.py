@@ -18,8 +18,9 @@ from ..data.ranking import RankingData
 from ..errors import GridEdgeWarning, SplitQueriesWarning, warn
 from ..grid import Edge
 from ..metrics.names import RuleName
+from ..model import Model
 from ..path import RegularizationPath
-from ..training import Training
+from ..training import Trainer, Training, train_best
 from .trained import TrainedRanker
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class ChoosesC(TrainedRanker):
         data = self._pair_data(X, pairs, pair_weight, margin, items)
         held_out = None
         if valid is not None:
-            held_out = RankingData.from_pairs(*valid, n_threads=resolve_threads(self.n_threads))
+            held_out = RankingData.from_pairs(
+                *valid, n_threads=resolve_threads(self.n_threads), allow_missing=self.takes_missing
+            )
             self._check_held_out(held_out)
         return self._fit_data(data, held_out)
 
@@ -91,11 +94,7 @@ class ChoosesC(TrainedRanker):
         rule: RuleName = getattr(self, "rule", "best")
         of_labels = Criterion(self.metric, rule=rule)
         criterion = of_labels if data.pairs is None else PairCriterion(rule=rule)
-        trainer = self._trainer(criterion=criterion)
-        if valid is None:
-            training = trainer.train_by_folds(data, self._folds(data), self.Cs)
-        else:
-            training = trainer.train_on_grid(data, valid, self.Cs)
+        trainer, training = self._choose(data, valid, criterion)
         self.metric_path_ = training.fold_values
         self.cv_results_ = cv_results(training, criterion)
         self.best_params_, self.best_score_ = {"C": training.C}, training.value
@@ -105,7 +104,32 @@ class ChoosesC(TrainedRanker):
         self._store(training, data, trainer)
         return self
 
-    def _folds(self, data: RankingData) -> int | Iterable[Fold]:
+    def _choose(
+        self, data: RankingData, valid: RankingData | None, criterion: Criterion
+    ) -> tuple[Trainer, Training]:
+        """Choose C on held-out data, or without them by folds.
+
+        Returns the trainer and its training.
+        """
+        folds = self._folds(data) if valid is None else ()
+
+        def train(trainer: Trainer) -> Training:
+            if valid is None:
+                return trainer.train_by_folds(data, folds, self.Cs)
+            return trainer.train_on_grid(data, valid, self.Cs)
+
+        return train_best(self._trainers(criterion), data, train)
+
+    def _trainers(self, criterion: Criterion) -> list[Trainer]:
+        """Return the trainers that are compared."""
+        return [self._trainer(criterion=criterion)]
+
+    def path_models(self, data: RankingData) -> Sequence[Model]:
+        """Return the model for each C of `path_`, given the training data again."""
+        assert self.path_ is not None
+        return [self.model_.with_coef(coef) for coef in self.path_.coefs]
+
+    def _folds(self, data: RankingData) -> int | list[Fold]:
         """Return the folds for `Trainer.train_by_folds`.
 
         Rows of splitters and iterables are those of the caller. `RankingData` may have moved them.
@@ -120,7 +144,7 @@ class ChoosesC(TrainedRanker):
             return self.cv.get_n_splits()
         if data.pairs is not None:
             groups = same_pairs(data)
-            return check_cv(self.cv).split(np.zeros((len(groups), 1)), None, groups)
+            return list(check_cv(self.cv).split(np.zeros((len(groups), 1)), None, groups))
         here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
         query = np.repeat(np.arange(data.n_queries), np.diff(data.query_ptr))
         folds = check_cv(self.cv).split(np.zeros((data.n_docs, 1)), None, data.restore(query))

@@ -35,7 +35,7 @@ class SparseRankSVM(SparseRanker):
     ----------
     C : float
         The weight of the loss against the penalty. A larger C selects more features.
-    penalty : {"l1", "elastic_net", "mcp", "scad", "log", "lp", "l2", "none"} or Penalty
+    penalty : {"l1", "elastic_net", "mcp", "scad", "log", "lp", "group_l1", "l2", "none"} or Penalty
         The penalty g:
 
         - ``l1``: g(u) = u;
@@ -44,8 +44,8 @@ class SparseRankSVM(SparseRanker):
         - ``l2`` and ``none``: penalties that keep all features;
         - a `linrank.penalties.Penalty`, such as `GroupL1`, which selects groups of features.
     shape : float, optional
-        The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp. The
-        defaults are 0.5, 2, 3.7, 0.1 and 0.5.
+        The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of lp, ρ of
+        group_l1. The defaults are 0.5, 2, 3.7, 0.1, 0.5 and 0.
     feature_cost : array of shape (n_features,), optional
         The cost of each feature. A feature with cost 0 is not penalised.
     debias : bool

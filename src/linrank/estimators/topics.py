@@ -19,6 +19,7 @@ from ..data.ranking import RankingData
 from ..errors import DataError
 from ..features.steps import FeatureSteps
 from ..metrics import Evaluation, Metric, evaluate
+from .additive import SumsCurves
 from .base import DTYPES, LinearRanker
 from .domination import DominationRank
 from .topics_model import TopicsModel
@@ -145,6 +146,12 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(template, LinearRanker):
             raise DataError(
                 f"ranker is {template!r}; expected a linear ranker such as DominationRank()"
+            )
+        if isinstance(template, SumsCurves):
+            raise DataError(
+                f"ranker is {template!r}, whose scores are sums of curves, but MultiTopicRanker "
+                "scores documents by weights. Use a linear ranker such as DominationRank(), or fit "
+                "an AdditiveRanker for each topic."
             )
         options = (getattr(template, name, None) for name in ("scale", "missing"))
         steps = FeatureSteps.parse(*options)

@@ -145,7 +145,7 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         return RankingData.from_pairs(
             X, pairs, pair_weight, margin, feature_names=getattr(self, "feature_names_in_", None),
             n_threads=resolve_threads(self.n_threads), items=items,
-            allow_missing=getattr(self, "missing", None) is not None,
+            allow_missing=self.takes_missing,
         )  # fmt: skip
 
     def _training_data(
@@ -215,17 +215,22 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         sentence = trainer.nothing_selected(training, data)
         if sentence is not None:
             warn(sentence, NothingSelectedWarning)
-        self.coef_ = training.model.coef
+        self._store_model(training)
         has_two = training.n_levels == 2 and isinstance(data, RankingData)
         self._classes = np.array([data.y.min(), data.y.max()]) if has_two else None
         self.result_ = result
-        self.model_ = training.model
         self.n_iter_ = max(1, result.n_iter)
         self.n_pairs_ = training.n_pairs
         self.n_empty_queries_ = training.n_empty_queries
         self.n_queries_ = data.n_queries
         if training.interrupted:
             raise KeyboardInterrupt(result.message)
+
+    def _store_model(self, training: Training) -> None:
+        """Set the attributes that hold what was learnt."""
+        model = training.model
+        assert isinstance(model, LinearModel)
+        self.coef_, self.model_ = model.coef, model
 
 
 def as_seed(random_state: int | None) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .choice import train_best
 from .outcome import Training, training_summary
 from .trainer import Report, Trainer
 
-__all__ = ["Report", "Trainer", "Training", "training_summary"]
+__all__ = ["Report", "Trainer", "Training", "train_best", "training_summary"]

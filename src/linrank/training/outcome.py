@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .._typing import Vector
 from ..grid import Edge
-from ..model import LinearModel
+from ..model import Model
 from ..path import RegularizationPath
 from ..solvers.result import Result
 
@@ -18,10 +20,13 @@ class Training:
 
     Attributes
     ----------
-    model : LinearModel
+    model : Model
+        A `LinearModel`, or the model of a subclass of `Trainer`.
     result : Result
         The result of the solver for the C of the model.
     C : float
+    weight_names : list of str
+        The names of the weights in `result` and `path`, which are those after preprocessing.
     n_pairs, n_levels, n_empty_queries : int
         Pairs and levels of the training data, and queries without pairs, which are skipped.
     value : float or None
@@ -38,16 +43,17 @@ class Training:
         values beyond that end were tried and were no better.
     interrupted : bool
         Whether an interrupt ended the training early. The model is then the best so far.
+    coef : float64 array or None
+        The weights of the model, if it is a mean of several fits.
     folds_done : int or None
         The number of finished folds, if an interrupt came before a fit on all of the data. The
         weights are then those of the first fold.
-
-    Weights in `result` and `path` are those of the features after preprocessing.
     """
 
-    model: LinearModel
+    model: Model
     result: Result
     C: float
+    weight_names: list[str]
     n_pairs: int
     n_levels: int
     n_empty_queries: int
@@ -59,6 +65,22 @@ class Training:
     edge: Edge | None = None
     interrupted: bool = False
     folds_done: int | None = None
+    coef: Vector | None = None
+
+    def count_features(self, coef: Vector) -> int:
+        """Return the number of features that have a weight, or several of them, other than 0."""
+        return len({self.weight_names[k] for k in np.flatnonzero(coef)})
+
+    def sizes_along_path(self) -> tuple[list[str], Vector]:
+        """Return the names of all features, and their weights for each C of the path.
+
+        If features have several weights, the norms of these are returned instead.
+        """
+        assert self.path is not None
+        names, place = np.unique(self.weight_names, return_inverse=True)
+        if len(names) == len(self.weight_names):
+            return self.weight_names, self.path.coefs
+        return names.tolist(), np.sqrt(self.path.coefs**2 @ np.eye(len(names))[place])
 
 
 def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:

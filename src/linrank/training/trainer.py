@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..features.prepared import Prepared
 from ..grid import Grid, as_grid, default_grid, search
 from ..losses.pairwise import SQUARED_HINGE
 from ..metrics import parse_metric
-from ..model import LinearModel
+from ..model import LinearModel, Model
 from ..path import (
     NO_USEFUL_FEATURE,
     RegularizationPath,
@@ -127,7 +128,7 @@ engine, features
             results.update(zip(path.Cs.tolist(), path.results, strict=True))
             return values[:, None], interrupted
 
-        grid = default_grid(problem) if Cs is None else as_grid(Cs)
+        grid = self._grid(problem) if Cs is None else as_grid(Cs)
         found = search(grid, self.criterion, measure)
         values, path = found.values[:, 0], path_of([(C, results[C]) for C in found.Cs.tolist()])
         return replace(
@@ -192,7 +193,7 @@ engine, features
                 return np.empty((0, len(parts))), True
 
         try:
-            grid = self._default_grid(data) if Cs is None else as_grid(Cs)
+            grid = self._grid(self._problem(self.prepare(data))) if Cs is None else as_grid(Cs)
             found = search(grid, self.criterion, measure_more)
             training = self._refit(data, found.Cs, found.values, whole_path)
             interrupted = training.interrupted or cut_short
@@ -202,8 +203,15 @@ engine, features
                 raise
             return replace(first, interrupted=True, folds_done=n_done)
 
-    def _default_grid(self, data: RankingData) -> Grid:
-        return default_grid(self._problem(self.prepare(data)))
+    def joined(
+        self, training: Training, trainings: Sequence[Training], data: RankingData
+    ) -> Training:
+        """Return the best of several trainings on the data; subclasses may join them."""
+        return training
+
+    def _grid(self, problem: Problem) -> Grid:
+        """Return the values of C that are tried if the caller gives none."""
+        return default_grid(problem)
 
     def _refit(
         self, data: RankingData, Cs: Vector, fold_values: Vector, whole_path: bool
@@ -288,6 +296,7 @@ engine, features
         coef[used] = result.coef
         result = replace(result, coef=coef)
         summary = training_summary(result, training.n_pairs, data.n_queries)
+        assert isinstance(training.model, LinearModel)
         model = training.model.with_coef(coef, **summary, debiased=True)
         interrupted = training.interrupted or result.status is Status.INTERRUPTED
         return replace(training, result=result, model=model, interrupted=interrupted)
@@ -341,10 +350,12 @@ engine, features
         prepared: Prepared,
     ) -> Training:
         engine = problem.engine
+        model = self._model(prepared, result, float(C), value, engine.n_pairs)
         return Training(
-            model=self._model(prepared, result, float(C), value, engine.n_pairs),
+            model=model,
             result=result,
             C=float(C),
+            weight_names=prepared.weight_names(model.names()),
             n_pairs=engine.n_pairs,
             n_levels=prepared.given.n_levels,
             n_empty_queries=engine.n_empty_queries,
@@ -362,23 +373,29 @@ engine, features
             training={"status": "streamed", "steps": n_steps},
         )
 
-    def _model(
-        self, prepared: Prepared, result: Result, C: float, value: float | None, n_pairs: int
-    ) -> LinearModel:
-        data = prepared.given
-        training = training_summary(result, n_pairs, data.n_queries)
+    def _summary(
+        self, prepared: Prepared, result: Result, value: float | None, n_pairs: int
+    ) -> dict[str, Any]:
+        """Return the outcome of the training, for the model."""
+        training = training_summary(result, n_pairs, prepared.given.n_queries)
         if value is not None:
             training["held_out"] = {
                 "metric": parse_metric(self.criterion.metric).name,
                 "flavour": self.criterion.flavour,
                 "mean": None if np.isnan(value) else float(value),
             }
+        return training
+
+    def _model(
+        self, prepared: Prepared, result: Result, C: float, value: float | None, n_pairs: int
+    ) -> Model:
+        data = prepared.given
         return LinearModel(
             result.coef,
             feature_names=data.feature_names,
             index_base=data.index_base,
             settings=self.describe(C),
-            training=training,
+            training=self._summary(prepared, result, value, n_pairs),
             preprocessing=prepared.steps,
             summary=prepared.summary(self.n_threads) if self.has_rows else None,
         )
