@@ -26,14 +26,15 @@ from linrank import (
     make_ranking,
 )
 from linrank.export import TARGETS, export_model
-from linrank.export.formula import Formula, training_shift
-from linrank.export.registry import check_order
+from linrank.export.linear import LinearFormula
+from linrank.export.registry import check_order, formula_of
 from linrank.model import Term
 
 pytestmark = pytest.mark.interpreted
 
 NAMES = [f"f{k}" for k in range(12)]
-TEXTS = [name for name, target in TARGETS.items() if not target.binary]
+LINEAR = [name for name, target in TARGETS.items() if target.linear]
+TEXTS = [name for name in LINEAR if not TARGETS[name].binary]
 LINEAR_ONLY = ("solr", "elasticsearch", "opensearch", "liblinear", "svmrank")
 
 
@@ -81,12 +82,12 @@ def with_holes(X):
 
 
 def test_the_formula_of_a_model_is_its_score(plain, X):
-    np.testing.assert_allclose(Formula.of(plain).scores(X), plain.predict(X), rtol=1e-12)
+    np.testing.assert_allclose(formula_of(plain).scores(X), plain.predict(X), rtol=1e-12)
 
 
 def test_the_formula_against_its_slow_twin(X):
     model = shaped(NAMES)
-    found = Formula.of(model, shift=2.5).scores(with_holes(X))
+    found = formula_of(model, shift=2.5).scores(with_holes(X))
     expected = [slow_score(model, row, 2.5) for row in with_holes(X).tolist()]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -95,8 +96,8 @@ def test_sparse_rows_score_as_dense_ones(plain, X):
     from scipy import sparse
 
     X[X < 0.5] = 0.0
-    dense = Formula.of(plain).scores(X)
-    np.testing.assert_allclose(Formula.of(plain).scores(sparse.csr_array(X)), dense, rtol=1e-12)
+    dense = formula_of(plain).scores(X)
+    np.testing.assert_allclose(formula_of(plain).scores(sparse.csr_array(X)), dense, rtol=1e-12)
 
 
 def test_limits_and_rules_without_effect_are_left_out():
@@ -137,7 +138,7 @@ def test_trained_models_rank_the_same_in_engines(scale, target):
         read = exported.read_solr(text) if target == "solr" else exported.read_elasticsearch(
             text, names)  # fmt: skip
         found = [read(row | {"one": 1.0}) for row in as_dicts(model.names(), data.X)]
-        constant = Formula.of(model, shift="training").constant
+        constant = formula_of(model, shift="training").constant
         tolerance = 1e-5 * (constant + np.abs(expected).max())
         np.testing.assert_allclose(found, expected + constant, atol=tolerance)
         assert min(found) >= 0
@@ -150,7 +151,7 @@ def test_trained_models_with_preprocessing_score_the_same(scale, missing):
     space = {}
     exec(model.export("python", shift="training"), space)
     _, vespa = exported.read_vespa(model.export("vespa", shift="training"))
-    constant = Formula.of(model, shift="training").constant
+    constant = formula_of(model, shift="training").constant
     expected = model.predict(data.X) + constant
     for score in (space["score"], vespa):
         found = [score(row) for row in as_dicts(model.names(), data.X)]
@@ -158,7 +159,7 @@ def test_trained_models_with_preprocessing_score_the_same(scale, missing):
         assert min(found) >= 0
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", LINEAR)
 def test_scaling_within_queries_is_refused_with_a_way_out(target):
     model, _ = train(scale="query")
     with pytest.raises(DataError, match="Train with another scale"):
@@ -194,7 +195,7 @@ def test_a_constant_feature_carries_the_shift(normalizers, target):
     score = exported.read_solr(text) if target == "solr" else exported.read_elasticsearch(
         text, names)  # fmt: skip
     found = [score(row | {"one": 1.0}) for row in as_dicts(model.names(), X)]
-    constant = Formula.of(model, shift="training").constant
+    constant = formula_of(model, shift="training").constant
     assert constant > 100
     np.testing.assert_allclose(found, model.predict(X) + constant, atol=1e-5 * constant)
     assert min(found) >= 0
@@ -448,15 +449,16 @@ def test_the_shift_of_the_training_ranges_makes_scores_positive(seed):
     X[::4, [0, 2, 4]] = np.nan
     corners = np.where(rng.random(X.shape) < 0.5, np.nanmin(X, axis=0), np.nanmax(X, axis=0))
     for rows in (X, corners):
-        scores = Formula.of(model, shift="training").scores(rows)
+        scores = formula_of(model, shift="training").scores(rows)
         assert scores.min() >= 0
         assert scores.astype(np.float32).min() >= 0
 
 
 def test_the_shift_is_no_larger_than_the_lowest_corner_and_rounding():
     terms = (Term("a", 2.0, minimum=-1.0, maximum=3.0), Term("b", -1.0, minimum=0.0, maximum=4.0))
-    assert training_shift(terms) == pytest.approx(6.0, rel=1e-5)
-    assert training_shift(terms) > 6.0
+    shift = LinearFormula((0, 1), ("a", "b"), terms=terms).shifted("training").constant
+    assert shift == pytest.approx(6.0, rel=1e-5)
+    assert shift > 6.0
 
 
 @pytest.mark.parametrize("shift", [math.nan, math.inf, "trained", True])
@@ -491,14 +493,14 @@ def test_changes_of_order_against_all_pairs(seed):
     qid = rng.integers(0, 4, size=120)
     model = LinearModel([1.0, -1.0, 0.5], feature_names=["a", "b", "c"])
     data = RankingData(X, np.zeros(120), qid)
-    found = check_order("solr", Formula.of(model), data)
+    found = check_order("solr", formula_of(model), data)
     solr = exported.read_solr(model.export("solr"))
     rounded = [float(solr(row)) for row in as_dicts("abc", data.X)]
-    expected = count_changes(Formula.of(model).scores(data.X), rounded, data.qid)
+    expected = count_changes(formula_of(model).scores(data.X), rounded, data.qid)
     assert tuple(found) == expected
     assert found.reversed
     assert found.tied
-    assert check_order("sql", Formula.of(model), data)[1:] == (0, 0)
+    assert check_order("sql", formula_of(model), data)[1:] == (0, 0)
 
 
 def test_lucene_clips_negative_scores_and_the_check_says_so():
@@ -510,22 +512,22 @@ def test_lucene_clips_negative_scores_and_the_check_says_so():
 
 
 def test_a_sample_without_queries_is_one_query(plain, X):
-    found = check_order("solr", Formula.of(plain), X)
+    found = check_order("solr", formula_of(plain), X)
     assert found.pairs == 40 * 39 / 2
     assert str(found).endswith("are reversed and 0 become ties")
-    assert check_order("solr", Formula.of(plain), X[:1]).pairs == 0
+    assert check_order("solr", formula_of(plain), X[:1]).pairs == 0
     with pytest.raises(DataError, match="the sample has 3 features but the model has 12"):
         plain.export("solr", sample=X[:, :3])
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", LINEAR)
 def test_missing_values_in_a_sample(target):
     model, data = train(missing="zero")
-    found = check_order(target, Formula.of(model, shift=1e3), data, **(
+    found = check_order(target, formula_of(model, shift=1e3), data, **(
         {"constant": "one"} if target in LINEAR_ONLY[:3] else {}))  # fmt: skip
     assert found.reversed + found.tied < found.pairs / 100
     with pytest.raises(DataError, match="for which the model has no rule"):
-        check_order(target, Formula.of(LinearModel(model.coef)), data)
+        check_order(target, formula_of(LinearModel(model.coef)), data)
 
 
 def test_scores_that_overflow_in_single_precision():
@@ -536,7 +538,7 @@ def test_scores_that_overflow_in_single_precision():
 @pytest.mark.parametrize("target", ["svmrank", "onnx"])
 def test_other_targets_round_too(target):
     X = 1e3 + np.random.default_rng(0).normal(size=(50, 2)) * 1e-5
-    formula = Formula.of(LinearModel([1.0, -1.0], feature_names=["a", "b"]))
+    formula = formula_of(LinearModel([1.0, -1.0], feature_names=["a", "b"]))
     options = {"dtype": "float32"} if target == "onnx" else {}
     assert check_order(target, formula, X, **options).tied
     if target == "onnx":

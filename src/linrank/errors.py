@@ -85,6 +85,10 @@ class OrderChangedWarning(UserWarning):
     """An exported model orders documents in another way, because the target rounds scores."""
 
 
+class StaircaseWarning(UserWarning):
+    """An exported model has steps in place of curves; the message says how far scores deviate."""
+
+
 class QueriesMovedWarning(UserWarning):
     """Rows were moved between workers, because parts shared queries; the message counts them."""
 

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from exported import Made, shaped
+from exported_trees import awkward_rows, curved, stepped
 from linrank import LinearModel, RankSVM, load, make_ranking
 from linrank.data.ranking import RankingData
+from linrank.model import AdditiveModel
 
 N_ROWS = 2000
 
@@ -58,7 +60,7 @@ def data() -> RankingData:
 class Case(NamedTuple):
     """A model, and the rows that it scores; NaN is a missing value."""
 
-    model: LinearModel | Made
+    model: LinearModel | AdditiveModel | Made
     X: np.ndarray
     qid: np.ndarray
 
@@ -120,5 +122,39 @@ def bent(data) -> Case:
 
 
 @pytest.fixture(scope="session", params=["linear", "prepared", "bent"])
+def weighted(request) -> Case:
+    """A linear model."""
+    return request.getfixturevalue(request.param)
+
+
+def additive(model: AdditiveModel) -> Case:
+    """An additive model, with rows at its knots and beside them that float32 can hold."""
+    rng = np.random.default_rng(0)
+    X = awkward_rows(model, rng, N_ROWS, np.float32, apart=1e-6).astype(np.float64)
+    return Case(model, X, np.arange(N_ROWS) // 20)
+
+
+@pytest.fixture(scope="session")
+def steps() -> Case:
+    return additive(stepped())
+
+
+@pytest.fixture(scope="session")
+def curves() -> Case:
+    return additive(curved())
+
+
+@pytest.fixture(scope="session")
+def lines_beyond() -> Case:
+    """A model with slopes beyond its knots, and rows that are not as far as 1e9."""
+    case = additive(curved(slopes=(0.5, -0.25)))
+    return case._replace(X=np.clip(case.X, -1e3, 1e3))
+
+
+CASES = ["linear", "prepared", "bent", "steps", "curves", "lines_beyond"]
+
+
+@pytest.fixture(scope="session", params=CASES)
 def case(request) -> Case:
+    """A model of any kind."""
     return request.getfixturevalue(request.param)

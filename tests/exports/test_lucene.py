@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from exported import Made
+from exported_trees import ramp
 from linrank import LinearModel, OrderChangedWarning
 from linrank.export import export_model
-from linrank.export.formula import Formula
-from linrank.export.registry import check_order
-from linrank.model import Term
+from linrank.export.registry import check_order, formula_of
+from linrank.model import AdditiveModel, Axis, Curve, Term
 
 from .conftest import absent
 
@@ -148,7 +148,7 @@ def test_shifted_scores_rank_documents_as_the_model(model, index):
     text = export_model(model, "lucene", features=MAP, shift="training")
     hits = index.rank_by_score(text)
     assert_ranked(model, index, [doc for doc, _ in hits])
-    constant = Formula.of(model, shift="training").constant
+    constant = formula_of(model, shift="training").constant
     place = {doc: k for k, doc in enumerate(index.docs.tolist())}
     expected = model.predict(index.X)[[place[doc] for doc, _ in hits]] + constant
     np.testing.assert_allclose([score for _, score in hits], expected, rtol=1e-6, atol=1e-6)
@@ -162,9 +162,9 @@ def test_negative_scores_tie_and_the_check_counts_the_pairs(index):
     negative = (model.predict(index.X) < 0).sum()
     assert negative > 10
     assert (scores == 0).sum() == negative
-    said = check_order("lucene", Formula.of(model), index.X)
+    said = check_order("lucene", formula_of(model), index.X)
     assert said.tied >= negative * (negative - 1) / 2
-    shifted = check_order("lucene", Formula.of(model, shift="training"), index.X)
+    shifted = check_order("lucene", formula_of(model, shift="training"), index.X)
     assert shifted.tied < said.tied / 100
     with pytest.warns(OrderChangedWarning, match="become ties"):
         export_model(model, "lucene", features=MAP, sample=index.X)
@@ -175,3 +175,21 @@ def test_long_expressions_compile(index):
     n = 1500
     model = LinearModel(np.full(n, 1e-3), feature_names=[f"doc['{k}']" for k in range(n)])
     index.lucene.expressions.js.JavascriptCompiler.compile(model.export("lucene"))
+
+
+@pytest.fixture
+def additive(index):
+    """A model with a broken line, steps and levels; missing values count as 0."""
+    clicks, price = index.X[:, 1], index.X[:, 3]
+    line = ramp(0, np.quantile(index.X[:, 0], [0.1, 0.5, 0.9]), [0.0, 2.0, 2.5], missing=0.0)
+    split = Axis(np.quantile(price, [0.2, 0.4, 0.6, 0.8]))
+    steps = Curve(3, split, [[0.5], [1.25], [-1.0], [0.25], [0.0], [0.5]])
+    levels = Axis(np.unique(clicks)[3:9], levels=True)
+    kinds = Curve(1, levels, np.array([[0, 1, 2, 3, 4, 5, 6, 6]]).T)
+    return AdditiveModel(4, [line, kinds, steps], feature_names=NAMES)
+
+
+def test_additive_models_rank_as_linear_ones(additive, index):
+    assert_ranked(additive, index, index.rerank(additive.export("lucene", features=MAP)))
+    text = additive.export("lucene", features=MAP, shift="training")
+    assert_ranked(additive, index, [doc for doc, _ in index.rank_by_score(text)])

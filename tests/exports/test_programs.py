@@ -19,11 +19,11 @@ def evaluator(needs):
     pypmml.Model.close()
 
 
-def test_pmml(case, evaluator):
+def test_pmml(weighted, evaluator):
     rows = slice(0, 400)
-    part = case._replace(X=np.asarray(case.X)[rows], qid=case.qid[rows])
-    model = evaluator.fromString(export_model(case.model, "pmml", shift=2.0))
-    names = case.model.names()
+    part = weighted._replace(X=np.asarray(weighted.X)[rows], qid=weighted.qid[rows])
+    model = evaluator.fromString(export_model(weighted.model, "pmml", shift=2.0))
+    names = weighted.model.names()
     scores = [
         model.predict({n: v for n, v in zip(names, row, strict=True) if v == v})["score"]
         for row in np.asarray(part.X, dtype=float).tolist()

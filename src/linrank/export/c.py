@@ -17,6 +17,7 @@ _SYNTAX = Syntax(
     low="fmax({x}, {limit})",
     high="fmin({x}, {limit})",
     missing="(isnan({x}) ? {missing} : {present})",
+    choice="({x} {test} {limit} ? {yes} : {no})",
 )
 
 
@@ -36,8 +37,8 @@ def write_c(formula: Formula, *, name: str = "score") -> str:
         raise DataError(f"name is {name!r}; expected an identifier of C, such as 'score'")
     score = write_sum(formula, [f"x[{column}]" for column in formula.columns], _SYNTAX, " " * 8)
     used = "".join(
-        f" *   x[{column}]  {_comment(term.name)}\n"
-        for column, term in zip(formula.columns, formula.terms, strict=True)
+        f" *   x[{column}]  {_comment(name)}\n"
+        for column, name in zip(formula.columns, formula.used, strict=True)
     )
     return (
         f"/* Written by linrank {__version__}. x has {len(formula.names)} values; NaN is a missing "

@@ -1,20 +1,39 @@
-"""Models of the learning-to-rank plugins of Elasticsearch and OpenSearch, which share a format."""
+"""Models of Elasticsearch, and of the learning-to-rank plugins that it and OpenSearch share."""
 
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
-from .formula import Formula
+import numpy as np
+
+from .._typing import Vector
+from .._version import __version__
+from .additive import AdditiveFormula
+from .linear import LinearFormula
 from .normalizers import Normalizers, Scaling, weighted_features
+from .trees import (
+    FLOAT32,
+    FLOAT64,
+    STEPS,
+    Leaf,
+    Node,
+    Numbered,
+    columns_of,
+    number,
+    sum_trees,
+    warned_trees,
+)
+
+Definition = Literal["string", "object"]
 
 
 def write_elasticsearch(
-    formula: Formula,
+    formula: LinearFormula,
     *,
     name: str = "linrank",
     normalizers: Normalizers = "fold",
-    definition: Literal["string", "object"] = "string",
+    definition: Definition = "string",
     constant: str | None = None,
 ) -> str:
     """Write a ``model/linear`` for ``POST _ltr/_featureset/<set>/_createmodel``.
@@ -24,7 +43,7 @@ def write_elasticsearch(
 
     Parameters
     ----------
-    formula : Formula
+    formula : LinearFormula
     name : str
         Name of the model; the plugin refuses a name that exists.
     normalizers : {"fold", "emit"}
@@ -37,17 +56,132 @@ def write_elasticsearch(
     features = weighted_features(formula, "the plugin's model/linear", normalizers, constant)
     weights = {f.name: f.weight for f in features}
     norms = {f.name: _norm(f.scaling) for f in features if f.scaling is not None}
-    content = {
-        "model": {
-            "name": name,
-            "model": {
-                "type": "model/linear",
-                **({"feature_normalizers": norms} if norms else {}),
-                "definition": weights if definition == "object" else json.dumps(weights),
-            },
-        }
+    normalizing = {"feature_normalizers": norms} if norms else {}
+    return _plugin_model(name, "model/linear", weights, definition, **normalizing)
+
+
+def write_plugin_trees(
+    formula: AdditiveFormula,
+    *,
+    name: str = "linrank",
+    definition: Definition = "string",
+    steps: int = STEPS,
+) -> str:
+    """Write a ``model/xgboost+json`` for ``POST _ltr/_featureset/<set>/_createmodel``.
+
+    If the query of a feature does not match a document, its value is missing. Plugins before 2024
+    (Elasticsearch) and before version 3.2 (OpenSearch) have the value 0 instead.
+
+    Parameters
+    ----------
+    formula : AdditiveFormula
+    name : str
+        Name of the model; the plugin refuses a name that exists.
+    definition : {"string", "object"}
+        Whether the trees are JSON within a string, which all versions read, or an array.
+    steps : int
+        The largest number of steps of a curve with slopes.
+    """
+    trees, _ = warned_trees(formula, "the plugin", FLOAT32, steps)
+    content = [_split(number(tree), 0, 0, formula.names) for tree in trees]
+    return _plugin_model(name, "model/xgboost+json", content, definition)
+
+
+def _plugin_model(
+    name: str, kind: str, content: object, definition: Definition, **others: object
+) -> str:
+    written = content if definition == "object" else json.dumps(content)
+    model = {"type": kind, **others, "definition": written}
+    body = {"model": {"name": name, "model": model}}
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def _split(
+    rows: list[Numbered], place: int, depth: int, names: tuple[str, ...]
+) -> dict[str, object]:
+    """Return a subtree as XGBoost dumps it."""
+    row = rows[place]
+    if isinstance(row.node, Leaf):
+        return {"nodeid": place, "leaf": row.node.value}
+    return {
+        "nodeid": place,
+        "depth": depth,
+        "split": names[row.node.column],
+        "split_condition": row.node.threshold,
+        "yes": row.left,
+        "no": row.right,
+        "missing": row.right,
+        "children": [_split(rows, child, depth + 1, names) for child in (row.left, row.right)],
     }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_native(formula: AdditiveFormula, *, steps: int = STEPS) -> str:
+    """Write a trained model for ``PUT _ml/trained_models/<name>`` of Elasticsearch.
+
+    It is for the rescorer ``learning_to_rank`` of version 8.12 and newer. Each feature is a
+    numeric field with the name of the feature. A document without the field has a missing value.
+    Replace the ``query`` of a feature if it is computed by another query.
+
+    Parameters
+    ----------
+    formula : AdditiveFormula
+    steps : int
+        The largest number of steps of a curve with slopes.
+    """
+    trees, deviation = warned_trees(formula, "Elasticsearch", FLOAT64, steps)
+    ensemble = {
+        "feature_names": formula.used,
+        "target_type": "regression",
+        "aggregate_output": {"weighted_sum": {"weights": [1.0] * len(trees)}},
+        "trained_models": [{"tree": _native_tree(tree, formula)} for tree in trees],
+    }
+    extractors = [{"query_extractor": _extractor(name)} for name in formula.used]
+    content = {
+        "description": "Additive model",
+        "metadata": {"linrank": __version__, "linrank_deviation": deviation},
+        "inference_config": {"learning_to_rank": {"feature_extractors": extractors}},
+        "definition": {"trained_model": {"ensemble": ensemble}},
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _extractor(name: str) -> dict[str, object]:
+    """Return a query whose score is the value of a field."""
+    script = {"source": "doc[params.field].value", "params": {"field": name}}
+    query = {"script_score": {"query": {"exists": {"field": name}}, "script": script}}
+    return {"feature_name": name, "query": query}
+
+
+def _native_tree(tree: Node, formula: AdditiveFormula) -> dict[str, object]:
+    columns = columns_of(tree) or list(formula.columns)
+    nodes: list[dict[str, object]] = []
+    for place, row in enumerate(number(tree)):
+        if isinstance(row.node, Leaf):
+            nodes.append({"node_index": place, "leaf_value": row.node.value})
+            continue
+        nodes.append(
+            {
+                "node_index": place,
+                "split_feature": columns.index(row.node.column),
+                "threshold": row.node.threshold,
+                "decision_type": "lt",
+                "default_left": False,
+                "left_child": row.left,
+                "right_child": row.right,
+            }
+        )
+    return {
+        "feature_names": [formula.names[column] for column in columns],
+        "tree_structure": nodes,
+        "target_type": "regression",
+    }
+
+
+def score_natively(formula: AdditiveFormula, X: Any, **options: Any) -> Vector:
+    """Score rows as Elasticsearch does: values in single, the sum in double precision, rounded."""
+    with np.errstate(over="ignore"):
+        scores = sum_trees(formula, X.astype(np.float32), **options).astype(np.float32)
+    return scores.astype(np.float64)
 
 
 def _norm(scaling: Scaling) -> dict[str, dict[str, float]]:

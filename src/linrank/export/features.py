@@ -8,6 +8,5 @@ from .formula import Formula
 
 
 def write_features(formula: Formula) -> str:
-    """Write the names of the features with a weight as a JSON list, in the model's order."""
-    names = [term.name for term in formula.terms]
-    return json.dumps(names, indent=1, ensure_ascii=False) + "\n"
+    """Write the names of the features with a part in the score as a JSON list, in their order."""
+    return json.dumps(formula.used, indent=1, ensure_ascii=False) + "\n"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .formula import Formula, require_linear
+from .linear import LinearFormula, require_linear
 
 
-def write_liblinear(formula: Formula) -> str:
+def write_liblinear(formula: LinearFormula) -> str:
     """Write a model file for LIBLINEAR's ``predict``, whose output are the scores.
 
     The file says that it is a regression model, because LIBLINEAR prints the values of such models

@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import Vector
 from ..errors import DataError
 from .expression import Syntax, write_sum
-from .formula import Formula, reads_missing_as_zero
+from .formula import Formula
 
 _IDENTIFIER = r"[A-Za-z_$][A-Za-z0-9_$]*"
 _INDEX = r"""(\[('[^'\\]*'|"[^"\\]*"|0|[1-9][0-9]*)\])*"""
@@ -21,6 +21,7 @@ _SYNTAX = Syntax(
     low="max({x}, {limit})",
     high="min({x}, {limit})",
     missing="{present}",  # Lucene reads a missing value as 0
+    choice="({x} {test} {limit} ? {yes} : {no})",
 )
 
 
@@ -30,19 +31,20 @@ def write_lucene(formula: Formula) -> str:
     Features are variables, to which the program binds doc values or ``_score``. Lucene replaces
     scores below 0 by 0, so that documents tie; ``shift="training"`` avoids negative scores.
     """
-    for term in formula.terms:
-        if not _VARIABLE.fullmatch(term.name):
+    for name in formula.used:
+        if not _VARIABLE.fullmatch(name):
             raise DataError(
-                f"feature {term.name!r} is not a variable of a Lucene expression. Give it a name "
-                f"such as features={{{term.name!r}: 'popularity'}}."
+                f"feature {name!r} is not a variable of a Lucene expression. Give it a name "
+                f"such as features={{{name!r}: 'popularity'}}."
             )
-        if not reads_missing_as_zero(term):
-            raise DataError(
-                f"Lucene reads missing values of feature {term.name!r} as 0, but the model was "
-                "trained otherwise. Export to vespa, sql, onnx, pmml, c or python, or train with "
-                "0 for missing values."
-            )
-    return write_sum(formula, [term.name for term in formula.terms], _SYNTAX) + "\n"
+    unlike = formula.unlike_zero()
+    if unlike is not None:
+        raise DataError(
+            f"Lucene reads missing values of feature {unlike!r} as 0, but the model was trained "
+            "otherwise. Export to vespa, sql, onnx, c or python, or train with 0 for missing "
+            "values."
+        )
+    return write_sum(formula, formula.used, _SYNTAX) + "\n"
 
 
 def score_in_float32(formula: Formula, X: Any) -> Vector:

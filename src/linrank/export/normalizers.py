@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import Vector
 from ..errors import DataError
-from .formula import Formula, require_linear
+from .linear import LinearFormula, require_linear
 
 if TYPE_CHECKING:
     from ..model import Term
@@ -37,13 +37,13 @@ class Weighted(NamedTuple):
 
 
 def weighted_features(
-    formula: Formula, target: str, normalizers: Normalizers, constant: str | None
+    formula: LinearFormula, target: str, normalizers: Normalizers, constant: str | None
 ) -> list[Weighted]:
     """Return the features of an engine that knows weights and normalisers only.
 
     Parameters
     ----------
-    formula : Formula
+    formula : LinearFormula
     target : str
         Name of the engine in messages.
     normalizers : {"fold", "emit"}
@@ -105,7 +105,7 @@ def _scaling(term: Term) -> Scaling | None:
 
 
 def sum_in_float32(
-    formula: Formula,
+    formula: LinearFormula,
     X: Any,
     *,
     normalizers: Normalizers = "fold",
@@ -114,7 +114,7 @@ def sum_in_float32(
 ) -> Vector:
     """Score rows as the engines do: values, products and sums in single precision, in order."""
     features = weighted_features(formula, "the engine", normalizers, constant)
-    values = dict(zip(formula.columns, formula.values(X), strict=True))
+    values = formula.values(X)
     total = np.zeros(X.shape[0], dtype=np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         for feature in features:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._typing import Vector
+from .._typing import Integers, Vector
 from .._version import __version__
 from ..errors import DataError
-from .formula import Formula, contribution
+from .additive import AdditiveFormula
+from .formula import Formula
+from .linear import LinearFormula
+from .staircase import cell_limits
+from .trees import intervals
+
+if TYPE_CHECKING:
+    from ..model import Curve, Surface
 
 Precision = Literal["float64", "float32"]
 OPSET = 13  #: version of the operators; runtimes of 2021 and later have it
+INT32 = 6  #: the number of the type int32 in ONNX
 IR_VERSION = 8  #: version of the file format that belongs to it
 
 
@@ -36,7 +45,13 @@ def write_onnx(formula: Formula, *, name: str = "linrank", dtype: Precision = "f
     except ImportError:
         raise DataError("ONNX needs the package onnx: pip install linrank[onnx]") from None
     nodes = _Nodes(np.dtype(dtype))
-    _add_score(nodes, formula)
+    if isinstance(formula, AdditiveFormula):
+        terms = _add_curves(nodes, formula)
+    else:
+        assert isinstance(formula, LinearFormula)
+        terms = _add_weighted(nodes, formula)
+    total = nodes.add("ReduceSum", terms, nodes.constant([1], np.int64), keepdims=0)
+    nodes.add("Add", total, nodes.constant(formula.constant), output="score")
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     graph = helper.make_graph(
         nodes.nodes,
@@ -81,8 +96,8 @@ class _Nodes:
         return output
 
 
-def _add_score(nodes: _Nodes, formula: Formula) -> None:
-    """Add the nodes from the input to the output."""
+def _add_weighted(nodes: _Nodes, formula: LinearFormula) -> str:
+    """Add the nodes from the input to the weighted features."""
     terms = formula.terms
     raw = value = nodes.add("Gather", "features", nodes.constant(formula.columns, np.int64), axis=1)
     logs = [term.log for term in terms]
@@ -100,9 +115,97 @@ def _add_score(nodes: _Nodes, formula: Formula) -> None:
     if any(term.missing is not None for term in terms):
         missing = [np.nan if term.missing is None else term.missing for term in terms]
         value = nodes.add("Where", nodes.add("IsNaN", raw), nodes.constant(missing), value)
-    axis = nodes.constant([1], np.int64)
-    value = nodes.add("ReduceSum", value, axis, keepdims=0)
-    nodes.add("Add", value, nodes.constant(formula.constant), output="score")
+    return value
+
+
+class _Place(NamedTuple):
+    """A feature of a curve or of a surface, and the intervals of its values."""
+
+    column: int
+    thresholds: Vector
+    cells: Integers  # cell of the axis for each interval, and the one of missing values
+
+
+def _add_curves(nodes: _Nodes, formula: AdditiveFormula) -> str:
+    """Add the nodes from the input to the values of curves and surfaces."""
+    used = [(curve.feature, curve.axis) for curve in formula.curves]
+    for surface in formula.surfaces:
+        used += zip(surface.features, surface.axes, strict=True)
+    places = []
+    for column, axis in used:
+        thresholds, cells = intervals(axis, nodes.dtype, formula.names[column])
+        places.append(_Place(column, thresholds, np.append(cells, axis.n_cells - 1)))
+    columns = nodes.constant([place.column for place in places], np.int64)
+    values = nodes.add("Gather", "features", columns, axis=1)
+    found = _add_intervals(nodes, values, places)
+    n_curves = len(formula.curves)
+    parts = []
+    if n_curves:
+        first = nodes.constant(range(n_curves), np.int64)
+        x, where = (nodes.add("Gather", v, first, axis=1) for v in (values, found))
+        parts.append(_add_pieces(nodes, x, where, formula.curves, places))
+    if formula.surfaces:
+        parts.append(_add_surfaces(nodes, found, formula.surfaces, places, n_curves))
+    return parts[0] if len(parts) == 1 else nodes.add("Concat", *parts, axis=1)
+
+
+def _add_intervals(nodes: _Nodes, values: str, places: list[_Place]) -> str:
+    """Add the interval of each value: the number of thresholds that are not above it."""
+    width = max(1, *(len(place.thresholds) for place in places))
+    limits = np.full((len(places), width), np.inf)
+    for row, place in zip(limits, places, strict=True):
+        row[: len(place.thresholds)] = place.thresholds
+    cube = nodes.add("Unsqueeze", values, nodes.constant([2], np.int64))
+    above = nodes.add("GreaterOrEqual", cube, nodes.constant(limits))
+    counted = nodes.add("Cast", above, to=INT32)
+    found = nodes.add("ReduceSum", counted, nodes.constant([2], np.int64), keepdims=0)
+    missing = nodes.constant([len(place.cells) - 1 for place in places], np.int32)
+    return nodes.add("Where", nodes.add("IsNaN", values), missing, found)
+
+
+def _add_pieces(
+    nodes: _Nodes, x: str, found: str, curves: Sequence[Curve], places: list[_Place]
+) -> str:
+    """Add the polynomials of curves, given the values and the intervals of their features."""
+    degree = max(curve.degree for curve in curves)
+    tables = []
+    for curve, place in zip(curves, places, strict=False):
+        table = np.zeros((len(place.cells), degree + 5))
+        table[:, 0], table[:, 1] = curve.axis.anchors[place.cells], curve.axis.widths[place.cells]
+        table[:, 2], table[:, 3] = (limit[place.cells] for limit in cell_limits(curve))
+        table[:, 4 : curve.degree + 5] = curve.pieces[place.cells]
+        table[-1, 5:] = 0.0  # the place of a missing value is 0
+        tables.append(table)
+    starts = np.cumsum([0, *map(len, tables[:-1])])
+    rows = nodes.add("Add", found, nodes.constant(starts, np.int32))
+    known = nodes.add("Where", nodes.add("IsNaN", x), nodes.constant(0.0), x)
+    anchor, width, low, high, *powers = (
+        nodes.add("Gather", nodes.constant(column), rows) for column in np.concatenate(tables).T
+    )
+    t = nodes.add("Div", nodes.add("Sub", known, anchor), width)
+    total = powers.pop()
+    while powers:
+        total = nodes.add("Add", nodes.add("Mul", total, t), powers.pop())
+    # Rounded numbers may leave the range of their cell, so that a monotone curve would not be one.
+    return nodes.add("Min", nodes.add("Max", total, low), high)
+
+
+def _add_surfaces(
+    nodes: _Nodes, found: str, surfaces: Sequence[Surface], places: list[_Place], first: int
+) -> str:
+    """Add the values of surfaces; their features are behind `first` others in `found`."""
+    tables = []
+    for surface, j in zip(surfaces, range(first, len(places), 2), strict=True):
+        tables.append(surface.values[np.ix_(places[j].cells, places[j + 1].cells)])
+    starts = np.cumsum([0, *(table.size for table in tables[:-1])])
+    rows, columns = (
+        nodes.add("Gather", found, nodes.constant(range(k, len(places), 2), np.int64), axis=1)
+        for k in (first, first + 1)
+    )
+    widths = nodes.constant([table.shape[1] for table in tables], np.int32)
+    place = nodes.add("Add", nodes.add("Mul", rows, widths), columns)
+    place = nodes.add("Add", place, nodes.constant(starts, np.int32))
+    return nodes.add("Gather", nodes.constant(np.concatenate([t.ravel() for t in tables])), place)
 
 
 def score_as_onnx(formula: Formula, X: Any, *, dtype: Precision = "float64", **_: object) -> Vector:
@@ -110,6 +213,6 @@ def score_as_onnx(formula: Formula, X: Any, *, dtype: Precision = "float64", **_
     if dtype == "float64":
         return formula.scores(X)
     total = np.full(X.shape[0], formula.constant, dtype=np.float32)
-    for term, values in zip(formula.terms, formula.values(X), strict=True):
-        total += contribution(term, values.astype(np.float32)).astype(np.float32)
+    for part in formula.parts(X.astype(np.float32)):
+        total += part.astype(np.float32)
     return total.astype(np.float64)

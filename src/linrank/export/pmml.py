@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from .._version import __version__
 from ..errors import DataError
-from .formula import Formula
+from .linear import LinearFormula
 
 if TYPE_CHECKING:
     from ..model import Term
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write_pmml(formula: Formula, *, name: str = "linrank") -> str:
+def write_pmml(formula: LinearFormula, *, name: str = "linrank") -> str:
     """Write a ``RegressionModel`` of PMML 4.4 with one predictor per feature.
 
     Logarithms, limits and missing values are derived fields. If the training data had no missing
@@ -25,7 +25,7 @@ def write_pmml(formula: Formula, *, name: str = "linrank") -> str:
 
     Parameters
     ----------
-    formula : Formula
+    formula : LinearFormula
     name : str
         Name of the model. The output field is called ``score``, or ``score_`` if there is a feature
         of this name.

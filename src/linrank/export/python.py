@@ -16,6 +16,7 @@ _SYNTAX = Syntax(
     low="max({x}, {limit})",
     high="min({x}, {limit})",
     missing="({missing} if {x} is None or {x} != {x} else {present})",
+    choice="({yes} if {x} {test} {limit} else {no})",
 )
 
 
@@ -32,7 +33,7 @@ def write_python(formula: Formula, *, name: str = "score") -> str:
     """
     if not name.isidentifier() or keyword.iskeyword(name) or name in _USED:
         raise DataError(f"name is {name!r}; expected a free identifier of Python, such as 'score'")
-    score = write_sum(formula, [f"x[{t.name!a}]" for t in formula.terms], _SYNTAX, " " * 8)
+    score = write_sum(formula, [f"x[{name!a}]" for name in formula.used], _SYNTAX, " " * 8)
     return (
         f'"""Written by linrank {__version__}."""\n\n'
         "import math\n\n\n"

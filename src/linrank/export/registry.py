@@ -15,16 +15,19 @@ from .._files import atomic_write
 from ..data.checks import check_matrix
 from ..data.ranking import RankingData
 from ..errors import DataError, OrderChangedWarning, warn
-from . import TARGETS, Target
+from ..model import AdditiveModel
+from . import TARGETS, Writer
+from .additive import AdditiveFormula
 from .formula import Formula, Shift
+from .linear import HasTerms, LinearFormula
 from .rounding import OrderChanges, order_changes
 
 if TYPE_CHECKING:
-    from ..model import LinearModel
+    from ..model import Model
 
 
 def export_model(
-    model: LinearModel,
+    model: Model | HasTerms,
     target: str,
     path: str | os.PathLike[str] | None = None,
     *,
@@ -35,19 +38,53 @@ def export_model(
 ) -> str | bytes:
     """Write a model in the form of another program; see `linrank.LinearModel.export`."""
     choice("target", target, TARGETS)
-    found: Target = TARGETS[target]  # type: ignore[index]
-    write = _find(found.writer)
-    _check_options(target, write, options)
-    formula = Formula.of(model, features, shift)
+    formula = formula_of(model, features, shift)
+    write = _find(_writer(target, formula).write)
+    options = _checked_options(target, write, options)
     content: str | bytes = write(formula, **options)
     if sample is not None:
         changes = check_order(target, formula, sample, **options)
         if changes.reversed or changes.tied:
             warn(f"with target={target!r}, {changes}", OrderChangedWarning)
     if path is not None:
-        with atomic_write(path, "wb" if found.binary else "w") as file:
+        with atomic_write(path, "wb" if isinstance(content, bytes) else "w") as file:
             file.write(content)
     return content
+
+
+def formula_of(
+    model: Model | HasTerms, features: Mapping[str, str] | None = None, shift: Shift | None = None
+) -> Formula:
+    """Return the score of a model as a formula.
+
+    Parameters
+    ----------
+    model : LinearModel or AdditiveModel
+    features : mapping, optional
+        Name in the target for names of the model. Other features keep their names.
+    shift : float or "training", optional
+        The constant.
+    """
+    if isinstance(model, AdditiveModel):
+        return AdditiveFormula.of(model, features).shifted(shift)
+    if isinstance(model, HasTerms):
+        return LinearFormula.of(model, features).shifted(shift)
+    raise DataError(
+        f"a {type(model).__name__} is no sum over features, so it cannot be exported. Use a linear "
+        "or an additive model."
+    )
+
+
+def _writer(target: str, formula: Formula) -> Writer:
+    """Return the writer of a target for a formula."""
+    found: Writer | None = getattr(TARGETS[target], formula.kind)  # type: ignore[index]
+    if found is None:
+        others = [name for name, other in TARGETS.items() if getattr(other, formula.kind)]
+        raise DataError(
+            f"target={target!r} does not take {formula.kind} models. Export this model to "
+            f"{', '.join(others[:-1])} or {others[-1]}."
+        )
+    return found
 
 
 def check_order(target: str, formula: Formula, sample: Any, **options: object) -> OrderChanges:
@@ -61,7 +98,7 @@ def check_order(target: str, formula: Formula, sample: Any, **options: object) -
             f"the sample has {data.n_features} features but the model has {len(formula.names)}; "
             "pass rows of the training data"
         )
-    place = TARGETS[target].scorer  # type: ignore[index]
+    place = _writer(target, formula).score
     scorer = _exactly if place is None else _find(place)
     return order_changes(formula, data, scorer, **options)
 
@@ -75,12 +112,15 @@ def _find(place: str) -> Callable[..., Any]:
     return getattr(import_module(f".{module}", __package__), name)
 
 
-def _check_options(target: str, write: Callable[..., Any], options: Mapping[str, object]) -> None:
-    """Raise a `DataError` for options that the target does not have, and for wrong values."""
+def _checked_options(
+    target: str, write: Callable[..., Any], options: Mapping[str, object]
+) -> dict[str, Any]:
+    """Return the options of a target; raise a `DataError` for unknown ones and wrong values."""
     hints = get_type_hints(write)
     known = [
         p.name for p in inspect.signature(write).parameters.values() if p.kind == p.KEYWORD_ONLY
     ]
+    checked = dict(options)
     for name, value in options.items():
         if name not in known:
             raise DataError(
@@ -90,5 +130,9 @@ def _check_options(target: str, write: Callable[..., Any], options: Mapping[str,
         hint = hints[name]
         if get_origin(hint) is Literal:
             choice(name, value, get_args(hint))
+        elif hint is int:
+            # The command line gives a text; the writer checks the number.
+            checked[name] = int(value) if isinstance(value, str) and value.isdecimal() else value
         elif not isinstance(value, hint):
             raise DataError(f"{name} is {value!r}; expected a text")
+    return checked

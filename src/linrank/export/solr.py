@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 
-from .formula import Formula
+import numpy as np
+
+from .additive import AdditiveFormula
+from .linear import LinearFormula
 from .normalizers import Normalizers, Scaling, weighted_features
+from .trees import FLOAT32, STEPS, Leaf, Node, warned_trees
 
 PACKAGE = "org.apache.solr.ltr"
+SLACK = np.float32(1e-6)  #: what Solr adds to the threshold of a split
 
 
 def write_solr(
-    formula: Formula,
+    formula: LinearFormula,
     *,
     name: str = "linrank",
     store: str | None = None,
@@ -24,7 +29,7 @@ def write_solr(
 
     Parameters
     ----------
-    formula : Formula
+    formula : LinearFormula
     name : str
         Name of the model in Solr.
     store : str, optional
@@ -35,18 +40,84 @@ def write_solr(
         Feature of the store that is 1 for all documents; its weight is the constant of ``shift=``.
     """
     features = weighted_features(formula, "Solr's LinearModel", normalizers, constant)
-    listed = [
+    listed: list[dict[str, object]] = [
         {"name": f.name} | ({} if f.scaling is None else {"norm": _norm(f.scaling)})
         for f in features
     ]
+    weights = {f.name: f.weight for f in features}
+    return _model("LinearModel", name, store, listed, {"weights": weights})
+
+
+def write_solr_trees(
+    formula: AdditiveFormula,
+    *,
+    name: str = "linrank",
+    store: str | None = None,
+    steps: int = STEPS,
+) -> str:
+    """Write a ``MultipleAdditiveTreesModel`` for ``PUT /solr/<collection>/schema/model-store``.
+
+    NaN is a missing value. Solr has it for features with ``"defaultValue": "NaN"`` only. A feature
+    without this parameter has the value 0 for a document without a value.
+
+    Parameters
+    ----------
+    formula : AdditiveFormula
+    name : str
+        Name of the model in Solr.
+    store : str, optional
+        Feature store of the model; by default Solr's default store.
+    steps : int
+        The largest number of steps of a curve with slopes.
+    """
+    trees, _ = warned_trees(formula, "Solr", FLOAT32, steps)
+    content = [{"weight": "1", "root": _node(tree, formula.names)} for tree in trees]
+    listed: list[dict[str, object]] = [{"name": name} for name in formula.used]
+    return _model("MultipleAdditiveTreesModel", name, store, listed, {"trees": content})
+
+
+def _model(
+    kind: str,
+    name: str,
+    store: str | None,
+    features: list[dict[str, object]],
+    params: dict[str, object],
+) -> str:
     content = {
-        "class": f"{PACKAGE}.model.LinearModel",
+        "class": f"{PACKAGE}.model.{kind}",
         "name": name,
         **({} if store is None else {"store": store}),
-        "features": listed,
-        "params": {"weights": {f.name: f.weight for f in features}},
+        "features": features,
+        "params": params,
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _node(node: Node, names: tuple[str, ...]) -> dict[str, object]:
+    """Return a subtree; Solr's examples have numbers as text, which it reads without rounding."""
+    if isinstance(node, Leaf):
+        return {"value": repr(node.value)}
+    return {
+        "feature": names[node.column],
+        "threshold": repr(float(_less_slack(np.float32(node.threshold)))),
+        "left": _node(node.left, names),
+        "right": _node(node.right, names),
+    }
+
+
+def _less_slack(threshold: np.float32) -> np.float32:
+    """Return the largest number that is below a threshold with Solr's slack.
+
+    Solr goes left if ``x <= number + slack``, in single precision. All values from the threshold on
+    therefore go right. So does the value just below the threshold, if the sum skips it.
+    """
+    down, up = np.float32(-np.inf), np.float32(np.inf)
+    number = np.nextafter(threshold, down) - SLACK
+    while number + SLACK >= threshold:
+        number = np.nextafter(number, down)
+    while np.nextafter(number, up) + SLACK < threshold:
+        number = np.nextafter(number, up)
+    return number
 
 
 def _norm(scaling: Scaling) -> dict[str, object]:

@@ -50,13 +50,18 @@ def write_sql(formula: Formula, *, dialect: Dialect = "postgresql") -> str:
         low=f"{words.greatest}({{x}}, {{limit}})",
         high=f"{words.least}({{x}}, {{limit}})",
         missing=f"CASE WHEN {words.is_missing} THEN {{missing}} ELSE {{present}} END",
+        choice="CASE WHEN {x} {test} {limit} THEN {yes} ELSE {no} END",
+        equal="=",
         number=_double,
     )
     columns = [
-        t.name if t.name in formula.given else _quote(t.name, words.quote) for t in formula.terms
+        name if name in formula.given else _quote(name, words.quote) for name in formula.used
     ]
     references = [f"CAST({column} AS {words.double})" for column in columns]
-    return write_sum(formula, references, syntax) + "\n"
+    score = write_sum(formula, references, syntax)
+    if formula.kind == "additive":  # PostgreSQL reads the values of steps as decimals
+        score = f"CAST({score} AS {words.double})"
+    return score + "\n"
 
 
 def _double(number: float) -> str:

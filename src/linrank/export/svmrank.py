@@ -10,10 +10,10 @@ import numpy as np
 
 from .._typing import Vector
 from ..errors import DataError
-from .formula import Formula, require_linear
+from .linear import LinearFormula, require_linear
 
 
-def write_svmrank(formula: Formula, *, version: str = "V6.20") -> str:
+def write_svmrank(formula: LinearFormula, *, version: str = "V6.20") -> str:
     """Write a model file for ``svm_rank_classify``.
 
     The weights are one support vector with the coefficient 1, as SVMrank writes them. SVMrank
@@ -21,7 +21,7 @@ def write_svmrank(formula: Formula, *, version: str = "V6.20") -> str:
 
     Parameters
     ----------
-    formula : Formula
+    formula : LinearFormula
     version : str
         SVMlight's version in the first line; programs refuse files of another version.
         SVMrank 1.00 has V6.20, and SVMlight 6.02 has V6.02.
@@ -48,7 +48,7 @@ def write_svmrank(formula: Formula, *, version: str = "V6.20") -> str:
     )
 
 
-def weights_in_float32(formula: Formula, X: Any, **_: object) -> Vector:
+def weights_in_float32(formula: LinearFormula, X: Any, **_: object) -> Vector:
     """Score rows with weights and values in single precision, as SVMlight holds them."""
     rounded = [term._replace(weight=float(np.float32(term.weight))) for term in formula.terms]
     with np.errstate(over="ignore"):

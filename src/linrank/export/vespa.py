@@ -20,6 +20,7 @@ _SYNTAX = Syntax(
     low="max({x}, {limit})",
     high="min({x}, {limit})",
     missing="if (isNan({x}), {missing}, {present})",
+    choice="if ({x} {test} {limit}, {yes}, {no})",
 )
 
 
@@ -49,13 +50,13 @@ def write_vespa(
     for value in (name, inherits):
         if not _NAME.fullmatch(value):
             raise DataError(f"{value!r} is not a name of a rank profile; use letters, digits and _")
-    for term in formula.terms:
-        if not _FEATURE.fullmatch(term.name):
+    for feature in formula.used:
+        if not _FEATURE.fullmatch(feature):
             raise DataError(
-                f"feature {term.name!r} is not a rank feature of Vespa. Give one, such as "
-                f"features={{{term.name!r}: 'attribute(popularity)'}} (--feature-map)."
+                f"feature {feature!r} is not a rank feature of Vespa. Give one, such as "
+                f"features={{{feature!r}: 'attribute(popularity)'}} (--feature-map)."
             )
-    score = write_sum(formula, [t.name for t in formula.terms], _SYNTAX, " " * 12)
+    score = write_sum(formula, formula.used, _SYNTAX, " " * 12)
     return (
         f"rank-profile {name} inherits {inherits} {{\n"
         f"    function {name}_score() {{\n"
