@@ -56,6 +56,9 @@ METHODS = {
     "domination": Method(
         "estimators.domination", "DominationRank", "penalty", chooser="DominationRankCV"
     ),
+    "additive": Method(
+        "estimators.additive", "AdditiveRanker", "penalty", chooser="AdditiveRankerCV"
+    ),
     "kernel": Method("estimators.kernel", "KernelRankSVM", "kernel"),
     "adarank": Method("baselines.adarank", "AdaRank", "metric"),
     "rankboost": Method("baselines.rankboost", "RankBoost"),
@@ -181,8 +184,7 @@ def count_used(ranker: Any) -> int | None:
     """
     model = getattr(ranker, "model_", None)
     if isinstance(model, Model):
-        columns = model.columns()
-        return int(np.count_nonzero(columns[-1].values)) if columns else None
+        return model.count_used()
     for name in ("coef_", "feature_importances_"):
         weights = getattr(getattr(ranker, "estimator_", ranker), name, None)
         if weights is not None:

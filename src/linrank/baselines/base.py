@@ -156,7 +156,7 @@ def checked_rows(ranker: Ranker, X: ArrayLike | Matrix) -> Matrix:
         ranker, X, reset=False, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False
     )
     X = check_matrix(X)
-    check_finite(X, None, allow_missing=getattr(ranker, "missing", None) is not None)
+    check_finite(X, None, allow_missing=ranker.takes_missing)
     return X
 
 

@@ -83,18 +83,6 @@ def grid(columns: Sequence[str], *, left: Sequence[str] = (), title: str | None 
     return table
 
 
-def format_C(C: float) -> str:
-    """Return C as text, as a power of two if it is one.
-
-    Examples
-    --------
-    >>> format_C(0.03125), format_C(1.0), format_C(0.3)
-    ('2^-5', '1', '0.3')
-    """
-    mantissa, exponent = math.frexp(C)
-    return f"2^{exponent - 1}" if mantissa == 0.5 and C != 1.0 else f"{C:.6g}"
-
-
 def format_mean(value: float | None) -> str:
     """Return the mean of a metric as text, or a dash if it is undefined."""
     return "-" if value is None or math.isnan(value) else f"{value:.4f}"

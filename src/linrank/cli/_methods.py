@@ -10,6 +10,7 @@ import typer
 from ..errors import DataError, NotConvergedWarning, about
 from ._console import facts, print_json, show
 from ._guard import NOT_CONVERGED, say_error
+from ._options import flag_of
 from ._progress import progress
 from ._report import data_json, data_line
 from ._shared import SHARED
@@ -32,13 +33,12 @@ def check_method_options(method: str, options: dict[str, Any], own: dict[str, An
     given = [key for key, value in own.items() if value is not None]
     given += [
         key for key, value in options.items()
-        if key not in TAKEN and value != SHARED[key].default
+        if key not in TAKEN and value not in (None, SHARED[key].default)
     ]  # fmt: skip
     if given:
-        flag = "--" + given[0].replace("_", "-")
         raise typer.BadParameter(
-            f"{flag} is an option of linrank's own trainer, not of {place}. Parameters of a method "
-            f"are part of its name, such as --method sparse:C=0.1"
+            f"{flag_of(given[0])} is an option of linrank's own trainer, not of {place}. "
+            "Parameters of a method are part of its name, such as --method sparse:C=0.1"
         )
 
 
@@ -61,7 +61,7 @@ def train_method(
             f"--method {name}: there is no model file for {type(ranker).__name__}. Use it in "
             "Python, or another method, such as lambdamart."
         )
-    how = how._replace(allow_missing=getattr(ranker, "missing", None) is not None)
+    how = how._replace(allow_missing=ranker.takes_missing)
     data = how.read(train)
     held_out = None if valid is None else how.read_held_out(valid, data)
     with about(train), progress(f"training {name}"), recorded(NotConvergedWarning) as warned:

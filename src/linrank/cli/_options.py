@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 #: Panels of the help, in their order.
-PANELS = CHOICE, FEATURES, LOSS, SOLVER, INPUT, OUTPUT = (
-    "Choice of C", "Features", "Loss and penalty", "Solver", "Input", "Output"
+PANELS = CHOICE, FEATURES, CURVES, LOSS, SOLVER, INPUT, OUTPUT = (
+    "Choice of C", "Features", "Curves", "Loss and penalty", "Solver", "Input", "Output"
 )  # fmt: skip
 
 IndexBaseName = Literal["auto", "0", "1"]
+
+
+class Declared(NamedTuple):
+    """An option of several commands: its annotated type and its default."""
+
+    annotation: Any
+    default: Any
+
+
+def option(flag: str, panel: str, help: str, **more: Any) -> Any:
+    """Return the description of an option for typer."""
+    return typer.Option(flag, help=help, rich_help_panel=panel, **more)
+
+
+def flag_of(name: str) -> str:
+    """Return the flag of an option, given its name in Python.
+
+    Examples
+    --------
+    >>> flag_of("warm_start"), flag_of("n_bins")
+    ('--warm-start', '--bins')
+    """
+    return "--" + name.removeprefix("n_").replace("_", "-")
 
 
 def parse_C(text: str) -> float:

@@ -65,22 +65,25 @@ class Labels:
 
     Attributes
     ----------
-    trainer : Trainer
-        The given trainer. With pairs, it chooses C by the accuracy on pairs.
+    trainers : list of Trainer
+        The given trainers. With pairs, they choose C by the accuracy on pairs.
     """
 
-    def __init__(self, qrels: Path | None, preferences: Path | None, trainer: Trainer) -> None:
+    def __init__(
+        self, qrels: Path | None, preferences: Path | None, trainers: list[Trainer]
+    ) -> None:
         from ..criterion import Criterion, PairCriterion
 
-        self.preferences, self.trainer = preferences, trainer
+        self.preferences, self.trainers = preferences, trainers
         self._judgements = Judgements(qrels)
         if preferences is not None:
-            chosen = trainer.criterion
+            chosen = trainers[0].criterion
             if chosen.metric not in (Criterion.metric, PairCriterion.metric):
                 raise typer.BadParameter(
                     "--preferences chooses C by the accuracy on pairs. Leave out --metric."
                 )
-            self.trainer = replace(trainer, criterion=PairCriterion(rule=chosen.rule))
+            criterion = PairCriterion(rule=chosen.rule)
+            self.trainers = [replace(trainer, criterion=criterion) for trainer in trainers]
 
     def apply(self, data: RankingData, path: Path) -> RankingData:
         """Return data with the labels or pairs."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from .._text import printable
-from ._console import console, format_C
+from .._text import format_C, printable
+from ._console import console
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn

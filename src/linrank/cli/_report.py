@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._text import count
-from ._console import format_C, format_mean, grid, plain
+from .._text import count, format_C
+from ._console import format_mean, grid, plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -90,7 +90,8 @@ def path_table(trainer: Trainer, training: Training) -> Table:
         if not result.converged:
             mark = f"{mark}, not converged" if mark else "not converged"
         table.add_row(
-            format_C(C), str(result.n_selected), f"{result.objective:.5e}", str(result.n_iter),
+            format_C(C), str(training.count_features(result.coef)), f"{result.objective:.5e}",
+            str(result.n_iter),
             str(result.n_products), f"{result.seconds:.2f}", format_mean(value),
             mark, style="bold green" if training.C == C else None,
         )  # fmt: skip
@@ -103,7 +104,12 @@ def path_json(training: Training) -> list[dict[str, object]]:
     assert training.values is not None
     values = training.values[: len(training.path)].tolist()
     return [
-        {"C": C, "mean": value, "features": result.n_selected, **result_json(result)}
+        {
+            "C": C,
+            "mean": value,
+            "features": training.count_features(result.coef),
+            **result_json(result),
+        }
         for C, value, result in zip(
             training.path.Cs.tolist(), values, training.path.results, strict=True
         )
@@ -144,6 +150,19 @@ def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
         text += "; the largest: " if n > LISTED_WEIGHTS else ": "
         text += ", ".join(f"{name} {w:.3g}" for name, w in model.largest(min(n, LISTED_WEIGHTS)))
     return [("features", text)]
+
+
+def compared(
+    trainers: Sequence[Trainer], trainer: Trainer, training: Training
+) -> list[tuple[str, str]]:
+    """Return lines on the penalty that was chosen, and on a model that is a mean of fits."""
+    lines, names = [], [one.penalty.name for one in trainers]
+    if len(names) > 1:
+        lines.append(("penalty", f"{trainer.penalty.name}, the best of {', '.join(names)}"))
+    n_fits = training.model.training.get("averaged_fits")
+    if n_fits is not None:
+        lines.append(("average", f"the model is the mean of {n_fits} of the best fits"))
+    return lines
 
 
 def chosen(trainer: Trainer, training: Training, where: str) -> str:

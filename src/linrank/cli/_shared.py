@@ -1,14 +1,14 @@
 """Options that several commands share; each is declared once.
 
 The names are those of the options of `linrank.settings.Settings.of` and of
-`linrank.criterion.Criterion`. `make_trainer` translates the exceptions.
+`linrank.criterion.Criterion`. `make_trainers` translates the exceptions.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -20,6 +20,7 @@ from ..losses.tables import LossName
 from ..metrics.names import FlavourName, RuleName
 from ..penalties import PenaltyName
 from ..solvers import SolverChoice
+from ._curves import CURVE_OPTIONS
 from ._options import (
     CHOICE,
     FEATURES,
@@ -27,20 +28,14 @@ from ._options import (
     LOSS,
     PANELS,
     SOLVER,
+    Declared,
     Threads,
+    option,
     split_option,
 )  # fmt: skip
 
-
-class Declared(NamedTuple):
-    """An option of several commands: its annotated type and its default."""
-
-    annotation: Any
-    default: Any
-
-
-def _option(flag: str, panel: str, help: str, **more: Any) -> Any:
-    return typer.Option(flag, help=help, rich_help_panel=panel, **more)
+#: What --rescale takes: --additive has a rescaling by default, which "none" switches off.
+RescaleChoice = Literal[RescaleName, "none"]
 
 
 def parse_bounds(text: str) -> Any:
@@ -79,6 +74,13 @@ def read_costs(path: str) -> list[float]:
         raise typer.BadParameter(f"{path}: expected one number per line") from None
 
 
+def none_if_unset(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
+    """Return the value of an option; None if the default depends on the trainer."""
+    assert parameter.name is not None
+    source = context.get_parameter_source(parameter.name)
+    return None if source is None or source.name == "DEFAULT" else value
+
+
 def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
     """Parse ``name=value`` texts; values are Python literals or plain text.
 
@@ -97,7 +99,7 @@ def parse_solver_options(texts: list[str] | None) -> dict[str, Any]:
 #: The options that `train` and `path` share, in the order of the help.
 SHARED: dict[str, Declared] = {
     "metric": Declared(
-        Annotated[str, _option(
+        Annotated[str, option(
             "--metric", CHOICE,
             "The metric on held-out data that chooses C: ndcg@10, map, pairwise-accuracy, "
             "p(rel=2)@5, domination-error, …", metavar="NAME",
@@ -105,10 +107,10 @@ SHARED: dict[str, Declared] = {
         "ndcg@10",
     ),
     "flavour": Declared(
-        Annotated[FlavourName, _option("--flavour", CHOICE, FLAVOUR_HELP)], "standard"
+        Annotated[FlavourName, option("--flavour", CHOICE, FLAVOUR_HELP)], "standard"
     ),
     "rule": Declared(
-        Annotated[RuleName, _option(
+        Annotated[RuleName, option(
             "--rule", CHOICE,
             "Take the C with the best metric, or the C with the fewest features within one "
             "standard error of it.",
@@ -116,53 +118,57 @@ SHARED: dict[str, Declared] = {
         "best",
     ),
     "loss": Declared(
-        Annotated[LossName, _option(
+        Annotated[LossName, option(
             "--loss", LOSS,
             "The loss of pairs, or domination: the loss of each document against all worse ones.",
+            show_default="squared_hinge; with --additive logistic", callback=none_if_unset,
         )],
         "squared_hinge",
     ),
     "pairs": Declared(
-        Annotated[PairsName, _option(
+        Annotated[PairsName, option(
             "--pairs", LOSS, "Compare all levels of a query, or neighbouring levels only."
         )],
         "all",
     ),
     "rescale": Declared(
-        Annotated[RescaleName | None, _option(
+        Annotated[RescaleChoice | None, option(
             "--rescale", LOSS,
             "The scores of a pair should differ by √δ instead of 1 (margin), or the loss of a pair "
-            "is multiplied by δ (slack).", show_default="neither",
+            "is multiplied by δ (slack).", show_default="none; with --additive slack",
         )],
         None,
     ),
     "delta": Declared(
-        Annotated[DeltaName, _option(
+        Annotated[DeltaName, option(
             "--delta", LOSS,
             "δ of a pair: the difference of the labels, its square, the difference of the gains "
             "2^label, or the DCG lost when the two exchange places.",
+            show_default="label; with --additive gain", callback=none_if_unset,
         )],
         "label",
     ),
     "penalty": Declared(
-        Annotated[PenaltyName | None, _option(
+        Annotated[PenaltyName | None, option(
             "--penalty", LOSS,
             "The penalty of the weights. l2 and none keep all features. l1 and elastic_net are "
-            "convex and select features. mcp, scad, log and lp select fewer.",
-            show_default="l2, ½‖w‖²",
+            "convex and select features. mcp, scad, log and lp select fewer. group_l1 selects the "
+            "curves of --additive.",
+            show_default="l2, ½‖w‖²; with --additive l2, or the best of l2 and group_l1 if C is "
+            "chosen",
         )],
         None,
     ),
     "shape": Declared(
-        Annotated[float | None, _option(
+        Annotated[float | None, option(
             "--shape", LOSS,
             "The parameter of the penalty: ρ of elastic_net, γ of mcp, a of scad, ε of log, p of "
-            "lp.", metavar="NUMBER", show_default="0.5, 2, 3.7, 0.1, 0.5",
+            "lp, ρ of group_l1.", metavar="NUMBER", show_default="0.5, 2, 3.7, 0.1, 0.5, 0",
         )],
         None,
     ),
     "feature_cost": Declared(
-        Annotated[Any, _option(
+        Annotated[Any, option(
             "--feature-cost", LOSS,
             "A file with one number per line: the cost of each feature, which multiplies its "
             "penalty. Features of cost 0 are always kept.",
@@ -171,7 +177,7 @@ SHARED: dict[str, Declared] = {
         None,
     ),
     "bounds": Declared(
-        Annotated[Any, _option(
+        Annotated[Any, option(
             "--bounds", LOSS,
             "Limits of all weights: positive, or LOW:HIGH. Either may be missing, as in 0: or :1.",
             parser=parse_bounds, metavar="positive|LOW:HIGH", show_default="none",
@@ -179,15 +185,15 @@ SHARED: dict[str, Declared] = {
         None,
     ),
     "solver": Declared(
-        Annotated[SolverChoice, _option(
+        Annotated[SolverChoice, option(
             "--solver", SOLVER,
             "The algorithm. auto is preconditioned Newton, smoothing for the hinge, proximal "
-            "Newton for l1, elastic_net and none, and reweighted l1 for the other penalties.",
+            "Newton for none, l1, elastic_net and group_l1, and reweighted l1 for the others.",
         )],
         "auto",
     ),
     "solver_option": Declared(
-        Annotated[list[str] | None, _option(
+        Annotated[list[str] | None, option(
             "--solver-option", SOLVER,
             "An option of the solver, such as damped=False for cutting-planes. It may be repeated.",
             metavar="NAME=VALUE", show_default=False,
@@ -195,14 +201,14 @@ SHARED: dict[str, Declared] = {
         None,
     ),
     "counting": Declared(
-        Annotated[CountingName, _option(
+        Annotated[CountingName, option(
             "--counting", SOLVER,
             "The algorithm that sums over pairs. All give the same numbers; auto is the fastest.",
         )],
         "auto",
     ),
     "tol": Declared(
-        Annotated[float, _option(
+        Annotated[float, option(
             "--tol", SOLVER,
             "Stop when the norm of the gradient is this fraction of its value at w = 0 and the "
             "optimum is near. For smoothing, cutting-planes, l1 and elastic_net, stop when the "
@@ -211,19 +217,19 @@ SHARED: dict[str, Declared] = {
         1e-3,
     ),
     "max_iter": Declared(
-        Annotated[int, _option(
+        Annotated[int, option(
             "--max-iter", SOLVER, "Stop after this number of iterations.", metavar="NUMBER", min=1
         )],
         1000,
     ),
     "seed": Declared(
-        Annotated[int, _option(
+        Annotated[int, option(
             "--seed", SOLVER, "Seed of the stochastic solvers.", metavar="NUMBER", min=0
         )],
         0,
     ),
     "normalize": Declared(
-        Annotated[NormalizeName | None, _option(
+        Annotated[NormalizeName | None, option(
             "--normalize", SOLVER,
             "Divide the loss by the number of pairs, or the loss of each query by the number of "
             "its pairs.", show_default="the plain sum over pairs",
@@ -231,7 +237,7 @@ SHARED: dict[str, Declared] = {
         None,
     ),
     "scale": Declared(
-        Annotated[str | None, _option(
+        Annotated[str | None, option(
             "--scale", FEATURES,
             "What is done to the features: standard, minmax, robust, maxabs, or query (0 to 1 "
             "within each query). log1p and clip or clip:QUANTILE may come before it, as in "
@@ -240,7 +246,7 @@ SHARED: dict[str, Declared] = {
         None,
     ),
     "missing": Declared(
-        Annotated[MissingName | None, _option(
+        Annotated[MissingName | None, option(
             "--missing", FEATURES,
             "What replaces missing values: 0, the median of the feature, or the median with a "
             "weight of its own for the fact that a value is missing.",
@@ -250,7 +256,7 @@ SHARED: dict[str, Declared] = {
     ),
     "threads": Declared(Threads, None),
     "engine": Declared(
-        Annotated[EngineName, _option(
+        Annotated[EngineName, option(
             "--engine", SOLVER,
             "Compute sums on the processor, or on a graphics card: cuda keeps the data there, "
             "cuda-streaming copies them in parts for every product, p-swx is the method of Jin & "
@@ -258,6 +264,7 @@ SHARED: dict[str, Declared] = {
         )],
         "threads",
     ),
+    **CURVE_OPTIONS,
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import typer
 
 from .._lazy import import_lightly
 from ..errors import DataError, QueriesMovedWarning
+from ._curves import CURVE_OPTIONS
 from ._guard import INTERRUPTED, NOT_CONVERGED, say_error
 from ._io import check_output, read_data
 from ._progress import TrainingProgress, progress
@@ -25,15 +26,17 @@ if TYPE_CHECKING:
     from ._input import Input
 
 
-def make_trainer(options: Mapping[str, Any]) -> Trainer:
-    """Return the trainer for the options of `SHARED`, and check them before data are read."""
+def make_trainers(options: Mapping[str, Any], chooses: bool) -> list[Trainer]:
+    """Return the trainers for the options of `SHARED`, and check them before data are read.
+
+    There is one trainer, unless a choice among several penalties is part of the choice of C.
+    """
     gc.disable()  # imports make many objects and hardly any garbage
     import_lightly("linrank.training")
     gc.freeze()  # imported objects stay, so garbage collections need not visit them
     gc.enable()
     from ..criterion import Criterion
     from ..engines.choose import check_engine
-    from ..training import Trainer
 
     options = dict(options)
     metric, flavour, rule = (options.pop(name) for name in ("metric", "flavour", "rule"))
@@ -44,12 +47,43 @@ def make_trainer(options: Mapping[str, Any]) -> Trainer:
             f"{name} needs a penalty that selects features. Add --penalty, such as elastic_net."
         )
     check_engine(options["engine"])
-    return Trainer.of(
-        n_threads=options.pop("threads"),
-        solver_options=_solver_options(options.pop("solver_option")),
-        criterion=Criterion(metric, flavour, rule),
-        **options,
-    )
+    options |= {
+        "n_threads": options.pop("threads"),
+        "solver_options": _solver_options(options.pop("solver_option")),
+        "criterion": Criterion(metric, flavour, rule),
+    }
+    kind, variants = _kind_of_trainer(options, chooses)
+    given = {name: value for name, value in options.items() if value is not None}
+    if given.get("rescale") == "none":
+        given["rescale"] = None
+    return [kind.of(**given | variant) for variant in variants]
+
+
+def _kind_of_trainer(
+    options: dict[str, Any], chooses: bool
+) -> tuple[type[Trainer], list[dict[str, Any]]]:
+    """Return the class of the trainer, and the variants of its options that are tried.
+
+    Options that the class does not have are removed.
+    """
+    from ..training import Trainer
+
+    is_additive = options.pop("additive")
+    options.pop("n_bags")
+    if not is_additive:
+        for name in CURVE_OPTIONS:
+            options.pop(name, None)
+        return Trainer, [{}]
+    from ..training.additive import AVERAGED_FITS, TRIED_PENALTIES, AdditiveTrainer
+
+    if not chooses:
+        if options["average"] is not None:
+            raise typer.BadParameter("--average needs a choice of C. Add --valid or --folds.")
+        return AdditiveTrainer, [{}]
+    options["average"] = options["average"] or AVERAGED_FITS
+    options["memory"] = []  # trainers share the basis of the curves
+    penalties = TRIED_PENALTIES if options["penalty"] is None else [options["penalty"]]
+    return AdditiveTrainer, [{"penalty": penalty} for penalty in penalties]
 
 
 def check_choice_of_C(folds: int | None, valid: Path | None) -> None:
@@ -119,16 +153,17 @@ def find_held_out(train: Path, valid: Path | None, is_wanted: bool) -> tuple[Pat
 
 
 T = TypeVar("T")
-Opened = tuple["Trainer", Any, "RankingData | None"]  #: trainer, training data, held-out data
+#: Trainers, training data and held-out data.
+Opened = tuple[list["Trainer"], Any, "RankingData | None"]
 
 
 @contextmanager
 def opened_here(
-    trainer: Trainer, train: Path, valid: Path | None, how: Reading
+    trainers: list[Trainer], train: Path, valid: Path | None, how: Reading
 ) -> Iterator[Opened]:
-    """Yield the trainer and its data in this process."""
+    """Yield the trainers and their data in this process."""
     data = how.read(train)
-    yield trainer, data, None if valid is None else how.read_held_out(valid, data)
+    yield trainers, data, None if valid is None else how.read_held_out(valid, data)
 
 
 @contextmanager
@@ -168,8 +203,10 @@ def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
         raise DataError(f"--dask: {error}") from None
 
     @contextmanager
-    def opened(trainer: Trainer, train: Path, valid: Path | None, how: Reading) -> Iterator[Opened]:
-        own = DaskTrainer.like(trainer)
+    def opened(
+        trainers: list[Trainer], train: Path, valid: Path | None, how: Reading
+    ) -> Iterator[Opened]:
+        own: list[Trainer] = [DaskTrainer.like(trainer) for trainer in trainers]
         parts = folder_parts(
             train, columns=how.inputs.columns, dtype=how.options["dtype"],
             index_base=how.index_base,
@@ -181,6 +218,24 @@ def opened_on(address: str) -> Callable[..., AbstractContextManager[Opened]]:
             yield own, data, None if valid is None else how.read_held_out(valid, data)
 
     return opened
+
+
+def takes_missing(options: Mapping[str, Any]) -> bool:
+    """Return whether features may be missing."""
+    return bool(options["missing"] is not None or options["additive"])
+
+
+def with_bands(
+    trainer: Trainer, training: Training, data: RankingData, n_bags: int | None
+) -> Training:
+    """Return the training with bands of its curves, if bags are wanted."""
+    if not n_bags or training.interrupted:
+        return training
+    from ..training.additive import AdditiveTrainer
+
+    assert isinstance(trainer, AdditiveTrainer)
+    with progress(f"training {n_bags} times on resampled queries"):
+        return trainer.bagged(training, data, n_bags)
 
 
 @contextmanager
@@ -222,9 +277,9 @@ def finish(
         say_error(nothing, "warning: ")
 
 
-def check_plot(plot: Path | None) -> None:
-    """Check before the training that a plot can be drawn and written to a file."""
-    check_output(plot)
+def check_plot(plot: Path | None, *read: Path | None) -> None:
+    """Check before long work that a plot can be drawn and written to a file; see `check_output`."""
+    check_output(plot, *read)
     if plot is not None:
         from ..report.plots import check_plot_file
 
@@ -240,10 +295,10 @@ def draw(training: Training, plot: Path, metric: str, where: str) -> None:
     assert training.values is not None
     import numpy as np
 
-    steps, names = training.model.preprocessing, training.model.names()
+    names, sizes = training.sizes_along_path()
     plot_path(
-        plot, training.path.Cs, training.values[: len(training.path)], training.path.coefs,
-        metric=f"{metric} {where}", names=names if steps is None else steps.names(names),
+        plot, training.path.Cs, training.values[: len(training.path)], sizes,
+        metric=f"{metric} {where}", names=names,
         chosen=int(np.flatnonzero(training.path.Cs == training.C)[0]),
         greater_is_better=parse_metric(metric).greater_is_better,
     )  # fmt: skip

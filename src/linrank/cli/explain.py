@@ -193,10 +193,10 @@ def _best_documents(query: _Query, top: int) -> tuple[Table, Table]:
     """Return facts about a query, and a table of its documents with the largest scores."""
     table = grid(["rank", "document", "id", "label", "score", "largest contributions"],
                  left=["id", "largest contributions"])  # fmt: skip
-    best, base = query.ranked()[:top], 0.0
+    best, base = query.ranked()[:top], ""
     for number in best:
         known, found = query.facts(number), query.explain(number)
-        base = found.base
+        base = f"{found.base:.6g}, the score {found.base_name}" if found.base else ""
         largest = ", ".join(f"{name} {size:+.3g}" for name, size in found.largest(MAIN_FEATURES))
         cells = (
             str(known["rank"]), str(number), str(known["id"] or ""), f"{known['label']:g}",
@@ -204,7 +204,7 @@ def _best_documents(query: _Query, top: int) -> tuple[Table, Table]:
         )  # fmt: skip
         table.add_row(*map(plain, cells))
     lines = [("query", f"{query.where}, the best {len(best)} of {len(query.scores)} documents")]
-    lines += [("base", f"{base:.6g}, the score at the training means")] if base else []
+    lines += [("base", base)] if base else []
     return facts(lines), table
 
 

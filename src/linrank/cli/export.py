@@ -20,7 +20,7 @@ from ._progress import progress
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
-    from ..model import LinearModel
+    from ..model import Model
 
 EPILOG = """
 Examples:
@@ -64,7 +64,8 @@ def _of_target(flag: str, help: str) -> Any:
 
 def export(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A linear model.", show_default=False)
+        Path,
+        typer.Argument(metavar="MODEL", help="A linear or additive model.", show_default=False),
     ],
     to: Annotated[TargetName, typer.Option("--to", help="The form.", show_default=False)],
     out: Annotated[
@@ -135,14 +136,14 @@ def export(
     *,
     inputs: Input,
 ) -> None:
-    """Write a linear model in the form of a search engine, a database or a language."""
+    """Write a linear or additive model in the form of a search engine, a database or a language."""
     given = {"name": name, "normalizers": normalizers, "dialect": dialect}
     given = {key: value for key, value in given.items() if value is not None}
     given |= dict(options.split_option(text, "store=mine") for text in option or [])
     check_output(out, model, check, feature_map)
     if out is None and TARGETS[to].binary:
         raise DataError(f"--to {to} writes a binary file. Use --out to name it.")
-    learnt = _linear_model(model)
+    learnt = _read_model(model)
     features = None if feature_map is None else read_feature_map(feature_map)
     content = learnt.export(to, out, features=features, shift=shift, **given)
     if check is not None:
@@ -153,12 +154,12 @@ def export(
         sys.stdout.write(content)
 
 
-def _linear_model(path: Path) -> LinearModel:
-    """Read a model, and raise an error unless it is linear."""
-    from ..model import LinearModel, load_model
+def _read_model(path: Path) -> Model:
+    """Read a model, and raise an error unless it is linear or additive."""
+    from ..model import AdditiveModel, LinearModel, load_model
 
     found = load_model(path)
-    if not isinstance(found, LinearModel):
+    if not isinstance(found, LinearModel | AdditiveModel):
         raise DataError(
             f"{path}: holds a {type(found).__name__}, which has no weights of features. Export a "
             "linear model, such as linrank train writes without --method"
@@ -183,7 +184,7 @@ def read_feature_map(path: Path) -> dict[str, str]:
 
 def _check(
     to: TargetName,
-    model: LinearModel,
+    model: Model,
     path: Path,
     data: RankingData,
     features: dict[str, str] | None,
@@ -191,9 +192,8 @@ def _check(
     given: dict[str, Any],
 ) -> None:
     """Print how many pairs of documents change their order."""
-    from ..export.formula import Formula
-    from ..export.registry import check_order
+    from ..export.registry import check_order, formula_of
 
     with progress("comparing the order"):
-        changes = check_order(to, Formula.of(model, features, shift), data, **given)
+        changes = check_order(to, formula_of(model, features, shift), data, **given)
     console(stderr=True).print(f"{path}: {changes}", soft_wrap=True)

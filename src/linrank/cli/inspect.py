@@ -9,13 +9,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from .._text import count
+from .._text import count, setting_text
 from . import _options as options
-from ._console import facts, format_C, grid, print_json, show
+from ._console import facts, grid, print_json, show
 from ._input import Input, with_columns
-from ._io import looks_like_model, read_data
+from ._io import check_output, looks_like_model, read_data
 from ._progress import progress
 from ._report import bar_table
+from ._training import check_plot
 from ._trec import Judgements, QrelsOption
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ Examples:
 linrank inspect train.txt
 
 linrank inspect model.json --top 20
+
+linrank inspect model.json --plot curves.png --report model.html
 """
 MAX_LEVELS = 20  #: distinct labels that are listed; the others are summed up in one line
 
@@ -49,9 +52,32 @@ def inspect(
     top: Annotated[
         int,
         typer.Option(
-            "--top", metavar="NUMBER", min=1, help="Number of largest weights of a model to show."
+            "--top",
+            metavar="NUMBER",
+            min=1,
+            help="Number of largest weights or curves of a model to show.",
         ),
     ] = 10,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE.png",
+            help="Draw the curves or weights of a model (.png, .svg or .pdf).",
+            rich_help_panel=options.OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE.html",
+            help="Write a page with all numbers and pictures of a model.",
+            rich_help_panel=options.OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
     qrels: QrelsOption = None,
     index_base: options.IndexBase = "auto",
     threads: options.Threads = None,
@@ -63,12 +89,19 @@ def inspect(
     if looks_like_model(file):
         from ..model import load_model
 
+        check_plot(plot, file)
+        check_output(report, file, plot)
         model = load_model(file)
+        _write(model, file, top, plot, report)
         if json:
             print_json(_model_json(file, model, top))
         else:
             _show_model(file, model, top)
+            show(facts((name, f"saved as {path}") for name, path in
+                       (("plot", plot), ("report", report)) if path is not None))  # fmt: skip
         return
+    if plot is not None or report is not None:
+        raise typer.BadParameter(f"--plot and --report need a model, but {file} is data")
     from dataclasses import asdict
 
     judgements = Judgements(qrels)
@@ -137,35 +170,30 @@ def _level_table(found: DataSummary) -> Table:
 def _show_model(file: Path, model: Model, top: int) -> None:
     lines = [("model", str(file)), ("kind", type(model).__name__)]
     lines += [("features", f"{model.n_features:,}")]
-    lines += [(name, _text(name, value)) for name, value in model.facts().items()]
-    lines += [(name, _text(name, value)) for name, value in model.settings.items()]
+    lines += [(name, setting_text(name, value)) for name, value in model.facts().items()]
+    lines += [(name, setting_text(name, value)) for name, value in model.settings.items()]
     show(facts(lines))
     if model.training:
         show(Text())
-        show(facts((name, _text(name, value)) for name, value in model.training.items()))
-    columns, order, names = model.columns(), model.ordered()[:top], model.names()
-    if not columns:
-        return
-    rows = zip((names[f] for f in order), *(c.texts(order) for c in columns), strict=True)
-    titles = ["feature", *(column.title for column in columns)]
-    show(bar_table(titles, rows, columns[-1].values[order].tolist()))
+        show(facts((name, setting_text(name, value)) for name, value in model.training.items()))
+    if model.columns():
+        show(bar_table(*model.table(top)))
 
 
-def _text(name: str, value: object) -> str:
-    """Return a setting as text."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_text(key, item)}" for key, item in value.items())
-    if name == "C" and isinstance(value, float):
-        return format_C(value)
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "none" if value is None else str(value)
+def _write(model: Model, file: Path, top: int, plot: Path | None, report: Path | None) -> None:
+    """Write the plot and the page of a model, if they are wanted."""
+    if plot is not None:
+        from ..report.plots import save_figure
+
+        save_figure(plot, lambda figure: model.draw(figure, top), model.figure_size(top))
+    if report is not None:
+        from ..report.model_page import write_model_page
+
+        write_model_page(report, model, file.name)
 
 
 def _model_json(file: Path, model: Model, top: int) -> dict[str, object]:
-    names, columns = model.names(), model.columns()
+    names, columns = model.part_names(), model.columns()
     return {
         "file": str(file),
         "kind": "model",
@@ -176,7 +204,11 @@ def _model_json(file: Path, model: Model, top: int) -> dict[str, object]:
         "settings": model.settings,
         "training": model.training,
         "largest": [
-            {"feature": names[f], **{column.name: column.values[f] for column in columns}}
-            for f in model.ordered()[:top]
+            {
+                "feature": names[f],
+                **{column.name: column.values[f] for column in columns},
+                **model.details(f),
+            }
+            for f in model.ordered()[:top].tolist()
         ],
     }

@@ -10,10 +10,11 @@ import typer
 from ..errors import about
 from . import _options as options_
 from ._console import facts, print_json, show
+from ._curves import check_curve_options
 from ._input import Input, with_columns
 from ._io import check_output
 from ._options import number_of
-from ._report import chosen, data_json, data_line, path_json, path_table, selected
+from ._report import chosen, compared, data_json, data_line, path_json, path_table, selected
 from ._shared import with_shared_options
 from ._training import (
     Reading,
@@ -22,9 +23,11 @@ from ._training import (
     draw,
     find_held_out,
     finish,
-    make_trainer,
+    make_trainers,
     place_of_choice,
     showing,
+    takes_missing,
+    with_bands,
 )
 
 if TYPE_CHECKING:
@@ -97,17 +100,16 @@ def path(
     train, valid = find_held_out(train, valid, is_wanted=not folds)
     if valid is None and not folds:
         raise typer.BadParameter("there are no held-out data. Add --valid DATA, or --folds 5.")
-    trainer = make_trainer(options)
+    check_curve_options(options)
+    trainers = make_trainers(options, chooses=True)
     how = Reading(
-        inputs, number_of(index_base), float32, trainer.n_threads, options["missing"] is not None
+        inputs, number_of(index_base), float32, options["threads"], takes_missing(options)
     )
     data = how.read(train)
     held_out = None if valid is None else how.read_held_out(valid, data)
-    with about(train), showing(trainer, folds or 0) as shown:
-        if held_out is not None:
-            training = shown.train_on_grid(data, held_out, grid)
-        else:
-            training = shown.train_by_folds(data, folds or 0, grid, whole_path=True)
+    with about(train):
+        trainer, training = _train(trainers, data, held_out, grid, folds)
+        training = with_bands(trainer, training, data, options["n_bags"])
     if out is not None:
         training.model.save(out)
     complete = training.path is not None  # an interrupt may have ended the folds
@@ -124,10 +126,29 @@ def path(
             lines += [("valid", data_line(valid, held_out))]
         show(facts(lines), *([path_table(trainer, training)] if complete else []))
         lines = [("C", chosen(trainer, training, place_of_choice(folds, valid)))]
-        lines += selected(trainer, training)
+        lines += compared(trainers, trainer, training) + selected(trainer, training)
         lines += [(what, f"saved as {file}") for what, file in written.items() if file is not None]
         show(facts(lines))
     finish(trainer, training, data, out, folds)
+
+
+def _train(
+    trainers: list[Trainer],
+    data: RankingData,
+    held_out: RankingData | None,
+    grid: tuple[float, ...] | None,
+    folds: int | None,
+) -> tuple[Trainer, Training]:
+    """Return the best of the trainers, and its training."""
+    from ..training import train_best
+
+    def train(trainer: Trainer) -> Training:
+        with showing(trainer, folds or 0) as shown:
+            if held_out is not None:
+                return shown.train_on_grid(data, held_out, grid)
+            return shown.train_by_folds(data, folds or 0, grid, whole_path=True)
+
+    return train_best(trainers, data, train)
 
 
 def _as_json(
@@ -147,6 +168,7 @@ def _as_json(
         "train": data_json(train, data, training),
         "valid": None if valid is None or held_out is None else data_json(valid, held_out),
         "folds": folds,
+        "penalty": trainer.penalty.name,
         "metric": trainer.criterion.metric,
         "flavour": trainer.criterion.flavour,
         "path": [] if training.path is None else path_json(training),

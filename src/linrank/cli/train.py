@@ -10,12 +10,13 @@ import typer
 from ..errors import about
 from . import _options as options_
 from ._console import facts, print_json, show
+from ._curves import check_curve_options
 from ._input import Input, with_columns
 from ._io import check_output
 from ._methods import check_method_options, train_method
 from ._options import number_of
 from ._preferences import Labels, PreferencesOption
-from ._report import chosen, data_json, data_line, result_json, selected
+from ._report import chosen, compared, data_json, data_line, result_json, selected
 from ._shared import with_shared_options
 from ._topics import train_topics
 from ._training import (
@@ -23,11 +24,13 @@ from ._training import (
     check_choice_of_C,
     find_held_out,
     finish,
-    make_trainer,
+    make_trainers,
     opened_here,
     opened_on,
     place_of_choice,
     showing,
+    takes_missing,
+    with_bands,
 )
 from ._trec import QrelsOption
 
@@ -49,6 +52,8 @@ linrank train train.parquet --label relevance --qid query_id --ignore title
 
 linrank train MQ2007/Fold1
 linrank train features.txt --qrels qrels.txt --folds 5
+
+linrank train train.txt --valid vali.txt --additive --monotone bm25=increasing,age=-1
 
 linrank train items.txt --preferences pairs.csv --folds 5
 
@@ -88,8 +93,9 @@ def train(
     _check_input(inputs, dask, topics)
     check_output(out, train, valid, qrels, preferences)
     train, valid = find_held_out(train, valid, is_wanted=C is None and not folds)
+    chooses = C is None and bool(folds or valid is not None)
     how = Reading(
-        inputs, number_of(index_base), float32, options["threads"], options["missing"] is not None,
+        inputs, number_of(index_base), float32, options["threads"], takes_missing(options),
         needs_label=qrels is None and preferences is None,
     )  # fmt: skip
     if method is not None or topics:
@@ -103,29 +109,32 @@ def train(
         assert method is not None
         train_method(method, train, valid, out, how, options, json)
         return
-    trainer = make_trainer(options)
-    if debias and not trainer.penalty.selects:
+    check_curve_options(options, warm_start=warm_start, dask=dask, debias=debias)
+    trainers = make_trainers(options, chooses)
+    if debias and not trainers[0].penalty.selects:
         raise typer.BadParameter("--debias needs a penalty that selects features. Add --penalty.")
-    labels = Labels(qrels, preferences, trainer)
+    labels = Labels(qrels, preferences, trainers)
     start = None if warm_start is None else _weights(warm_start)
     opened = opened_here if dask is None else opened_on(dask)
-    with opened(labels.trainer, train, valid, how) as (trainer, data, held_out):
+    with opened(labels.trainers, train, valid, how) as (trainers, data, held_out):
         data = labels.apply(data, train)
         if valid is not None and held_out is not None:
             held_out = labels.apply(held_out, valid)
         if margin_scale is not None:
             data = data.replace(margin=margin_scale * data.y)
         with about(train):
-            training = _train(trainer, data, held_out, C, folds, start)
+            trainer, training = _train(trainers, data, held_out, C, folds, start)
             if debias and training.result.coef.any():
                 training = trainer.debias(training, data)
+            training = with_bands(trainer, training, data, options["n_bags"])
         training.model.save(out)
         if json:
             found = _as_json(train, valid, out, folds, trainer, training, data, held_out)
             print_json(found | labels.json())
         else:
             lines = _lines(train, valid, out, folds, trainer, training, data, held_out)
-            show(facts([*lines[:-1], *labels.lines(), lines[-1]]))
+            more = [*compared(trainers, trainer, training), *labels.lines()]
+            show(facts([*lines[:-1], *more, lines[-1]]))
         finish(trainer, training, data, out, folds)
 
 
@@ -215,19 +224,25 @@ def _weights(warm_start: Path) -> Vector:
 
 
 def _train(
-    trainer: Trainer,
+    trainers: list[Trainer],
     data: RankingData,
     held_out: RankingData | None,
     C: float | None,
     folds: int | None,
     start: Vector | None,
-) -> Training:
-    with showing(trainer, folds or 0) as shown:
-        if folds:
-            return shown.train_by_folds(data, folds)
-        if held_out is not None and C is None:
-            return shown.train_on_grid(data, held_out)
-        return shown.train(data, 1.0 if C is None else C, w0=start, valid=held_out)
+) -> tuple[Trainer, Training]:
+    """Return the best of the trainers, and its training."""
+    from ..training import train_best
+
+    def train(trainer: Trainer) -> Training:
+        with showing(trainer, folds or 0) as shown:
+            if folds:
+                return shown.train_by_folds(data, folds)
+            if held_out is not None and C is None:
+                return shown.train_on_grid(data, held_out)
+            return shown.train(data, 1.0 if C is None else C, w0=start, valid=held_out)
+
+    return train_best(trainers, data, train)
 
 
 def _as_json(
@@ -257,10 +272,11 @@ def _as_json(
         "train": data_json(train, data, training),
         "valid": None if valid is None or held_out is None else data_json(valid, held_out),
         "C": training.C,
+        "penalty": trainer.penalty.name,
         "held_out": measured,
         "grid": choice,
         "edge": training.edge,
-        "features": training.result.n_selected if trainer.penalty.selects else None,
+        "features": training.model.count_used() if trainer.penalty.selects else None,
         "solver": result_json(training.result),
         "interrupted": training.interrupted,
         "model": str(out),

@@ -24,6 +24,7 @@ GRIDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "ranksvm": {"C": None},
     "sparse": {"C": None},
     "domination": {"C": None},
+    "additive": {"penalty": ("l2", "group_l1"), "C": None},
     "kernel": {"n_components": (500,), "gamma": (0.01, 0.1), "C": (0.01, 1.0)},
     "adarank": {"metric": ("map", "ndcg@10")},
     "rankboost": {"n_rounds": (30, 100, 300)},

@@ -19,6 +19,7 @@ from ..errors import DataError, FeatureRangeWarning
 from ..methods import accepts, count_used, fit_ranker, model_of
 from ..model import LinearModel
 from ..path import RegularizationPath
+from ..penalties.registry import make_penalty
 from ..solvers.result import Result
 from .folds import PARTS
 from .jobs import SEED, Job
@@ -143,10 +144,12 @@ def _fit_path(
     """Fit the ranker for each C, with warm starts."""
     shared = {name: value for name, value in ranker.get_params().items()
               if accepts(job.chooser, name)}  # fmt: skip
+    if accepts(job.chooser, "penalties"):  # the settings of the study name the penalty
+        penalty, shape = ranker.penalty, ranker.shape
+        shared["penalties"] = [penalty if shape is None else make_penalty(penalty, shape)]
     chooser = job.chooser(Cs=job.Cs, metric=job.criterion.metric, **shared)
     fit_ranker(chooser, train, valid)
-    path, first = chooser.path_, chooser.model_
-    models = map(first.with_coef, path.coefs)
+    path, models = chooser.path_, chooser.path_models(train)
     return path, [
         Candidate(job.setting | {"C": C}, model, len(model.used), result.seconds)
         for C, model, result in zip(path.Cs.tolist(), models, path.results, strict=True)

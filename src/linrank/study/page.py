@@ -8,7 +8,7 @@ from .._draw import has_matplotlib
 from .._version import __version__
 from ..report.page import Block, Details, Page, Picture, Section
 from ..report.plots import new_figure
-from ..report.svg import svg_of
+from ..report.svg import NO_PICTURES, svg_of
 from .analysis import Analysis
 from .content import Content, Folded, study_parts
 from .drawings import Drawing
@@ -16,9 +16,6 @@ from .results import StudyResults
 from .sentences import listed
 
 NAMED_DATA_SETS = 3  #: data sets that a title names; of more, it has the number
-NO_PICTURES = (
-    "The report has no pictures, because matplotlib is not installed (pip install linrank[plot])."
-)
 
 
 def study_page(results: StudyResults, command: str = "", baseline: str | None = None) -> Page:
