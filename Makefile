@@ -7,8 +7,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # other libraries must not spin while they wait, because workers share the cores.
 PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
 # Tests whose assertions compare results of floating-point arithmetic.
-NUMERICAL := $(patsubst %,tests/test_%.py,bounds combinations coordinate_descent counting cutting_planes domination \
-	domination_rank estimators explain export features grid kernel lbfgs metric_peers metrics pair_sums pipeline_models \
+NUMERICAL := $(patsubst %,tests/test_%.py,bounds combinations coordinate_descent counting cutting_planes domination binned binned_kernels \
+	domination_rank estimators explain export export_additive features grid kernel lbfgs metric_peers metrics pair_sums pipeline_models \
 	preferences sgd solvers sparse sparse_baselines sparse_solvers stopping structures)
 # What numpy dispatches to on this processor, beyond what it was built for.
 FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))

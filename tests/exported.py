@@ -169,7 +169,7 @@ def plugin_norm(kind, params):
 
 VESPA_TOKEN = re.compile(
     r"\s+|(?P<number>\d+(\.\d*)?([eE][+-]?\d+)?)"
-    r"|(?P<feature>[A-Za-z_@][\w@$]*)|(?P<symbol>[-+*/(),<.])"
+    r"|(?P<feature>[A-Za-z_@][\w@$]*)|(?P<symbol>==|[-+*/(),<.])"
 )
 VESPA_FUNCTIONS = {"log": math.log, "isNan": math.isnan, "min": min, "max": max}
 
@@ -204,9 +204,8 @@ class Vespa:
 
     def expression(self):
         left = self.sum()
-        if self.see("<"):
-            self.take()
-            return left < self.sum()
+        if self.see("<", "=="):
+            return left < self.sum() if self.take() == "<" else left == self.sum()
         return left
 
     def sum(self):
@@ -217,9 +216,8 @@ class Vespa:
 
     def product(self):
         value = self.value()
-        while self.see("*"):
-            self.take()
-            value *= self.value()
+        while self.see("*", "/"):
+            value = value * self.value() if self.take() == "*" else value / self.value()
         return value
 
     def value(self):

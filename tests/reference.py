@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import sys
 from fractions import Fraction
 
 import numpy as np
+from scipy.interpolate import BSpline
+from scipy.linalg import block_diag, sqrtm
 from scipy.special import logsumexp
 
 
@@ -248,6 +251,44 @@ def sparse_hinge_optimum(X, pairs, C, low, high):
     limits = [-np.ones(n), high[np.isfinite(high)], -low[np.isfinite(low)]]
     found = linprog(costs, np.vstack(rows), np.concatenate(limits), method="highs")
     return found.x[:d] - found.x[d : 2 * d], found.fun
+
+
+def group_optimum(loss, low, high, l1, l2, norm, groups):
+    """Minimise f(w) + Σ l1|w| + ½ l2 w² + Σ_G norm_G·‖w_G‖ for low ≤ w ≤ high, for few groups.
+
+    `loss` maps w to f and its gradient, and groups are numbers. The norm of a group is smooth away
+    from 0. Every choice of groups that are 0 is therefore tried, with scipy's L-BFGS-B for the
+    others.
+    """
+    from itertools import product
+
+    from scipy.optimize import minimize
+
+    d = len(l1)
+    names = np.unique(groups)
+
+    def value_grad(parts):
+        w, size = parts[:d] - parts[d:], parts[:d] + parts[d:]
+        value, gradient = loss(w)
+        value, gradient = value + l1 @ size + 0.5 * l2 @ w**2, gradient + l2 * w
+        share = norm * w / np.sqrt(np.bincount(groups, w**2) + 1e-30)[groups]
+        gradient += share
+        return value + share @ w, np.concatenate([gradient + l1, l1 - gradient])
+
+    best = np.zeros(d), loss(np.zeros(d))[0]
+    for kept in product([False, True], repeat=len(names)):
+        used = np.isin(groups, names[list(kept)])
+        tops = np.concatenate([np.where(used, np.maximum(high, 0), 0.0),
+                               np.where(used, np.maximum(-low, 0), 0.0)])  # fmt: skip
+        found = minimize(
+            value_grad, np.minimum(tops, np.append(np.full(d, 0.2), np.full(d, 0.1))), jac=True,
+            method="L-BFGS-B", bounds=[(0.0, top) for top in tops],
+            options={"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-16, "gtol": 1e-10,
+                     "maxcor": 30},
+        )  # fmt: skip
+        if found.fun < best[1]:
+            best = found.x[:d] - found.x[d:], found.fun
+    return best
 
 
 # Metrics of one query at a time. Ties are resolved by trying every order.
@@ -491,6 +532,47 @@ def feature_parts(model, row, documents):
     return np.array(parts)
 
 
+def additive_score(model, row):
+    """The score of one document without preprocessing, by an additive model."""
+    score = 0.0
+    for curve in model.curves:
+        score += curve_value(curve, float(row[curve.feature]))
+    for surface in model.surfaces:
+        cells = [
+            axis_cell(axis, float(row[f]))
+            for axis, f in zip(surface.axes, surface.features, strict=True)
+        ]
+        score += float(surface.values[cells[0]][cells[1]])
+    return score
+
+
+def axis_cell(axis, x):
+    """The cell of a value on an axis."""
+    knots = axis.knots.tolist()
+    if math.isnan(x):
+        return len(knots) + 1
+    if axis.levels:
+        return knots.index(x) if x in knots else len(knots)
+    return sum(knot <= x for knot in knots)
+
+
+def curve_value(curve, x):
+    """The value of a curve at a finite or missing value, by Horner's rule."""
+    knots, cell = curve.axis.knots.tolist(), axis_cell(curve.axis, x)
+    left, width = 0.0, 1.0
+    if knots and not curve.axis.levels:
+        left = knots[max(cell - 1, 0)] if cell <= len(knots) else 0.0
+    if len(knots) > 1 and not curve.axis.levels:
+        inner = min(max(cell, 1), len(knots) - 1)
+        width = knots[inner] - knots[inner - 1]
+    t = 0.0 if math.isnan(x) else (x - left) / width
+    t = min(max(t, -sys.float_info.max), sys.float_info.max)
+    value = 0.0
+    for coefficient in reversed(curve.pieces[cell].tolist()):
+        value = value * t + coefficient
+    return value
+
+
 def _prepared(steps, f, x):
     if np.isnan(x):
         x = steps.fill[f]
@@ -631,3 +713,139 @@ def rankboost(X, y, qid, n_rounds, weight=None, query_weight=None):
         found.append((f, theta, alpha, default))
         D = D / D.sum()
     return [np.array(column) for column in zip(*found, strict=True)], np.array(losses)
+
+
+def interaction_gain(first, second, gradient, curvature, ridge):
+    """The decrease of the quadratic model by all cells of a grid, beyond rows plus columns.
+
+    The number of free values comes second.
+
+    The decrease of a model g'f + ½ f'Hf of the values f = Bv is ½ g'B(B'HB)⁺B'g.
+    """
+    _, cells = np.unique(first * (1 + second.max()) + second, return_inverse=True)
+    g, h = np.bincount(cells, gradient), np.bincount(cells, curvature)
+    h = h + ridge
+    _, where = np.unique(cells, return_index=True)
+    rows = (first[where][:, None] == np.unique(first)).astype(float)
+    columns = (second[where][:, None] == np.unique(second)).astype(float)
+    B = np.hstack([rows, columns])
+    A = B.T @ (h[:, None] * B)
+    free = len(g) - np.linalg.matrix_rank(B)
+    explained = (B.T @ g) @ np.linalg.pinv(A, hermitian=True) @ (B.T @ g)
+    return 0.5 * (g @ (g / h) - explained), free
+
+
+def pair_columns(pair, X):
+    """The columns of a pair of features, document by document."""
+    first, second = (
+        axis.cells(X[:, j].astype(float)) for j, axis in zip(pair.features, pair.axes, strict=True)
+    )
+    return np.array([
+        pair.columns[a * pair.axes[1].n_cells + b] for a, b in zip(first, second, strict=True)
+    ]).reshape(len(X), -1)  # fmt: skip
+
+
+def design_of_curves(positions, starts, degree):
+    """Return the dense design matrix of curves, one column per number of their table.
+
+    If `degree` is None, the numbers are the values at the nodes, and curves are linear between
+    nodes. Otherwise they are the coefficients of polynomials in z − b, one for each bin b: first
+    all constants, then all coefficients of z − b, and so on.
+    """
+    n_rows, n = positions.shape[1], starts[-1]
+    X = np.zeros((n_rows, n * (1 if degree is None else degree + 1)))
+    for j, start in enumerate(starts[:-1]):
+        for i in range(n_rows):
+            z = float(positions[j, i])
+            b = math.floor(z)
+            if degree is None:
+                X[i, start + b] = 1 - (z - b)
+                if z > b:
+                    X[i, start + b + 1] = z - b
+            else:
+                for power in range(degree + 1):
+                    X[i, power * n + start + b] = (z - b) ** power
+    return X
+
+
+def columns_of_bins(positions, shapes):
+    """Return the columns of a `BinnedMatrix`, which are sums of those of `design_of_curves`."""
+    starts = np.concatenate([[0], np.cumsum([shape.shape[1] for shape in shapes])])
+    n_powers = len(shapes[0])
+    design = design_of_curves(positions, starts, None if n_powers == 1 else n_powers - 1)
+    return design @ np.concatenate(
+        [block_diag(*[shape[power] for shape in shapes]) for power in range(n_powers)]
+    )
+
+
+def positions_of_values(X, axes, basis):
+    """Return the positions of values, one feature at a time, from the cells of its axis.
+
+    A value below a knot has a position below that of the knot, also in single precision.
+    """
+    found = []
+    for x, axis in zip(X.T.astype(np.float64), axes, strict=True):
+        cells, n = axis.cells(x), len(axis.knots)
+        inside = (cells > 0) & (cells < n) & (basis != "step") & (not axis.levels)
+        t = np.where(inside, axis.places(np.where(inside, x, 0.0), cells), 0.0)
+        if basis == "ramp" and not axis.levels and n:
+            cells = np.maximum(cells - 1, 0)
+        found.append((cells + np.minimum(t, 1.0 - (cells + 1) * 2.0**-23)).astype(np.float32))
+    return np.array(found)
+
+
+def additive_design(X, axes, basis, smooth=0.0, forms=None):
+    """Return the columns of an additive ranker, their limits and features, from knots alone."""
+    found, low, high, owner = [], [], [], []
+    for f, (x, axis) in enumerate(zip(X.T, axes, strict=True)):
+        lacks, form = np.isnan(x), (forms or {}).get(f)
+        columns = _additive_columns(x, axis, basis, form)
+        limits = _additive_limits(form, columns.shape[1])
+        if form is None and not axis.levels and columns.shape[1] > 1:
+            steps = np.diff(np.eye(columns.shape[1]), axis=0)
+            columns = columns @ np.linalg.inv(
+                sqrtm(np.eye(len(steps.T)) + smooth * steps.T @ steps)
+            )
+        columns[lacks] = 0.0
+        if lacks.any() and not lacks.all():
+            columns[~lacks] -= columns[~lacks].mean(axis=0)
+            columns = np.column_stack([columns, lacks])
+            limits = np.column_stack([limits, [-np.inf, np.inf]])
+        found.append(columns)
+        low.append(limits[0])
+        high.append(limits[1])
+        owner.append(np.full(columns.shape[1], f))
+    low, high = np.concatenate(low), np.concatenate(high)
+    return np.column_stack(found), low, high, np.concatenate(owner)
+
+
+def _additive_columns(x, axis, basis, form):
+    knots, n = axis.knots, len(axis.knots)
+    if axis.levels:
+        return (x[:, None] == knots).astype(float)
+    if basis == "step":
+        return (x[:, None] >= knots).astype(float)
+    if n < 2:
+        return np.empty((len(x), 0))
+    x = np.clip(x, knots[0], knots[-1])
+    if basis == "spline":
+        padded = np.concatenate([knots[:1]] * 3 + [knots] + [knots[-1:]] * 3)
+        later = [np.arange(n + 2) > b for b in range(n + 1)]
+        return np.column_stack([BSpline(padded, c.astype(float), 3)(x) for c in later])
+    if form is None or form in ("increasing", "decreasing"):
+        return np.clip((x[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+    if form in ("increasing concave", "decreasing convex"):  # a slope up to each knot
+        return (np.minimum(x[:, None], knots[1:]) - knots[0]) / np.ptp(knots)
+    return np.maximum(x[:, None] - knots[:-1], 0.0) / np.ptp(knots)  # a slope from each knot on
+
+
+def _additive_limits(form, n):
+    low, high = np.full(n, -np.inf), np.full(n, np.inf)
+    words = (form or "").split()
+    if "increasing" in words or words == ["convex"]:
+        low[:] = 0.0
+    if "decreasing" in words or words == ["concave"]:
+        high[:] = 0.0
+    if words in (["convex"], ["concave"]):
+        low[:1], high[:1] = -np.inf, np.inf
+    return np.array([low, high])

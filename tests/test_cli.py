@@ -138,8 +138,8 @@ def test_C_with_a_validation_file_is_only_measured(letor, here):
 def test_json_of_train(letor, here):
     found = run_json("train", letor / "train.txt")
     assert set(found) == {
-        "train", "valid", "C", "held_out", "grid", "edge", "features", "solver", "interrupted",
-        "model",
+        "train", "valid", "C", "penalty", "held_out", "grid", "edge", "features", "solver",
+        "interrupted", "model",
     }  # fmt: skip
     assert set(found["solver"]) == {
         "status", "converged", "message", "objective", "gradient_norm", "duality_gap",
@@ -206,7 +206,7 @@ def test_unreadable_options_are_bad_usage(letor, here, option, words):
 def test_choices_are_the_names_of_the_registries():
     registries = {
         "loss": LOSSES, "penalty": PENALTIES, "solver": ["auto", *SOLVERS], "counting": COUNTINGS,
-        "engine": ENGINES, "delta": DELTAS, "rescale": RESCALES, "pairs": PAIRS,
+        "engine": ENGINES, "delta": DELTAS, "rescale": [*RESCALES, "none"], "pairs": PAIRS,
         "normalize": NORMALIZATIONS, "flavour": FLAVOURS, "rule": RULES,
     }  # fmt: skip
     for name, registry in registries.items():

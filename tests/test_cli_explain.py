@@ -12,7 +12,7 @@ from linrank import LinearModel, RankSVM, load_model, make_ranking, read_letor
 from linrank.baselines.stumps import StumpModel, Stumps
 from linrank.estimators.kernel_model import KernelModel
 from linrank.estimators.topics_model import TopicsModel
-from linrank.model import FORMATS
+from linrank.model import FORMATS, AdditiveModel, Axis, Curve
 
 DOCUMENTS = """\
 1 qid:7 1:2 2:1 # docid = A
@@ -181,6 +181,9 @@ def save_model(kind):
         KernelModel(np.eye(2), [1.0, -1.0], "rbf", {"gamma": 0.5}).save("m.json")
     elif kind == "linrank-topics":
         TopicsModel(np.eye(2), ["sport", "politics"]).save("m.json")
+    elif kind == "linrank-additive":
+        step = Curve(0, Axis([1.5]), [[0.0], [2.0], [0.5]])
+        AdditiveModel(2, [step], feature_names=["bm25", "length"]).save("m.json")
     elif kind == "linrank-lightgbm":
         write_text(Path("t.txt"), make_ranking(20, 8, 2, random_state=0))
         run("train", "t.txt", "--method", "lambdamart:n_estimators=2", code=None)
@@ -188,9 +191,10 @@ def save_model(kind):
     return load_model("m.json")
 
 
-ADDITIVE = {"linrank-model", "linrank-stumps"}
+ADDITIVE = {"linrank-additive", "linrank-model", "linrank-stumps"}
 WORDS = {
     "linrank-model": "LinearModel",
+    "linrank-additive": "curves  1",
     "linrank-stumps": "stumps  3",
     "linrank-kernel": "kernel  rbf(gamma=0.5)",
     "linrank-topics": "topics  2",

@@ -21,6 +21,8 @@ from sklearn.preprocessing import StandardScaler
 
 from commandline import run, run_json
 from linrank import (
+    AdditiveRanker,
+    AdditiveRankerCV,
     DataError,
     DominationRank,
     ForgottenQueriesWarning,
@@ -213,6 +215,7 @@ def test_a_scorer_without_queries_does_not_guess(data):
 @pytest.mark.parametrize(
     "ranker",
     [RankSVM(0.01), RankSVMCV([0.01, 0.1], cv=3), SparseRankSVM(0.01), DominationRank(0.1),
+     AdditiveRanker(0.01), AdditiveRankerCV([0.01, 0.1], cv=3),
      KernelRankSVM("linear", C=0.01), baselines.LinearSVRRanker(0.01), baselines.RankBoost()],
     ids=lambda ranker: type(ranker).__name__,
 )  # fmt: skip
@@ -479,7 +482,10 @@ def test_unclear_held_out_data_are_refused(data, valid, given, said):
         RankSVMCV([0.01]).fit(data.X, data.y, data.qid, **given(pair, valid.qid))
 
 
-@pytest.mark.parametrize("ranker", [RankSVM(0.01), RankSVMCV([0.01, 0.1])])
+@pytest.mark.parametrize(
+    "ranker",
+    [RankSVM(0.01), RankSVMCV([0.01, 0.1]), AdditiveRanker(0.01), AdditiveRankerCV([0.01, 0.1])],
+)
 def test_the_calls_of_pyterrier_run(data, valid, ranker):
     """Its LTRTransformer, of ``apply_learned_model(ranker, form="ltr")``, makes these calls."""
     ranker.fit(

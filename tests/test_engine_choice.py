@@ -7,6 +7,8 @@ import pytest
 
 from commandline import error_of
 from linrank import (
+    AdditiveRanker,
+    AdditiveRankerCV,
     DataError,
     DominationRank,
     DominationRankCV,
@@ -24,6 +26,7 @@ from problems import make_problem_arrays
 
 ESTIMATORS = [
     RankSVM, RankSVMCV, SparseRankSVM, SparseRankSVMCV, DominationRank, DominationRankCV,
+    AdditiveRanker, AdditiveRankerCV,
 ]  # fmt: skip
 
 

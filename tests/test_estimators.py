@@ -16,6 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from linrank import (
+    AdditiveRanker,
+    AdditiveRankerCV,
     DataError,
     NotConvergedWarning,
     QueryKFold,
@@ -32,8 +34,26 @@ from linrank.criterion import Criterion, mean_of_folds, query_folds, standard_er
 from linrank.path import make_problem, regularization_path
 from problems import as_form, make_problem_arrays
 
+#: Weights of documents do not move the knots of curves, which are quantiles of the documents.
+WITHOUT_WEIGHTED_KNOTS = {
+    f"check_sample_weight_equivalence_on_{form}_data": "knots do not depend on weights"
+    for form in ("dense", "sparse")
+}
 
-@parametrize_with_checks([RankSVM(), RankSVMCV(Cs=[0.01, 1.0], cv=3)])
+
+def failing_checks(estimator):
+    """The checks of scikit-learn that an estimator fails, with reasons."""
+    is_additive = isinstance(estimator, AdditiveRanker | AdditiveRankerCV)
+    return WITHOUT_WEIGHTED_KNOTS if is_additive else {}
+
+
+@parametrize_with_checks(
+    [
+        RankSVM(), RankSVMCV(Cs=[0.01, 1.0], cv=3),
+        AdditiveRanker(), AdditiveRankerCV(Cs=[0.01, 1.0], cv=3),
+    ],
+    expected_failed_checks=failing_checks,
+)  # fmt: skip
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -13,6 +13,7 @@ FOREIGN = {
     ("_inner.py", "kernel._find_referenced_environments"),  # what numba's own cache calls
     ("_kernel_cache.py", "kernel._find_referenced_environments"),
     ("_kernel_cache.py", "self._codegen._engine"),  # what `get_pointer_to_function` of numba uses
+    ("_instructions.py", "array._getvalue"),  # how every array is returned in numba
     ("_jit.py", "self.dispatcher._numba_type_"),  # what numba asks for
     ("cli/_interrupt.py", "os._exit"),  # documented by Python
     ("dask/sources.py", "X._meta"),  # what Dask documents for the type of a block

@@ -346,8 +346,8 @@ def increase(x):
 """
 
 TOOLS = (
-    "_compiler", "_inner", "_instructions", "_jit", "_kernel_cache", "_prefetch", "_simd",
-    "_sources", "_typing", "errors",
+    "_compiler", "_curve_instructions", "_inner", "_instructions", "_jit", "_kernel_cache",
+    "_prefetch", "_registers", "_simd", "_sources", "_typing", "errors",
 )  # fmt: skip
 
 CALL = """

@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 import sample_page
+from additive_samples import sample_model
 from linrank import make_ranking
 from linrank.report.page import write_page
 from linrank.study import Study
@@ -55,13 +56,14 @@ def axe() -> str:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Addresses of a page like those of studies, one with long words, and a report of a study."""
+    """Addresses of a page like those of studies, one with long words, and two reports."""
     folder = tmp_path_factory.mktemp("pages")
     make_report(folder / "report.html")
+    sample_model(500)[0].write_report(folder / "model.html")
     made = {"study": sample_page.make_page(), "long words": sample_page.page_of("x" * 500)}
     for name, page in made.items():
         write_page(folder / f"{name}.html", page)
-    return {name: (folder / f"{name}.html").as_uri() for name in (*made, "report")}
+    return {name: (folder / f"{name}.html").as_uri() for name in (*made, "report", "model")}
 
 
 def make_report(path: Path) -> None:

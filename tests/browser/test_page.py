@@ -232,8 +232,9 @@ def test_paper_shows_all_rows_in_dark_ink(open_page):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_report_fits_the_screen_without_barriers(open_page, axe, screen, scheme):
-    page = open_page(SCREENS[screen], scheme, name="report")
+@pytest.mark.parametrize("name", ["report", "model"])
+def test_a_report_fits_the_screen_without_barriers(open_page, axe, name, screen, scheme):
+    page = open_page(SCREENS[screen], scheme, name=name)
     check_width(page, SCREENS[screen][0])
     open_details(page)
     check_axe(page, axe)

@@ -7,7 +7,7 @@ import pytest
 from numba.cuda.cudadrv.driver import CudaAPIError
 
 import reference
-from linrank import DataError, RankingData, RankSVM
+from linrank import AdditiveRanker, DataError, RankingData, RankSVM
 from linrank.counting.preferences import Preferences
 from linrank.engines.choose import make_engine
 from linrank.engines.cuda import device, sizes
@@ -349,3 +349,14 @@ def test_refusals():
         RankSVM(engine="p-swx", loss="huber").fit(X, y, qid)
     with pytest.raises(DataError, match="squared_hinge"):
         RankSVM(engine="p-swx", loss="domination").fit(X, y, qid)
+
+
+def test_additive_rankers():
+    """The columns of basis functions are stored as an array for the card."""
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((40, 2)), rng.integers(0, 3, 40), np.arange(40) // 8
+    models = [
+        AdditiveRanker(0.1, n_bins=3, loss="huber", rescale=None, engine=engine).fit(X, y, qid)
+        for engine in ("cuda", "threads")
+    ]
+    np.testing.assert_allclose(models[0].predict(X), models[1].predict(X), atol=1e-3)
