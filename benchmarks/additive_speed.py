@@ -7,6 +7,10 @@ bend. Validation has a fifth of the rows of training.
 `AdditiveRankerCV` chooses penalty and C with its defaults. LightGBM's lambdarank stops early; it
 is fitted with some of the 24 settings of ``benchmarks.additive_quality``, and the seconds for all
 24 are estimated from these. Its bins are computed once for all settings.
+
+Ratios are those of processor time, because other programs lengthen the time on the clock. Waiting
+threads of LightGBM use the processor, too, so that ``--threads 1`` is the fair choice on a busy
+machine.
 """
 
 from __future__ import annotations
@@ -51,6 +55,27 @@ NOISE = 1.0  #: standard deviation of the noise in the labels, relative to the e
 TIME_LIMIT = 480.0  #: seconds after which no further tree is added
 
 
+class Spent(NamedTuple):
+    """Seconds on the clock, and seconds of processor time of all threads."""
+
+    clock: float
+    processor: float
+
+    @classmethod
+    def since(cls, start: Spent) -> Spent:
+        """Return the seconds since a moment that `now` returned."""
+        return cls(*(b - a for a, b in zip(start, cls.now(), strict=True)))
+
+    @classmethod
+    def now(cls) -> Spent:
+        """Return the current readings."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def cells(self) -> tuple[str, str]:
+        """Return both numbers as text."""
+        return show_seconds(self.clock), show_seconds(self.processor)
+
+
 class Halves(NamedTuple):
     """The training and the validation part of generated data."""
 
@@ -61,20 +86,21 @@ class Halves(NamedTuple):
 class Peer(NamedTuple):
     """Seconds of LightGBM's bins and of each setting, and what was reached."""
 
-    binning: float
-    seconds: list[float]
+    binning: Spent
+    fits: list[Spent]
     values: list[float]
     rounds: list[int]
 
     @property
-    def tuned(self) -> float:
+    def tuned(self) -> Spent:
         """Seconds of all settings, if the others take as long as those that were fitted."""
-        return self.binning + N_SETTINGS * statistics.mean(self.seconds)
+        means = np.mean(self.fits, axis=0)
+        return Spent(*(np.array(self.binning) + N_SETTINGS * means).tolist())
 
     @property
     def stopped(self) -> bool:
         """Whether a fit ended at the time limit."""
-        return max(self.seconds) > TIME_LIMIT
+        return max(spent.clock for spent in self.fits) > TIME_LIMIT
 
 
 # Data -------------------------------------------------------------------------------------------
@@ -115,21 +141,21 @@ def graded(X: Vector, seed: int) -> Vector:
 # Fits -------------------------------------------------------------------------------------------
 
 
-def fit_additive(data: Halves, threads: int) -> tuple[float, float, AdditiveRankerCV]:
+def fit_additive(data: Halves, threads: int) -> tuple[Spent, float, AdditiveRankerCV]:
     """Return seconds, validation NDCG@10 and the ranker, from arrays to the chosen model."""
     train, valid = data
-    started = time.perf_counter()
+    started = Spent.now()
     ranker = AdditiveRankerCV(n_threads=threads)
     ranker.fit(train.X, train.y, qid=train.qid, valid=(valid.X, valid.y, valid.qid))
-    seconds = time.perf_counter() - started
-    return seconds, float(np.nanmean(measured(valid, ranker.predict(valid.X)))), ranker
+    spent = Spent.since(started)
+    return spent, float(np.nanmean(measured(valid, ranker.predict(valid.X)))), ranker
 
 
 def fit_lightgbm(data: Halves, n_settings: int, threads: int) -> Peer:
     """Fit LightGBM with settings that are spread evenly over the grid."""
     import lightgbm as lgb
 
-    started = time.perf_counter()
+    started = Spent.now()
     shared = {"verbose": -1, "num_threads": threads, "feature_pre_filter": False}
     train = lgb.Dataset(
         data.train.X, data.train.y, group=np.diff(data.train.query_ptr), params=shared
@@ -137,17 +163,17 @@ def fit_lightgbm(data: Halves, n_settings: int, threads: int) -> Peer:
     valid = lgb.Dataset(
         data.valid.X, data.valid.y, group=np.diff(data.valid.query_ptr), reference=train
     ).construct()
-    peer = Peer(time.perf_counter() - started, [], [], [])
+    peer = Peer(Spent.since(started), [], [], [])
     for own in spread_settings(n_settings):
-        started = time.perf_counter()
+        started = Spent.now()
         booster = lgb.train(
             shared | lightgbm_parameters(own), train, MAX_ROUNDS, [valid],
-            callbacks=[lgb.early_stopping(PATIENCE, verbose=False), limit(lgb, started)],
+            callbacks=[lgb.early_stopping(PATIENCE, verbose=False), limit(lgb, started.clock)],
         )  # fmt: skip
-        peer.seconds.append(time.perf_counter() - started)
+        peer.fits.append(Spent.since(started))
         peer.values.append(booster.best_score["valid_0"]["ndcg@10"])
         peer.rounds.append(booster.current_iteration())
-        print(f"LightGBM {own}: {peer.seconds[-1]:.1f} s, {peer.rounds[-1]} rounds", flush=True)
+        print(f"LightGBM {own}: {peer.fits[-1].clock:.1f} s, {peer.rounds[-1]} rounds", flush=True)
     return peer
 
 
@@ -196,7 +222,7 @@ def time_products(section: Section, data: RankingData, all_threads: int) -> dict
             X = own.engine.data.X
             ratio = medians[name] / medians["linear"]
             section.add(
-                f"Hessian product, {name}", f"{threads}", show_seconds(medians[name]),
+                f"Hessian product, {name}", f"{threads}", show_seconds(medians[name]), "",
                 f"{ratio:.2f} × linear", f"{X.nbytes / data.X.size:.2f} bytes per entry",
                 times=times[name],
             )  # fmt: skip
@@ -231,14 +257,14 @@ def measure(n_rows: int, n_settings: int, threads: int) -> Section:
         f"Generated web search data, {data.train.n_docs:,} × {N_FEATURES} float32 for training "
         f"and {data.valid.n_docs:,} rows for validation; the settings are chosen by validation "
         "NDCG@10, which is given in the last column",
-        ["what", "threads", "time", "ratio or memory", "remark"],
+        ["what", "threads", "time", "processor time", "ratio or memory", "remark"],
     )
     fit_additive(bent_web(50 * DOCS_PER_QUERY), threads)  # loads the compiled kernels
-    seconds, matrices = add_additive(section, data, threads)
+    spent, matrices = add_additive(section, data, threads)
     if n_settings:
         peer = fit_lightgbm(data, n_settings, threads)
-        add_lightgbm(section, peer, seconds)
-        ratio = peer.tuned / seconds
+        add_lightgbm(section, peer, spent)
+        ratio = peer.tuned.processor / spent.processor
         section.aim("5 times faster than tuned LightGBM", f"{ratio:.1f} times", ratio >= 5.0)
     section.aim("memory at most the float32 matrix", f"{matrices:.2f} of it", matrices <= 1.0)
     ratios = time_products(section, data.train, threads)
@@ -246,39 +272,39 @@ def measure(n_rows: int, n_settings: int, threads: int) -> Section:
     return section
 
 
-def add_additive(section: Section, data: Halves, threads: int) -> tuple[float, float]:
+def add_additive(section: Section, data: Halves, threads: int) -> tuple[Spent, float]:
     """Add the row of the additive ranker.
 
     Returns its seconds, and its memory as a multiple of the matrices of training and validation.
     """
     before = forget_high_water()
-    seconds, value, ranker = fit_additive(data, threads)
+    spent, value, ranker = fit_additive(data, threads)
     memory = high_water() - before
     parts = [memory / X for X in (data.train.X.nbytes, data.train.X.nbytes + data.valid.X.nbytes)]
     section.add(
-        "AdditiveRankerCV, defaults", f"{threads}", show_seconds(seconds),
+        "AdditiveRankerCV, defaults", f"{threads}", *spent.cells(),
         f"{memory / 2**20:.0f} MB: {parts[0]:.2f} × X, {parts[1]:.2f} × X with validation",
         f"{value:.4f}, best fit {ranker.penalty_} with C = {ranker.C_:.3g}",
-        seconds=seconds, memory=memory, value=value,
+        seconds=spent, memory=memory, value=value,
     )  # fmt: skip
-    return seconds, parts[1]
+    return spent, parts[1]
 
 
-def add_lightgbm(section: Section, peer: Peer, seconds: float) -> None:
+def add_lightgbm(section: Section, peer: Peer, additive: Spent) -> None:
     """Add the rows of LightGBM, given the seconds of the additive ranker."""
-    n, threads = len(peer.seconds), section.rows[0][1]
-    section.add("LightGBM, bins", threads, show_seconds(peer.binning), "", "", binning=peer.binning)
+    n, threads = len(peer.fits), section.rows[0][1]
+    section.add("LightGBM, bins", threads, *peer.binning.cells(), "", "", seconds=peer.binning)
     for own, used, value, rounds in zip(
-        spread_settings(n), peer.seconds, peer.values, peer.rounds, strict=True
+        spread_settings(n), peer.fits, peer.values, peer.rounds, strict=True
     ):
         section.add(
-            f"LightGBM, {own.leaves} leaves, rate {own.rate}", threads, show_seconds(used), "",
-            f"{value:.4f}, {rounds} trees" + (", stopped" if used > TIME_LIMIT else ""),
+            f"LightGBM, {own.leaves} leaves, rate {own.rate}", threads, *used.cells(), "",
+            f"{value:.4f}, {rounds} trees" + (", stopped" if used.clock > TIME_LIMIT else ""),
             seconds=used, value=value, rounds=rounds,
         )  # fmt: skip
     section.add(
-        f"LightGBM, {N_SETTINGS} settings", threads, show_seconds(peer.tuned),
-        f"{peer.tuned / seconds:.1f} × additive",
+        f"LightGBM, {N_SETTINGS} settings", threads, *peer.tuned.cells(),
+        f"{peer.tuned.processor / additive.processor:.1f} × additive",
         f"estimate: bins + {N_SETTINGS}/{n} of the seconds of {n} settings",
         seconds=peer.tuned,
     )  # fmt: skip

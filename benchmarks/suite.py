@@ -7,6 +7,7 @@ data. Tables, numbers and plots are written to benchmarks/results.
 from __future__ import annotations
 
 from . import (
+    additive_speed,
     choices,
     comparison,
     larger_than_memory,
@@ -26,6 +27,7 @@ SECTIONS = {
     **comparison.SECTIONS,
     "peers": peers.bench_peers,
     **usage.SECTIONS,
+    "additive": additive_speed.bench_additive,
     "larger": larger_than_memory.bench_larger,
 }
 

@@ -88,28 +88,6 @@ def test_knots_of_every_kind(kind, n_bins):
     check_split(values, n_bins)
 
 
-@pytest.mark.parametrize("n_bins", [1, 2, 8, 40])
-@pytest.mark.parametrize("kind", KINDS)
-def test_knots_do_not_depend_on_what_is_sorted(kind, n_bins, monkeypatch):
-    """Values are counted in buckets, and few buckets are sorted, or all values are sorted."""
-    values = np.append(draw(kind, 700), [0.0, -0.0])
-    expected = [fit_axis(values, n_bins, basis, False).knots for basis in ("ramp", "step")]
-    monkeypatch.setattr("linrank.features.axis.FEW_VALUES", 0)
-    for basis, knots in zip(("ramp", "step"), expected, strict=True):
-        np.testing.assert_array_equal(fit_axis(values, n_bins, basis, False).knots, knots)
-
-
-@settings(max_examples=EXAMPLES)
-@given(lists, st.integers(1, 12))
-def test_knots_of_any_values_by_buckets(values, n_bins):
-    values = np.array(values)
-    expected = [fit_axis(values, n_bins, basis, False).knots for basis in ("ramp", "step")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("linrank.features.axis.FEW_VALUES", 0)
-        for basis, knots in zip(("ramp", "step"), expected, strict=True):
-            np.testing.assert_array_equal(fit_axis(values, n_bins, basis, False).knots, knots)
-
-
 def test_knots_are_quantiles():
     values = draw("normal", 4001)
     found = ordered_axis(values, 8).knots

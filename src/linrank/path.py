@@ -211,6 +211,7 @@ def regularization_path(
     max_iter: int = 1000,
     seed: int = 0,
     callback: Callable[[float, Step], None] | None = None,
+    w0: Vector | None = None,
 ) -> RegularizationPath:
     """Solve a problem for each C in increasing order, with warm starts.
 
@@ -227,6 +228,8 @@ def regularization_path(
         Seed of the stochastic solvers.
     callback : callable, optional
         Called with C and a `Step` after every iteration.
+    w0 : array, optional
+        Where the fit with the smallest C starts. The default is 0.
 
     Examples
     --------
@@ -245,12 +248,11 @@ def regularization_path(
     method = make_solver(
         solver, problem.engine.loss, problem.penalty, seed=seed, tol=tol, max_iter=max_iter
     )
-    w0 = None
     for C in grid:
         if callback is not None:
             method.callback = lambda step, C=C: callback(C, step)
-        results.append(method.solve(problem.with_C(C), w0))
-        w0 = results[-1].coef if method.warm_starts else None
+        results.append(method.solve(problem.with_C(C), w0 if method.warm_starts else None))
+        w0 = results[-1].coef
         if results[-1].status is Status.INTERRUPTED:
             break
     return path_of(list(zip(grid, results, strict=False)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,14 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import boolean
-from .._jit import njit
 from .._typing import Integers, Vector
 from ..errors import DataError
 
 LARGEST = np.finfo(float).max
-BUCKET_BITS = 16  #: sign, exponent and four bits of the fraction; more make more buckets to count
-POSITIVE_BITS = 2**63 - 1  #: all bits but the sign
-FEW_VALUES = 4096  #: values that are all sorted; counting fewer in buckets would take longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +124,12 @@ def ordered_axis(values: Vector, n_bins: int) -> Axis:
     >>> ordered_axis(np.array([0.0] * 90 + [1, 2, 3, 4]), 4).knots.tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0]
     """
-    return Axis(_find(values, n_bins, _ordered_places)[0])
+    distinct, counts = _distinct(values)
+    if len(distinct) <= n_bins + 1:
+        return Axis(distinct)
+    mass = capped(counts, n_bins)
+    inner = np.searchsorted(np.cumsum(mass), _shares(mass, n_bins))
+    return Axis(distinct[np.unique(np.concatenate([[0], inner, [len(distinct) - 1]]))])
 
 
 def split_axis(values: Vector, n_bins: int) -> Axis:
@@ -142,7 +142,13 @@ def split_axis(values: Vector, n_bins: int) -> Axis:
     >>> split_axis(np.arange(8.0), 4).knots.tolist()
     [1.5, 3.5, 5.5]
     """
-    low, high = _find(values, n_bins, _split_places)
+    distinct, counts = _distinct(values)
+    upper = np.arange(1, len(distinct))
+    if len(distinct) > n_bins:
+        mass = capped(counts, n_bins)
+        upper = np.unique(np.searchsorted(np.cumsum(mass), _shares(mass, n_bins), side="right"))
+        upper = upper[(upper > 0) & (upper < len(distinct))]
+    low, high = distinct[upper - 1], distinct[upper]
     middle = 0.5 * low + 0.5 * high
     return Axis(np.where(middle > low, middle, high))
 
@@ -158,70 +164,14 @@ def level_axis(values: Vector) -> Axis:
     return Axis(np.unique(values), levels=True)
 
 
-def _ordered_places(mass: Vector, n_bins: int) -> Integers:
-    """Return the places of the knots of `ordered_axis` among distinct values, in one row."""
-    if len(mass) <= n_bins + 1:
-        return np.arange(len(mass))[None]
-    inner = np.searchsorted(np.cumsum(mass), _shares(mass, n_bins))
-    return np.unique(np.concatenate([[0], inner, [len(mass) - 1]]))[None]
-
-
-def _split_places(mass: Vector, n_bins: int) -> Integers:
-    """Return the places of the values below and above each knot of `split_axis`, in two rows."""
-    if len(mass) <= n_bins:
-        upper = np.arange(1, len(mass))
-    else:
-        upper = np.searchsorted(np.cumsum(mass), _shares(mass, n_bins), side="right")
-        upper = np.unique(upper[(upper > 0) & (upper < len(mass))])
-    return np.stack([upper - 1, upper])
-
-
 def _shares(mass: Vector, n_bins: int) -> Vector:
-    return np.linspace(0.0, np.cumsum(mass)[-1], n_bins + 1)[1:-1]
-
-
-def _find(values: Vector, n_bins: int, places: Callable[[Vector, int], Integers]) -> Vector:
-    """Return the values at some places of the distinct values.
-
-    Sorting all values would take most of the time. Values are therefore counted in buckets. Only
-    those buckets are sorted that hold one of the places, or more values than a bin.
-    """
-    values = values + 0.0  # no −0, whose bits differ from those of 0
-    bucket = _buckets(values)
-    sizes = np.bincount(bucket, minlength=2**BUCKET_BITS)
-    is_sorted = np.full(len(sizes), len(values) < FEW_VALUES)
-    while True:
-        distinct, counts = _distinct(values[is_sorted[bucket]])
-        whole = np.flatnonzero((sizes > 0) & ~is_sorted)  # each counts as one value
-        owner = np.concatenate([_buckets(distinct), whole])
-        order = np.argsort(owner, kind="stable")
-        counts, owner = np.concatenate([counts, sizes[whole]])[order], owner[order]
-        mass = capped(counts, n_bins) if len(counts) > n_bins else counts.astype(np.float64)
-        found = places(mass, n_bins)
-        needed = owner if len(counts) <= n_bins + 1 else owner[found].ravel()
-        needed = np.concatenate([needed, owner[mass < counts]])
-        if is_sorted[needed].all():
-            return np.concatenate([distinct, np.empty(len(whole))])[order][found]
-        is_sorted[needed] = True
-
-
-def _buckets(values: Vector) -> Integers:
-    """Return numbers that do not decrease with the values: the first bits of each value."""
-    out = np.empty(len(values), np.int64)
-    _take_first_bits(values.view(np.int64), out)
-    return out
-
-
-@njit
-def _take_first_bits(bits, out):  # type: ignore[no-untyped-def]
-    for i in range(len(bits)):
-        turned = bits[i] ^ ((bits[i] >> 63) & POSITIVE_BITS)  # negative numbers decrease with them
-        out[i] = (turned >> (64 - BUCKET_BITS)) + 2 ** (BUCKET_BITS - 1)
+    """Return the inner borders of n_bins equal parts of a mass."""
+    return np.linspace(0.0, mass.sum(), n_bins + 1)[1:-1]
 
 
 def _distinct(values: Vector) -> tuple[Vector, Integers]:
     """Return the distinct values in order, and how often each of them occurs."""
-    ordered = np.sort(values)
+    ordered = np.sort(values) + 0.0  # no −0
     first = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     first = np.concatenate([np.zeros(min(1, len(values)), np.int64), first])
     return ordered[first], np.diff(first, append=len(values))

@@ -26,7 +26,6 @@ from .._rows import (
 from .._threads import resolve_threads, run
 from .._typing import Integers, Vector
 from ..data.checks import Matrix
-from ..data.names import names_or_numbers
 from ..data.ranking import RankingData
 from ..errors import DataError
 from .axis import Axis
@@ -111,7 +110,6 @@ class DesignSteps:
         levels = read_features(
             self.levels, "categories", data.n_features, data.feature_names, data.index_base
         )
-        names = names_or_numbers(data.feature_names, data.n_features, data.index_base)
         X = sparse.csc_array(data.X[rows]) if sparse.issparse(data.X) else data.X
 
         def fit(first: int, last: int) -> list[Axis]:
@@ -120,24 +118,16 @@ class DesignSteps:
                 _copy_sample(read_only(X), rows, first, columns)
             else:
                 columns = X[:, first:last].toarray().T
-            return [
-                self._axis(column, f in levels, names[f]) for f, column in enumerate(columns, first)
-            ]
+            return [self._axis(column, f in levels) for f, column in enumerate(columns, first)]
 
         starts = range(0, data.n_features, FITTED_FEATURES)
         tasks = [(f, min(f + FITTED_FEATURES, data.n_features)) for f in starts]
         return [axis for axes in run(fit, tasks, resolve_threads(n_threads)) for axis in axes]
 
-    def _axis(self, column: Vector, levels: bool, name: str) -> Axis:
+    def _axis(self, column: Vector, levels: bool) -> Axis:
         missing = np.isnan(column)
         values = column[~missing] if missing.any() else column
-        try:
-            return fit_axis(values, self.n_bins, self.basis, levels)
-        except DataError:
-            raise DataError(
-                f"feature {name!r} has values from {values.min():g} to {values.max():g}, whose "
-                "differences are not all double-precision numbers. Divide its values by 10."
-            ) from None
+        return fit_axis(values, self.n_bins, self.basis, levels)
 
 
 @dataclass(frozen=True, eq=False)

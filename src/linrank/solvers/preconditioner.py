@@ -32,7 +32,9 @@ class HessianSettings:
         Largest number of features for which a d × d matrix is built and factored. Beyond it the
         preconditioner is a diagonal.
     threaded_factor : int
-        Number of features from which BLAS uses several threads for a factorisation.
+        Number of features from which BLAS uses several threads for a factorisation. With smaller
+        matrices, threads save a few ms. On a busy machine they wait for each other, and a matrix of
+        1,088 features took 2.3 s instead of 0.04 s.
     query_savings, document_savings : float
         Hessian products that a sample of queries, or of documents, saves (`rows_per_feature`).
         Larger values lead to larger samples.
@@ -61,7 +63,7 @@ class HessianSettings:
     """
 
     dense_limit: int = 4096
-    threaded_factor: int = 1000
+    threaded_factor: int = 3000
     query_savings: float = 15.0
     document_savings: float = 100.0
     first_share: float = 0.5

@@ -124,7 +124,9 @@ engine, features
 
         def measure(Cs: Vector) -> tuple[Vector, bool]:
             nonlocal interrupted
-            path, values, interrupted = self._path(problem, valid, Cs, 0)
+            below = [C for C in results if Cs.min() > C]
+            start = results[max(below)].coef if below else None
+            path, values, interrupted = self._path(problem, valid, Cs, 0, start)
             results.update(zip(path.Cs.tolist(), path.results, strict=True))
             return values[:, None], interrupted
 
@@ -301,20 +303,27 @@ engine, features
         interrupted = training.interrupted or result.status is Status.INTERRUPTED
         return replace(training, result=result, model=model, interrupted=interrupted)
 
-    def _solutions(self, problem: Problem, Cs: Vector, fold: int) -> RegularizationPath:
+    def _solutions(
+        self, problem: Problem, Cs: Vector, fold: int, w0: Vector | None = None
+    ) -> RegularizationPath:
         callback = self.callback
         report = None if callback is None else (lambda C, step: callback(C, step, fold))
-        path = regularization_path(problem, Cs, solver=self.solver, callback=report)
+        path = regularization_path(problem, Cs, solver=self.solver, callback=report, w0=w0)
         results = _with_weights(path.results)
         return RegularizationPath(path.Cs[: len(results)], path.coefs[: len(results)], results)
 
     def _path(
-        self, problem: Problem, valid: RankingData, Cs: Vector, fold: int
+        self,
+        problem: Problem,
+        valid: RankingData,
+        Cs: Vector,
+        fold: int,
+        w0: Vector | None = None,
     ) -> tuple[RegularizationPath, Vector, bool]:
         """Return the solutions and their values for each C, and whether an interrupt came."""
         if self.announce is not None:
             self.announce(Cs)
-        path = self._solutions(problem, Cs, fold)
+        path = self._solutions(problem, Cs, fold, w0)
         values = np.full(len(path), np.nan)
         try:
             for k, coef in enumerate(path.coefs):
