@@ -119,8 +119,9 @@ def balanced_grid(problem: Problem) -> Grid:
     """Return the default grid of additive rankers, which has fewer values than `default_grid`.
 
     The values are 2^k/h for k = −3, …, 10, where h is the mean curvature of the loss in the
-    weights, at w = 0. For penalties that select features, they begin where the first feature is
-    selected, and grow by the factor 2^¾. The grid can be extended at both ends.
+    weights, at w = 0. The grid can be extended at both ends. For penalties that select features,
+    the values begin above the C that selects the first feature, grow by the factor 2^¾, and can be
+    extended upward.
     """
     if problem.penalty.starts_at_zero:
         least = first_C(problem)

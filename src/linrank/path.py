@@ -175,15 +175,16 @@ def _free_optimum(problem: Problem) -> Vector:
         return problem.penalty.clip(np.zeros(problem.n_features))
     barred = L1(np.where(free, 0.0, BARRIER_COST), bounds=problem.penalty.limits)
     method = make_solver("auto", problem.engine.loss, barred, tol=1e-6)
-    return _finished(method.solve(problem.with_C(1.0).with_penalty(barred))).coef
+    return finished(method.solve(problem.with_C(1.0).with_penalty(barred))).coef
 
 
 def _selects(method: Solver, problem: Problem) -> bool:
-    coef = _finished(method.solve(problem)).coef
+    coef = finished(method.solve(problem)).coef
     return bool(coef[problem.penalty.weights > 0].any())
 
 
-def _finished(result: Result) -> Result:
+def finished(result: Result) -> Result:
+    """Return a result whose weights are needed by further steps; raise an interrupt again."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result

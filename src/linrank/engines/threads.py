@@ -20,7 +20,6 @@ import numpy as np
 from .._binned import BinnedMatrix
 from .._lazy import lazy_property
 from .._rows import (
-    Columns,
     aligned_zeros,
     choose_columns,
     contract,
@@ -39,24 +38,23 @@ from .._rows import (
 )
 from .._threads import blas_threads, resolve_threads, run, split
 from .._typing import Integers, Vector
-from ..counting.base import Layout, Scratch, State
+from ..counting.base import Layout, State
 from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
+from ..data.samples import evenly_spaced, take_queries
 from ..losses.base import Loss
-from ..losses.kernels import rows_buffer
 from .base import Engine, Work
 from .by_level import hessian_by_level
+from .by_query import hessian_by_query
 from .documents import hessian_of_documents
-from .symmetric import add_upper, mirror_upper
-from .walk import curve_sample, walk_blocks, walk_gaps, walk_scores
+from .symmetric import mirror_upper
+from .walk import walk_blocks, walk_gaps, walk_scores
 
 BLOCK_BYTES = 2**18  #: bytes of X in a block of rows; larger blocks leave the second-level cache
 SMALL_BYTES = 2**22  #: bytes of X up to which one thread is used; starting others would cost more
 LARGE_QUERY = 2**16  #: documents above which several threads sort a query; fewer sort it alone
 #: Mean documents per level from which `hessian_by_level` is used; with fewer, it is slower.
 MIN_DOCUMENTS_PER_LEVEL = 8
-SAMPLE_ROWS = 1024  #: rows of the Hessian sample multiplied at a time; more take more memory
-SAMPLE_NUMBERS = 2**18  #: entries of these rows; more take more memory
 SUM_ENTRIES = 32  #: least entries of X per entry of a part's sum X'u; more make fewer parts
 
 
@@ -241,9 +239,10 @@ class ThreadEngine(Engine):
         chosen = choose_columns(features, self.n_features)
         starts = np.concatenate([[0], np.cumsum(np.diff(self.data.query_ptr)[queries])])
         parts = split(starts, min(self.n_threads, len(self.scratch)))
-        tasks = [(queries[a:b], chosen, self.scratch[k]) for k, (a, b) in enumerate(parts)]
+        known = self.matrix, self.layout.plan, self.state, self.hinges, self.data.query_ptr
+        tasks = [(*known, queries[a:b], chosen, self.scratch[k]) for k, (a, b) in enumerate(parts)]
         with blas_threads(1):  # each of our threads multiplies its own part
-            found = run(self._hessian_of, tasks, self.n_threads)
+            found = run(hessian_by_query, tasks, self.n_threads)
         total = found[0] if found else np.zeros((len(features), len(features)))
         for other in found[1:]:
             total += other
@@ -354,9 +353,7 @@ class ThreadEngine(Engine):
         if n_rows is None or n_rows >= rows:
             return alive
         n_queries = max(1, round(len(alive) * n_rows / rows))
-        by_content = alive[np.argsort(self.data.query_keys[alive], kind="stable")]
-        picks = ((np.arange(n_queries) + 0.5) * len(alive) / n_queries).astype(np.int64)
-        return np.sort(by_content[picks])
+        return alive[evenly_spaced(self.data.query_keys[alive], n_queries)]
 
     def total_curvature(self) -> float:
         """Return the sum of the curvatures of all documents at the last w."""
@@ -370,33 +367,11 @@ class ThreadEngine(Engine):
         """
         if self.data.pairs is not None or self.largest_query > n_rows:
             return None
-        queries, ptr = self.sample_queries(n_rows), self.data.query_ptr
-        rows = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in queries])
+        data = take_queries(self.data, self.sample_queries(n_rows))
         normalize, counting, preferences = self._options
-        data = self.data.replace(comments=None).take(rows, self.data.query_keys[queries])
         return ThreadEngine(
             data, self.loss, normalize, self.n_threads, counting=counting, preferences=preferences
         )
-
-    def _hessian_of(self, queries: Integers, chosen: Columns, scratch: Scratch) -> Vector:
-        """Compute the part X'(MX) of some queries in the Hessian, in blocks of rows."""
-        sizes, n_columns = np.diff(self.data.query_ptr)[queries], len(chosen[0])
-        room = max(1, min(SAMPLE_ROWS, SAMPLE_NUMBERS // n_columns))
-        n_rows = min(int(sizes.sum()), room + int(sizes.max()))
-        rows, products = np.empty((2, n_rows, n_columns))
-        buffer = np.empty(rows_buffer(int(sizes.max()), n_columns))
-        total = np.zeros((n_columns, n_columns))
-        first = 0
-        while first < len(queries):
-            starts = np.concatenate([[0], np.cumsum(sizes[first:])])
-            n = max(1, int(np.searchsorted(starts, n_rows, side="right")) - 1)
-            curve_sample(
-                self.matrix, self.layout.plan, self.state, self.hinges, queries[first : first + n],
-                starts, chosen, rows, products, scratch, buffer,
-            )  # fmt: skip
-            add_upper(total, rows[: starts[n]].T, products[: starts[n]].T)
-            first += n
-        return total
 
 
 def _sum_in_order(parts: Vector) -> Vector:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,11 +55,14 @@ class SumsCurves(TrainedRanker):
         importance = self.model_.columns()[-1].values[: self.model_.n_features]
         return importance.astype(np.float64)
 
+    def _trainer(self, **more: Any) -> Trainer:
+        whole_number("n_bags", self.n_bags, least=0)  # here, because a fit may take long
+        return super()._trainer(**more)
+
     def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
-        n_bags = whole_number("n_bags", self.n_bags, least=0)
-        if n_bags and not training.interrupted:
+        if self.n_bags and not training.interrupted:
             assert isinstance(trainer, AdditiveTrainer)
-            training = trainer.bagged(training, data, n_bags)
+            training = trainer.bagged(training, data, self.n_bags)
         super()._store(training, data, trainer)
 
     def _store_model(self, training: Training) -> None:
@@ -102,6 +105,9 @@ class AdditiveRanker(SumsCurves):
     categories : sequence of features
         Features whose values have no order. Each value in the training data has a weight of its
         own; new values have the mean.
+    interactions : int
+        The largest number of pairs of features that have a common part in the score, at most 50. A
+        screen of all pairs finds them, and a group penalty drops those that do not lower the loss.
     ends : {"flat", "linear"}
         Curves beyond the range of the training data: constant, or along the last line.
     n_bags : int
@@ -221,8 +227,9 @@ class AdditiveRankerCV(SumsCurves, ChoosesC):
         depends less on chance than the single best fit, which is the model if `average` is 1.
     metric, cv
         See `RankSVMCV`.
-    n_bins, basis, smooth, monotone, categories, ends, n_bags, scale, loss, tol, solver, counting, \
-pairs, rescale, delta, normalize, feature_cost, max_iter, n_threads, engine, verbose, random_state
+    n_bins, basis, smooth, monotone, categories, interactions, ends, n_bags, scale, loss, tol, \
+solver, counting, pairs, rescale, delta, normalize, feature_cost, max_iter, n_threads, engine, \
+verbose, random_state
         See `AdditiveRanker`.
 
     Attributes
@@ -328,7 +335,9 @@ pairs, rescale, delta, normalize, feature_cost, max_iter, n_threads, engine, ver
     def path_models(self, data: RankingData) -> Sequence[AdditiveModel]:
         """Return the model for each C of `path_`, given the training data again."""
         assert self.path_ is not None
-        names = [one if isinstance(one, str) else one.name for one in self.penalties]
-        trainer = self._trainer(penalty=self.penalties[names.index(self.penalty_)])
-        assert isinstance(trainer, AdditiveTrainer)
-        return trainer.models(data, self.path_, self.n_pairs_)
+        chosen = self.model_.settings["penalty"]
+        for trainer in self._trainers(Criterion(self.metric)):
+            assert isinstance(trainer, AdditiveTrainer)
+            if trainer.describe(self.C_)["penalty"] == chosen:
+                return trainer.models(data, self.path_, self.n_pairs_)
+        raise DataError(f"penalties was changed after the fit, which chose {self.penalty_!r}")

@@ -18,13 +18,14 @@ from .._typing import Array, Integers, Vector
 from ..data.checks import Matrix
 from ..errors import DataError
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
-from .base import Column, Model
+from .base import Model
 from .curve_files import describe_curve, describe_surface, read_all, read_curve, read_surface
 from .curve_plots import PAGE_HEIGHT, Part, draw_grid, draw_one, grid_size
 from .curve_scores import Tables, make_tables, score_rows
 from .curve_text import remark_of
 from .curves import Curve, Surface
 from .files import Content
+from .shown import Column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,8 +18,9 @@ from ..data.checks import Matrix
 from ..errors import DataError
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing, lowest_scores
 from ..features.summary import FAR, FeatureSummary, warn_of_range
-from .base import Column, Model
+from .base import Model
 from .files import Content, numbers
+from .shown import Column
 from .terms import Term, terms_of
 
 if TYPE_CHECKING:

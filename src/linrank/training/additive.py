@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._checks import choice
+from .._checks import choice, whole_number
 from .._rows import multiply
 from .._typing import Integers, Vector
 from ..counting.names import DeltaName, RescaleName
@@ -25,7 +25,7 @@ from ..grid import Grid, balanced_grid
 from ..losses.base import Loss
 from ..losses.tables import LossName
 from ..model import AdditiveModel
-from ..path import RegularizationPath
+from ..path import RegularizationPath, finished
 from ..penalties import PenaltyName
 from ..penalties.base import Penalty
 from ..penalties.group import GroupL1
@@ -33,7 +33,7 @@ from ..penalties.l2 import L2
 from ..penalties.mixed import with_groups
 from ..problem import Problem
 from ..solvers.base import Solver
-from ..solvers.result import Result
+from ..solvers.result import Result, Status
 from .curves import curves_of, surfaces_of, with_bands
 from .outcome import Training
 from .screen import Gains, find_gains, rows_to_screen, score_derivatives, some_queries
@@ -90,7 +90,8 @@ class AdditiveTrainer(Trainer):
     average : int
         If C is chosen: the number of fits of each penalty whose mean is the model.
     memory : list
-        The last data that were prepared, and the outcome. Trainers of different penalties share it.
+        The last data that were prepared, and the outcome. Trainers that differ in penalty only may
+        share it. A copy with another design or other features needs a list of its own.
 
     Other parameters are those of `Trainer`. Costs of features are those of all their columns.
 
@@ -112,6 +113,7 @@ class AdditiveTrainer(Trainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         choice("ends", self.ends, ENDS)
+        whole_number("average", self.average, least=1)
         steps = self.features
         if steps.missing is not None:
             raise DataError(
@@ -211,7 +213,7 @@ class AdditiveTrainer(Trainer):
         prepared = self.prepare(data)
         problem = self._problem(prepared)
         problem = problem.with_C(self._grid(problem).Cs[SCREEN_STEPS])
-        coef = self.new_solver().solve(problem).coef
+        coef = finished(self.new_solver().solve(problem)).coef
         codes, sizes = prepared.design.coarse_codes(prepared.data.X.positions, self.n_threads)
         derivatives = score_derivatives(problem.engine, coef)
         ridge = 1.0 / problem.C
@@ -236,8 +238,10 @@ class AdditiveTrainer(Trainer):
 
         Each training has a part of `average` fits. The scores of a fit are divided by their
         spread before. The mean depends less on chance than the fit that is best on held-out data.
+        A criterion whose rule is not "best" chooses a single fit, which stays the model.
         """
-        if self.average == 1 or training.interrupted or training.path is None:
+        one_fit = self.average == 1 or self.criterion.rule != "best"
+        if one_fit or training.interrupted or training.path is None:
             return training
         prepared = self.prepare(data)
         coefs = np.array([coef for one in trainings for coef in self._best_fits(one)])
@@ -302,7 +306,8 @@ class AdditiveTrainer(Trainer):
         """Add bands to the curves, from fits on resampled queries that start from the solution.
 
         Each fit draws as many queries as there are, with replacement. Nine out of ten of the fits
-        lie inside a band.
+        lie inside a band. If the model is a mean of fits, only its best fit is repeated, and the
+        bands are moved to the mean. An interrupt leaves the curves without bands.
         """
         prepared = self.prepare(data)
         generator = np.random.default_rng(self.seed)
@@ -316,6 +321,8 @@ class AdditiveTrainer(Trainer):
                 replace(prepared, data=prepared.data.replace(query_weight=drawn)), training.C
             )
             result = self.new_solver().solve(problem, training.result.coef)
+            if result.status is Status.INTERRUPTED:
+                return replace(training, interrupted=True)
             coefs.append(result.coef + centre)
         assert isinstance(training.model, AdditiveModel)
         curves = with_bands(training.model.curves, prepared.design, np.array(coefs), COVERAGE)

@@ -18,6 +18,7 @@ from .._jit import njit
 from .._threads import resolve_threads, run, split
 from .._typing import Integers, Vector
 from ..data.ranking import RankingData
+from ..data.samples import evenly_spaced, take_queries
 from ..engines.base import Engine
 from ..engines.threads import ThreadEngine
 from ..losses.pairwise import SQUARED_HINGE
@@ -75,10 +76,7 @@ def some_queries(data: RankingData, n_rows: int) -> RankingData:
     if data.pairs is not None or data.n_docs <= n_rows:
         return data
     n = max(1, round(data.n_queries * n_rows / data.n_docs))
-    places = ((np.arange(n) + 0.5) * data.n_queries / n).astype(np.int64)
-    queries, ptr = np.sort(np.argsort(data.query_keys, kind="stable")[places]), data.query_ptr
-    rows = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in queries])
-    return data.replace(comments=None).take(rows, data.query_keys[queries])
+    return take_queries(data, evenly_spaced(data.query_keys, n))
 
 
 def score_derivatives(engine: Engine, coef: Vector) -> tuple[Vector, Vector]:

@@ -11,12 +11,10 @@ import numpy as np
 from .._rows import multiply
 from .._typing import Vector
 from ..criterion import Criterion, Fold, make_folds, mean_of_folds, standard_error
-from ..data.checks import check_matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..features.prepared import Prepared
 from ..grid import Grid, as_grid, default_grid, search
-from ..losses.pairwise import SQUARED_HINGE
 from ..metrics import parse_metric
 from ..model import LinearModel, Model
 from ..path import (
@@ -27,19 +25,15 @@ from ..path import (
     regularization_path,
 )
 from ..penalties.base import Penalty
-from ..penalties.l2 import L2
 from ..problem import Problem
 from ..settings import Settings
-from ..solvers.fista import trace_of_hessian
-from ..solvers.registry import make_solver
 from ..solvers.result import Result, Status, Step
 from .outcome import Training, training_summary
+from .refit import refit
 
 Report = Callable[[float, Step, int], None]  #: gets C, step, and the fold (0: all of the data)
 
 DEFAULT_CRITERION = Criterion()
-REFIT_RIDGE = 1e-6  #: l2 penalty of a refit, relative to the mean curvature of the loss
-REFIT_TOL = 1e-4  #: largest tolerance of a refit
 
 
 @dataclass(frozen=True)
@@ -281,25 +275,10 @@ engine, features
         certificate of the first fit.
         """
         prepared = self.prepare(data)
-        data, penalty = prepared.data, self._penalty(prepared)
-        used = np.flatnonzero(training.result.coef)
-        chosen = data.replace(X=check_matrix(data.X[:, used]), feature_names=None)
-        penalty = penalty.for_features(data.n_features, data.feature_names).for_some(used)
-        tol = min(self.tol, REFIT_TOL)
-        solver = make_solver("auto", self.loss, tol=tol, max_iter=self.max_iter)
-        engine = replace(self, penalty=L2(), solver=solver, tol=tol).problem(chosen).engine
-        curved = engine if engine.loss.smooth else engine.with_loss(SQUARED_HINGE)
-        curved.value_grad(np.zeros(len(used)))
-        curvature = trace_of_hessian(curved) / len(used)
-        C = 1.0 / max(REFIT_RIDGE * curvature, np.finfo(float).tiny)
-        refit = Problem(engine, C, L2(bounds=penalty.limits))
-        result = solver.solve(refit, training.result.coef[used])
-        coef = np.zeros_like(training.result.coef)
-        coef[used] = result.coef
-        result = replace(result, coef=coef)
+        result = refit(self, prepared.data, self._penalty(prepared), training.result.coef)
         summary = training_summary(result, training.n_pairs, data.n_queries)
         assert isinstance(training.model, LinearModel)
-        model = training.model.with_coef(coef, **summary, debiased=True)
+        model = training.model.with_coef(result.coef, **summary, debiased=True)
         interrupted = training.interrupted or result.status is Status.INTERRUPTED
         return replace(training, result=result, model=model, interrupted=interrupted)
 
