@@ -38,8 +38,8 @@ RANKER = AdditiveRanker(0.1).fit(X, Y, QID)
 FRAME = pd.DataFrame(X, columns=["bm25", "age", "clicks", "length"])
 
 
-def fit(features=X, y=Y, qid=QID, **options):
-    return AdditiveRanker(0.1, **options).fit(features, y, qid)
+def fit(features=X, y=Y, qid=QID, C=0.1, **options):
+    return AdditiveRanker(C, **options).fit(features, y, qid)
 
 
 def with_column(values, column=0):
@@ -142,13 +142,19 @@ def test_beyond_the_training_range(basis):
 
 
 @pytest.mark.parametrize("basis", BASES)
-def test_new_categories_count_as_nothing(basis):
-    values = np.arange(len(X)) % 3 + 10.0
-    curve = fit(with_column(values), basis=basis, categories=[0]).model_.curves[0]
+@pytest.mark.parametrize("penalty", ["l2", "l1", "group_l1"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_new_categories_have_the_mean(basis, penalty, missing):
+    values = np.maximum(10.0, np.arange(len(X)) % 5 + 8)  # one category has most documents
+    given = np.where((np.arange(len(X)) % 7 == 0) & missing, np.nan, values)
+    ranker = fit(with_column(given), basis=basis, penalty=penalty, C=1.0, categories=[0])
+    curve = ranker.model_.curves[0]
     known, new = curve(np.array([10.0, 11.0, 12.0])), curve(np.array([7.0, 11.5]))
-    assert len(set(known)) == 3
+    assert len(set(known)) > 1
     assert len(set(new)) == 1
     assert known.min() < new[0] < known.max()
+    mean = curve(given[~np.isnan(given)]).mean()
+    np.testing.assert_allclose(new[0], mean, atol=1e-9 * np.ptp(known))
 
 
 @pytest.mark.parametrize("basis", BASES)

@@ -98,7 +98,7 @@ class DesignSteps:
         positions = find_positions(data.X, axes, self.basis, n_threads, len(pairs))
         design = Design(self.basis, axes, columns)
         X = design.over(positions[: len(axes)], data.has_missing)
-        design = replace(design, moments=bin_moments(X, n_threads))
+        design = replace(design, moments=bin_moments(X, n_threads)).with_other_levels()
         if data.has_missing:
             design = design.with_missing()
         design = design.with_pairs(positions, pairs, n_threads)
@@ -265,6 +265,16 @@ class Design:
         """Return data whose features are the columns."""
         X = self.matrix(data.X, data.has_missing, n_threads)
         return data.replace(X=X, feature_names=None, has_missing=False)
+
+    def with_other_levels(self) -> Design:
+        """Return the design in which a level that training lacks has the mean of the others."""
+        columns = list(self.columns)
+        for j, (axis, own) in enumerate(zip(self.axes, self.columns, strict=True)):
+            if axis.levels:
+                shape, counts = own.shape.copy(), self.moments[j][0, : len(axis.knots)]
+                shape[0, -1] = counts / max(1.0, counts.sum())
+                columns[j] = replace(own, shape=shape)
+        return replace(self, columns=columns)
 
     def with_missing(self) -> Design:
         """Return the design with a column for the missing values of each feature that has some."""
