@@ -61,7 +61,7 @@ def explicit_optimum(trainer, data, forms=None, C=C):
     """Solve the same problem on the columns of `reference.additive_design`."""
     axes = trainer.prepare(data).design.axes
     X, low, high, owner = reference.additive_design(
-        data.X, axes, trainer.design.basis, trainer.design.smooth, forms
+        data.X, axes, trainer.design.basis, trainer.describe(C)["smooth"], forms
     )
     bounds = None if np.isinf([low, high]).all() else (low, high)
     penalty = trainer.penalty
@@ -182,7 +182,7 @@ def test_the_model_has_the_scores_of_its_columns(basis, missing):
     trainer = AdditiveTrainer.of(basis=basis, loss="squared_hinge", categories=[1])
     training = trainer.train(data, C)
     axes = trainer.prepare(data).design.axes
-    X, *_ = reference.additive_design(data.X, axes, basis, trainer.design.smooth)
+    X, *_ = reference.additive_design(data.X, axes, basis, trainer.describe(C)["smooth"])
     scores = X @ training.result.coef
     check_scores(training, data, scores, 1e-5)
     found = training.model.scores(data.X)

@@ -65,3 +65,16 @@ def test_an_interrupt_ends_the_fits_on_resampled_queries(monkeypatch):
         ranker.fit(DATA)
     assert len(calls) == 3  # the fit, one on resampled queries, and the interrupted one
     assert all(curve.band is None for curve in ranker.model_.curves)
+
+
+def test_l1_is_the_total_variation_of_curves():
+    model = AdditiveRanker(C=0.02, penalty="l1").fit(DATA).model_
+    rises = np.concatenate([curve.pieces[1:-2, 1] for curve in model.curves])
+    assert 0 < np.count_nonzero(np.abs(rises) > 1e-9) < len(rises)
+
+
+def test_fits_of_different_bases_have_no_common_mean():
+    ranker = AdditiveRankerCV(CS, penalties=["l2", "l1"], average=2).fit(DATA, valid=VALID)
+    assert ranker.model_.training["averaged_fits"] == 2
+    alone = AdditiveRankerCV(CS, penalties=[ranker.penalty_], average=2).fit(DATA, valid=VALID)
+    assert ranker.predict(VALID.X) == pytest.approx(alone.predict(VALID.X))

@@ -90,8 +90,8 @@ class AdditiveTrainer(Trainer):
     average : int
         If C is chosen: the number of fits of each penalty whose mean is the model.
     memory : list
-        The last data that were prepared, and the outcome. Trainers that differ in penalty only may
-        share it. A copy with another design or other features needs a list of its own.
+        The last data that were prepared, their form, and the outcome. Trainers that differ in
+        penalty only may share it. A copy with another design or other features needs its own list.
 
     Other parameters are those of `Trainer`. Costs of features are those of all their columns.
 
@@ -106,7 +106,7 @@ class AdditiveTrainer(Trainer):
     design: DesignSteps = DEFAULT_DESIGN
     ends: EndsName = "flat"
     average: int = 1
-    memory: list[tuple[RankingData, PreparedDesign]] = field(
+    memory: list[tuple[RankingData, tuple[bool, float], PreparedDesign]] = field(
         default_factory=list, compare=False, repr=False
     )
 
@@ -166,19 +166,30 @@ class AdditiveTrainer(Trainer):
     def prepare(self, data: RankingData) -> PreparedDesign:
         """Fit scaling and basis to training data, and apply them."""
         explicit = self.engine != "threads" or self.solver.needs.rows
-        if self.memory and self.memory[0][0] is data and self.memory[0][1].explicit == explicit:
-            return self.memory[0][1]
+        form = explicit, self._smooth
+        for known, known_form, prepared in self.memory:
+            if known is data and known_form == form:
+                return prepared
         self.memory.clear()
         scaled = super().prepare(data)
         pairs: list[tuple[int, int]] = []
         prices = np.empty(0)
         if self.design.interactions:
             pairs, prices = self._screen(scaled.data)
-        design, columns = self.design.fit(scaled.data, self.n_threads, pairs)
+        steps = replace(self.design, smooth=self._smooth)
+        design, columns = steps.fit(scaled.data, self.n_threads, pairs)
         columns = _stored(columns, explicit)
         prepared = PreparedDesign(data, scaled.steps, columns, design, explicit, prices)
-        self.memory.append((data, prepared))
+        self.memory.append((data, form, prepared))
         return prepared
+
+    @property
+    def _smooth(self) -> float:
+        """The smoothness of the basis: 0 for penalties of single rises, which need them as weights.
+
+        Without it, the penalty l1 would not be the total variation of the curves.
+        """
+        return self.design.smooth if self.penalty.kind in ("l2", "group") else 0.0
 
     def _screen(self, data: RankingData) -> tuple[list[tuple[int, int]], Vector]:
         """Return the pairs of features that interact most, and the prices of their weights.
@@ -238,13 +249,15 @@ class AdditiveTrainer(Trainer):
 
         Each training has a part of `average` fits. The scores of a fit are divided by their
         spread before. The mean depends less on chance than the fit that is best on held-out data.
-        A criterion whose rule is not "best" chooses a single fit, which stays the model.
+        Only fits of the same basis have a mean: penalties of single rises have another one. A
+        criterion whose rule is not "best" chooses a single fit, which stays the model.
         """
         one_fit = self.average == 1 or self.criterion.rule != "best"
         if one_fit or training.interrupted or training.path is None:
             return training
         prepared = self.prepare(data)
-        coefs = np.array([coef for one in trainings for coef in self._best_fits(one)])
+        same = [one for one in trainings if one.model.settings["smooth"] == self._smooth]
+        coefs = np.array([coef for one in same for coef in self._best_fits(one)])
         if not len(coefs):
             return training
         spreads = np.array(
@@ -344,7 +357,7 @@ class AdditiveTrainer(Trainer):
         return super().describe(C) | {
             "n_bins": design.n_bins,
             "basis": design.basis,
-            "smooth": design.smooth,
+            "smooth": self._smooth,
             "monotone": design.forms,
             "categories": list(design.levels),
             "interactions": design.interactions,
