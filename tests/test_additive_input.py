@@ -409,3 +409,9 @@ def test_an_interrupt_before_the_first_model_is_raised():
 
     with pytest.raises(KeyboardInterrupt):
         train_best(trainers(), DATA, train)
+
+
+def test_bands_need_several_queries():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(DataError, match="one query"):
+        AdditiveRanker(n_bags=2).fit(X, X[:, 0])

@@ -258,11 +258,12 @@ class AdditiveTrainer(Trainer):
         prepared = self.prepare(data)
         same = [one for one in trainings if one.model.settings["smooth"] == self._smooth]
         coefs = np.array([coef for one in same for coef in self._best_fits(one)])
-        if not len(coefs):
-            return training
         spreads = np.array(
             [multiply(prepared.data.X, coef, self.n_threads).std() for coef in coefs]
         )
+        coefs, spreads = coefs[spreads > 0], spreads[spreads > 0]
+        if not len(coefs):
+            return training
         mean = (coefs / spreads[:, None]).mean(axis=0) * spreads.mean()
         result = replace(training.result, coef=mean)
         model = self._model(prepared, result, training.C, training.value, training.n_pairs)
@@ -322,6 +323,11 @@ class AdditiveTrainer(Trainer):
         lie inside a band. If the model is a mean of fits, only its best fit is repeated, and the
         bands are moved to the mean. An interrupt leaves the curves without bands.
         """
+        if data.n_queries < 2:
+            raise DataError(
+                f"n_bags is {n_bags}, but there is one query, which cannot be resampled. Use "
+                "n_bags=0."
+            )
         prepared = self.prepare(data)
         generator = np.random.default_rng(self.seed)
         n, weight = data.n_queries, prepared.data.query_weight
