@@ -66,9 +66,10 @@ def test_a_feature_without_information_has_no_part(basis, values):
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("value", [1.0, np.nan])
 def test_without_any_information_all_scores_are_equal(basis, value):
-    ranker = fit(np.full_like(X, value), basis=basis)
-    assert not ranker.model_.curves
-    np.testing.assert_array_equal(ranker.predict(X), 0.0)
+    for ranker in (AdditiveRanker(0.1, basis=basis), AdditiveRankerCV(basis=basis, cv=2)):
+        ranker.fit(np.full_like(X, value), Y, QID)
+        assert not ranker.model_.curves
+        np.testing.assert_array_equal(ranker.predict(X), 0.0)
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -211,10 +212,21 @@ WRONG = {
     "no names": ({"monotone": {"bm25": 1}}, "have no names. Use their numbers .* '1' to '4'.$"),
     "category": ({"categories": ["5"]}, "^categories has feature '5', but the features have no"),
     "categories": ({"categories": "bm25"}, "^categories is 'bm25'; expected a list of features$"),
+    "both": ({"categories": [1], "monotone": {1: 1}}, "^feature .2. is in categories, .*"),
     "bags": ({"n_bags": -1}, "^n_bags is -1; expected a whole number of at least 0$"),
     "listwise": ({"loss": "domination"}, "Use pairs='all' and rescale=None"),
     "costs": ({"feature_cost": [1, 2], "penalty": "l1"}, "have shape \\(2,\\), but there are 4"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("average", [0, 1.5])
+def test_a_wrong_number_of_averaged_fits(average):
+    with pytest.raises(DataError, match=r"^average is .*; expected a whole number of at least 1$"):
+        AdditiveRankerCV([0.1], average=average).fit(X, Y, QID)
+
+
+def test_a_whole_number_of_bins_may_be_a_float():
+    np.testing.assert_array_equal(fit(n_bins=4.0).predict(X), fit(n_bins=4).predict(X))
 
 
 @pytest.mark.parametrize("mistake", WRONG)

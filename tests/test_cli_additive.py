@@ -239,6 +239,7 @@ def test_path(folder, here):
         (["--additive", "--average", "2"], "--average needs a choice of C. Add --valid or --folds"),
         (["--additive", "--monotone", "3"], "'3' is not FEATURE=FORM, such as bm25=increasing"),
         (["--additive", "--monotone", "=1"], "'=1' is not FEATURE=FORM"),
+        (["--additive", "--monotone", "1=1,1=-1"], "feature '1' has two forms"),
         (["--additive", "--categories", "1,,2"], "'1,,2' is not a list of features"),
         (["--additive", "--basis", "ramps"], "'ramps' is not one of 'ramp', 'step', 'spline'"),
     ],

@@ -155,6 +155,8 @@ def _largest_balance(problem: Problem) -> float:
 def _curvatures(problem: Problem) -> Vector:
     """Return H_jj > 0 of the loss at w = 0, from a sample of documents and features."""
     engine, d = problem.engine, problem.n_features
+    if not d:  # an additive ranker has no columns if all features are constant
+        return np.empty(0)
     if not engine.loss.smooth:
         engine = engine.with_loss(SQUARED_HINGE)
     if engine.last is None or engine.last[0].any():

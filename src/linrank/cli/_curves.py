@@ -27,6 +27,11 @@ def parse_forms(text: str) -> dict[str, Any]:
             raise typer.BadParameter(
                 f"{part.strip()!r} is not FEATURE=FORM, such as bm25=increasing"
             )
+        if feature in forms:
+            raise typer.BadParameter(
+                f"feature {feature!r} has two forms. Give one, such as "
+                f"'{feature}=increasing concave'."
+            )
         forms[feature] = parse_literal(form)
     return forms
 

@@ -26,6 +26,7 @@ from .._rows import (
 from .._threads import resolve_threads, run
 from .._typing import Integers, Vector
 from ..data.checks import Matrix
+from ..data.names import names_or_numbers
 from ..data.ranking import RankingData
 from ..errors import DataError
 from .axis import Axis
@@ -67,7 +68,8 @@ class DesignSteps:
     interactions: int = 0
 
     def __post_init__(self) -> None:
-        whole_number("n_bins", self.n_bins, least=1, most=MOST_BINS)
+        n_bins = whole_number("n_bins", self.n_bins, least=1, most=MOST_BINS)
+        object.__setattr__(self, "n_bins", n_bins)  # 8.0 becomes 8
         whole_number("interactions", self.interactions, least=0, most=MOST_PAIRS)
         choice("basis", self.basis, BASES)
         if not isinstance(self.smooth, Real) or not 0 <= self.smooth < np.inf:
@@ -91,6 +93,13 @@ class DesignSteps:
         """
         forms = read_forms(self.forms, data.n_features, data.feature_names, data.index_base)
         axes = self._axes(data, n_threads)
+        names = names_or_numbers(data.feature_names, data.n_features, data.index_base)
+        for j, form in forms.items():
+            if axes[j].levels:
+                raise DataError(
+                    f"feature {names[j]!r} is in categories, whose values have no order, but its "
+                    f"curve should be {form}. Remove it from categories or from monotone."
+                )
         columns = [
             make_columns(axis, self.basis, float(self.smooth), forms.get(j))
             for j, axis in enumerate(axes)

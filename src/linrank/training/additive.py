@@ -113,7 +113,7 @@ class AdditiveTrainer(Trainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         choice("ends", self.ends, ENDS)
-        whole_number("average", self.average, least=1)
+        object.__setattr__(self, "average", whole_number("average", self.average))
         steps = self.features
         if steps.missing is not None:
             raise DataError(
