@@ -214,11 +214,11 @@ class AdditiveModel(Model):
         return {} if found is None else {"curve": describe_curve(found)}
 
     def facts(self) -> dict[str, object]:
-        """Return the numbers of curves, knots and pairs, and the preprocessing in words."""
+        """Return the numbers of curves, knots and surfaces, and the preprocessing in words."""
         found: dict[str, object] = {
             "curves": len(self.curves),
             "knots": sum(len(curve.axis.knots) for curve in self.curves),
-            "pairs": len(self.surfaces),
+            "surfaces": len(self.surfaces),
         }
         if self.preprocessing is not None:
             found["preprocessing"] = self.preprocessing.words()
