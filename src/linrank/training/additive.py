@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -13,7 +13,6 @@ from .._rows import multiply
 from .._typing import Integers, Vector
 from ..counting.names import DeltaName, RescaleName
 from ..counting.preferences import ALL_PAIRS, Delta, Preferences
-from ..criterion import Fold
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..features.design import Design, DesignSteps
@@ -230,17 +229,11 @@ class AdditiveTrainer(Trainer):
         ridge = 1.0 / problem.C
         return find_gains(codes[features], sizes[features], *derivatives, ridge, self.n_threads)
 
-    def train_by_folds(
-        self,
-        data: RankingData,
-        folds: int | Iterable[Fold] = 5,
-        Cs: Sequence[float] | Grid | None = None,
-        *,
-        whole_path: bool = False,
+    def _refit(
+        self, data: RankingData, Cs: Vector, fold_values: Vector, whole_path: bool
     ) -> Training:
-        """Choose C by folds, and train with it on all of the data. See `Trainer`."""
-        whole_path |= self.average > 1
-        return super().train_by_folds(data, folds, Cs, whole_path=whole_path)
+        """Train with all values of C if the model is a mean of several fits. See `Trainer`."""
+        return super()._refit(data, Cs, fold_values, whole_path or self.average > 1)
 
     def joined(
         self, training: Training, trainings: Sequence[Training], data: RankingData
