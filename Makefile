@@ -23,7 +23,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --edi
 
 .PHONY: demo test test-compiled test-interpreted test-quick test-cuda test-wheel test-exports test-browser lint coverage hooks help clean
 .PHONY: test-variations variation-blas variation-instructions variation-data
-.PHONY: bench bench-guard bench-pairwise bench-sparse bench-domination bench-dask
+.PHONY: bench papers bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
 demo: .venv/demo.stamp  ## make a small data set, train, evaluate, write a model and a plot
 	$(BIN)/linrank demo --dir demo
@@ -82,6 +82,9 @@ hooks: .venv/test.stamp  ## lint and format before each commit, with the tools o
 
 bench: .venv/bench.stamp  ## the figures of the README, side by side in one run; QUICK=1 tries it on small data
 	$(BIN)/python -m benchmarks.suite $(if $(QUICK),--quick)
+
+papers: .venv/bench.stamp  ## tables and figures of the five papers, in docs/papers/results; LINRANK_DATA names the data; QUICK=1 tries it
+	$(BIN)/python -m benchmarks.papers $(if $(QUICK),--quick)
 
 bench-guard: .venv/test.stamp  ## is this tree slower than before? BASE=REVISION names what it is compared with
 	$(BIN)/python -m benchmarks.guard $(if $(BASE),--base $(BASE))

@@ -17,7 +17,7 @@ from linrank import AdditiveModel, AdditiveRankerCV, RankingData
 from linrank._draw import COLOURS
 from linrank._typing import Vector
 
-from .tools import draw
+from .plots import draw
 
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "additive-recovery.svg"
 N_QUERIES = 1000

@@ -18,17 +18,9 @@ from linrank.problem import Problem
 from linrank.solvers import make_solver
 from linrank.solvers.preconditioner import HESSIAN, Estimate, estimate_hessian
 
+from .plots import draw, line_style
 from .shapes import QUICK, SHAPES, available, kept
-from .tools import (
-    Options,
-    Section,
-    draw,
-    from_process,
-    line_style,
-    pinned,
-    show_seconds,
-    stop_after,
-)
+from .tools import Options, Section, from_process, pinned, show_seconds, stop_after
 
 CLOSE = (1e-2, 1e-6)  #: relative distances (f − f*)/f* at which time is taken
 TIGHT = 1e-8  #: tolerance of the fit that determines f*

@@ -20,21 +20,12 @@ import numpy as np
 from linrank import RankingData, open_store, save_store
 from linrank.path import make_problem
 
+from .plots import draw, line_style
 from .programs import Program, programs_here
 from .rankers import RANKERS, run_ranker
 from .rivals import SETTINGS, START, TIGHT, TOOLS, Job, Run, Tool, run_linrank, tight_solver
 from .shapes import QUICK, SHAPES, available, kept
-from .tools import (
-    Options,
-    Section,
-    draw,
-    from_process,
-    line_style,
-    pinned,
-    run_sections,
-    show_seconds,
-    stop_after,
-)
+from .tools import Options, Section, from_process, pinned, run_sections, show_seconds, stop_after
 
 TARGETS = (1e-2, 1e-3)  #: relative distances (f − f*)/f* at which times are taken
 EQUAL = 1e-6  #: relative difference up to which two objectives count as equal

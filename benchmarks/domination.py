@@ -45,8 +45,9 @@ from linrank.solvers import CoordinateDescent, Newton, ProximalNewton, Result, S
 
 from .adarank import bench_adarank
 from .domination_pamir import bench_images, bench_shared, bench_text
+from .plots import draw, line_style
 from .sparse_letor import read_fold
-from .tools import Options, Section, draw, line_style, run_sections, show_seconds, stop_after
+from .tools import Options, Section, run_sections, show_seconds, stop_after
 
 GAP = 1e-4  #: relative distance to the optimum at which times are taken
 LIMIT = 100.0  #: time limit of a method in seconds

@@ -26,17 +26,9 @@ from linrank import RankingData, open_store, write_letor
 from linrank.path import make_problem
 from linrank.solvers import make_solver
 
+from .plots import draw, line_style
 from .shapes import QUICK, kept
-from .tools import (
-    Options,
-    Section,
-    draw,
-    line_style,
-    make_evaluation,
-    pinned,
-    run_sections,
-    show_seconds,
-)
+from .tools import Options, Section, make_evaluation, pinned, run_sections, show_seconds
 
 ROOT = Path(__file__).parents[1]
 SHAPE = "web-large"

@@ -13,14 +13,13 @@ from sklearn.metrics import roc_auc_score
 from linrank import RankSVM
 from linrank.engines.threads import LARGE_QUERY
 
+from .plots import draw, line_style
 from .tools import (
     Options,
     Section,
-    draw,
     forget_high_water,
     from_process,
     high_water,
-    line_style,
     median_seconds,
     show_seconds,
 )

@@ -15,12 +15,11 @@ from linrank.path import make_problem
 from linrank.problem import Problem
 from linrank.solvers import Status, make_solver
 
+from .plots import draw, line_style
 from .tools import (
     Options,
     Section,
-    draw,
     interleaved,
-    line_style,
     make_evaluation,
     make_reader,
     median_seconds,

@@ -18,15 +18,8 @@ from linrank.losses.pairwise import HINGE
 from linrank.path import make_problem
 from linrank.solvers import make_solver
 
-from .tools import (
-    Options,
-    Section,
-    draw,
-    from_process,
-    line_style,
-    show_seconds,
-    stop_after,
-)
+from .plots import draw, line_style
+from .tools import Options, Section, from_process, show_seconds, stop_after
 
 Shape = tuple[int, int, int]
 

@@ -15,15 +15,8 @@ import numpy as np
 from linrank import RankSVM, make_ranking
 from linrank.path import make_problem
 
-from .tools import (
-    Options,
-    Section,
-    draw,
-    from_process,
-    line_style,
-    median_seconds,
-    show_seconds,
-)
+from .plots import draw, line_style
+from .tools import Options, Section, from_process, median_seconds, show_seconds
 
 Shape = tuple[int, int, int]
 Runs = list[dict[str, Any]]

@@ -13,17 +13,16 @@ from linrank import RankingData, open_store
 from linrank.path import make_problem
 from linrank.solvers import make_solver
 
+from .plots import draw, line_style
 from .shapes import QUICK, SHAPES, kept
 from .single_machine import TOL, fit_once
 from .tools import (
     Options,
     Section,
-    draw,
     forget_high_water,
     high_water,
     in_time,
     interleaved,
-    line_style,
     pinned,
     show_seconds,
 )

@@ -1,4 +1,4 @@
-"""Tools of the benchmarks: records, clocks, processes, plots and the command line."""
+"""Tools of the benchmarks: records, clocks, processes and the command line."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ import multiprocessing
 import os
 import platform
 import statistics
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from importlib.metadata import version
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import matplotlib
 import numba
 import numpy as np
 import scipy
 import sklearn
-from matplotlib.figure import Figure
 
 import linrank
 from linrank import RankingData
-from linrank._draw import COLOURS
 from linrank._jit import njit
 from linrank._threads import resolve_threads, run
 from linrank.solvers import Step
@@ -38,20 +37,6 @@ from linrank.solvers import Step
 THREADS = ("LINRANK_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 RESULTS = Path(__file__).parent / "results"
 TOO_LONG = 600.0  #: time limit in seconds of a process that makes one measurement
-
-STYLE = {
-    "font.size": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.0,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "svg.hashsalt": "linrank",
-    "svg.fonttype": "none",
-}
 
 
 @dataclass(frozen=True)
@@ -75,6 +60,8 @@ class Section:
         Numbers of each row, or of each curve of the plot.
     goals : list of dict
         ``goal``, ``measured`` and ``met`` of each goal.
+    images : dict
+        From the names of files with plots, beside the table, to their descriptions.
     """
 
     name: str
@@ -87,6 +74,7 @@ class Section:
     numbers: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     goals: list[dict[str, Any]] = field(default_factory=list)
+    images: dict[str, str] = field(default_factory=dict)
 
     def add(self, *cells: str, **numbers: Any) -> None:
         """Add a row and print it."""
@@ -126,6 +114,8 @@ def markdown(section: dict[str, Any]) -> str:
     for aim in section["goals"]:
         verdict = "met" if aim["met"] else "**not met**"
         lines.append(f"- Goal: {aim['goal']}. Measured: {aim['measured']}, {verdict}.")
+    for file, description in section.get("images", {}).items():
+        lines += ["", f"![{description}]({file})"]
     return "\n".join(lines) + "\n"
 
 
@@ -287,34 +277,6 @@ def high_water(process: int | str = "self") -> int:
     return int(line.split()[1]) * 1024
 
 
-# Plots -----------------------------------------------------------------------------------------
-
-
-def line_style(k: int) -> dict[str, Any]:
-    """Return the style of the k-th line: colours vary first, then dashes."""
-    dashes = ("-", "--", ":")
-    return {
-        "color": COLOURS[k % len(COLOURS)],
-        "linestyle": dashes[k // len(COLOURS) % len(dashes)],
-        "linewidth": 1.4,
-        "marker": "o",
-        "markersize": 3.0,
-    }
-
-
-def draw(path: Path, draws: list[Callable[[Any], None]], width: float = 4.6) -> None:
-    """Write a plot with two panels per row; each function draws one panel."""
-    n_rows, n_columns = -(-len(draws) // 2), min(2, len(draws))
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width * n_columns, 3.8 * n_rows), layout="constrained")
-        panels = [figure.add_subplot(n_rows, n_columns, k + 1) for k in range(len(draws))]
-        for axes, function in zip(panels, draws, strict=True):
-            axes.grid(True)
-            function(axes)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="svg", metadata={"Date": None})
-
-
 def machine(threads: int) -> str:
     """Return processor, threads and versions of the software as text."""
     name = platform.processor() or platform.machine()
@@ -326,8 +288,15 @@ def machine(threads: int) -> str:
     return (
         f"{name}, {os.cpu_count()} cores, {threads} threads, Python {platform.python_version()}, "
         f"numpy {np.__version__}, scipy {scipy.__version__}, numba {numba.__version__}, "
-        f"scikit-learn {sklearn.__version__}, linrank {linrank.__version__}"
+        f"scikit-learn {sklearn.__version__}, linrank {linrank.__version__} ({revision()})"
     )
+
+
+def revision() -> str:
+    """Return the revision of the sources and the date of today, as text."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    found = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return f"revision {found or 'unknown'}, {date.today()}"
 
 
 # The command line ------------------------------------------------------------------------------
@@ -343,29 +312,44 @@ def run_sections(
     Tables and numbers are written to ``file.md`` and ``file.json``, with those of the sections of
     earlier runs. `rivals` are the packages of other tools that the sections compare with.
     """
+    names, options = parse_arguments(doc, "section", sections, RESULTS)
+    record_sections(names, file, sections, options, rivals=rivals)
+
+
+def parse_arguments(
+    doc: str, what: str, known: Collection[str], results: Path
+) -> tuple[list[str], Options]:
+    """Read names and options from the command line; without names, all are chosen."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(sections))
+    parser.add_argument("names", nargs="*", metavar=what, help=", ".join(known))
     parser.add_argument("--quick", action="store_true", help="tiny data, to try the program")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: benchmarks/results")
+    parser.add_argument("--out", type=Path, metavar="DIR", help=f"default: {results.name}")
     parser.add_argument("--threads", type=int, default=resolve_threads())
     arguments = parser.parse_args()
-    for name in arguments.sections:
-        if name not in sections:
-            parser.error(f"section is {name!r}; known sections are {', '.join(sections)}")
-    out = arguments.out or (RESULTS / "quick" if arguments.quick else RESULTS)
-    options = Options(arguments.threads, arguments.quick, out)
-    for name in arguments.sections or sections:
+    for name in arguments.names:
+        if name not in known:
+            parser.error(f"{what} is {name!r}; known are {', '.join(known)}")
+    out = arguments.out or (RESULTS / "quick" if arguments.quick else results)
+    return arguments.names or list(known), Options(arguments.threads, arguments.quick, out)
+
+
+def record_sections(
+    names: list[str], file: str, sections: Sections, options: Options,
+    *, rivals: dict[str, str] | None = None, heading: str = "",
+) -> None:  # fmt: skip
+    """Run sections, and store their tables and numbers below a heading."""
+    for name in names:
         print(f"{name} …", flush=True)
         section = sections[name](options)
         rival = (rivals or {}).get(name)
         section.machine = machine(options.threads)
         section.machine += "" if rival is None else f", {rival} {version(rival)}"
         section.quick = options.quick
-        _keep(section, out / file, sections)
+        _keep(section, options.out / file, sections, heading)
         print("\n" + markdown(section.as_dict()), flush=True)
 
 
-def _keep(section: Section, file: Path, order: Sections) -> None:
+def _keep(section: Section, file: Path, order: Sections, heading: str) -> None:
     """Store the numbers of a section with those of the others, and rewrite all tables."""
     file.parent.mkdir(parents=True, exist_ok=True)
     numbers = file.with_suffix(".json")
@@ -375,4 +359,4 @@ def _keep(section: Section, file: Path, order: Sections) -> None:
         json.dumps(kept, indent=1, allow_nan=False, default=lambda value: value.item())
     )
     texts = [markdown(kept[name]) for name in order if name in kept]
-    file.with_suffix(".md").write_text("\n".join(texts))
+    file.with_suffix(".md").write_text("\n".join([heading + "\n"] * bool(heading) + texts))
