@@ -3,7 +3,7 @@
 ``python -m benchmarks.cuda [QUERIES]`` prints a table for web-search data of that many queries (by
 default 20,000: 2.4 million documents of 136 features) in float64 and float32. The time of a product
 is given in milliseconds and relative to one read of X at the memory bandwidth of the card, which is
-the roofline of docs/cuda.md.
+the roofline of docs/guide/cuda.md.
 """
 
 from __future__ import annotations

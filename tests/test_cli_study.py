@@ -615,7 +615,7 @@ def test_the_table_knows_metrics_that_should_be_small():
 
 
 def test_the_document_lists_the_grids():
-    page = (Path(__file__).parents[1] / "docs" / "study.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "guide" / "study.md").read_text()
     for name, grid in GRIDS.items():
         tried = "; ".join(f"{key}: {listed(values)}" for key, values in grid.items())
         method = METHODS[name]

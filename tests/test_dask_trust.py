@@ -336,7 +336,7 @@ def address(credentials):
 
 
 def environment(credentials, cert="cert.pem"):
-    """Set the variables of Dask's configuration that docs/clusters.md names."""
+    """Set the variables of Dask's configuration that docs/guide/clusters.md names."""
     name = "DASK_DISTRIBUTED__COMM__TLS__"
     files = {"CA_FILE": cert, "CLIENT__CERT": "cert.pem", "CLIENT__KEY": "key.pem"}
     given = dask.config.collect_env({name + k: str(credentials / f) for k, f in files.items()})

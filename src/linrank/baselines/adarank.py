@@ -86,7 +86,7 @@ class AdaRank(LinearRanker):
     verbose : bool
         Print a line for each round.
     update : {"cumulative", "literal"}
-        Rule for the weights of the queries. docs/domination.md compares the rules and the next
+        Rule for the weights of the queries. docs/guide/domination.md compares the rules and the next
         two parameters on validation data, which decided their defaults.
     patience : int
         Number of rounds without an improvement after which training ends.

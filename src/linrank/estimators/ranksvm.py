@@ -95,7 +95,7 @@ class RankSVM(TrainedRanker):
     n_threads : int, optional
         The default is ``LINRANK_THREADS``, or all usable cores.
     engine : {"threads", "cuda", "cuda-streaming", "p-swx"}
-        Where sums are computed: on the processor, or on a graphics card (docs/cuda.md).
+        Where sums are computed: on the processor, or on a graphics card (docs/guide/cuda.md).
     warm_start : bool
         Start from the weights of the previous fit.
     verbose : bool

@@ -220,7 +220,7 @@ class Model(ShowsParts):
             is one query. Targets that round scores to single precision may reverse or tie some
             pairs; an `OrderChangedWarning` has their number.
         **options
-            Options of the target, such as ``dialect="sqlite"``; see ``docs/export.md``.
+            Options of the target, such as ``dialect="sqlite"``; see ``docs/guide/export.md``.
 
         Returns
         -------
