@@ -139,7 +139,7 @@ def test_json_of_train(letor, here):
     found = run_json("train", letor / "train.txt")
     assert set(found) == {
         "train", "valid", "C", "penalty", "held_out", "grid", "edge", "features", "solver",
-        "interrupted", "model",
+        "interrupted", "margin_scale", "model",
     }  # fmt: skip
     assert set(found["solver"]) == {
         "status", "converged", "message", "objective", "gradient_norm", "duality_gap",
@@ -160,6 +160,7 @@ def test_options_reach_the_solver(letor, here):
         "counting": "auto", "pairs": "all", "rescale": None, "delta": None, "normalize": "pairs",
         "penalty": {"name": "l2", "shape": None, "weights": None}, "max_iter": 77, "seed": 0,
         "engine": "threads", "threads": 1, "scale": None, "missing": None,
+        "margin_scale": None,
     }  # fmt: skip
     assert found["train"]["dtype"] == "float32"
     assert found["solver"]["gradient_norm"] <= 1e-8

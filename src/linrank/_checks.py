@@ -58,6 +58,22 @@ def positive_number(name: str, value: object) -> float:
     return number
 
 
+def number_from_zero(name: str, value: object) -> float:
+    """Return a finite number of at least 0 as a float, or raise a `DataError`.
+
+    Examples
+    --------
+    >>> number_from_zero("margin", 0)
+    0.0
+    """
+    if isinstance(value, Real) and value == 0:
+        return 0.0
+    try:
+        return positive_number(name, value)
+    except DataError:
+        raise DataError(f"{name} is {_shown(value)}; expected a finite number ≥ 0") from None
+
+
 def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
     """Return a whole number between `least` and `most` as an int, or raise a `DataError`.
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from ._checks import choice
+from ._checks import choice, number_from_zero
 from .counting.names import (
     COUNTINGS,
     CountingName,
@@ -65,6 +65,9 @@ class Settings:
         Seed of a stochastic solver that is given by name.
     features : FeatureSteps
         What is done to the features before they are weighted.
+    margin_scale : float, optional
+        The scores of a pair should differ by margin_scale·(y_i − y_j), instead of 1 for a pairwise
+        loss and 0 for a domination loss.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class Settings:
     n_threads: int | None = None
     engine: EngineName = "threads"
     features: FeatureSteps = field(default=AS_GIVEN, kw_only=True)
+    margin_scale: float | None = field(default=None, kw_only=True)
 
     has_rows: ClassVar[bool] = True  #: whether the rows of X are in this process
 
@@ -95,6 +99,10 @@ class Settings:
         penalty = make_penalty("l2" if self.penalty is None else self.penalty)
         choice("counting", self.counting, COUNTINGS)
         choice("engine", self.engine, ENGINES)
+        if self.margin_scale is not None:
+            object.__setattr__(
+                self, "margin_scale", number_from_zero("margin_scale", self.margin_scale)
+            )
         solver = self._resolved_solver(loss, penalty)
         for name, value in (("loss", loss), ("penalty", penalty), ("solver", solver)):
             object.__setattr__(self, name, value)
@@ -175,10 +183,21 @@ class Settings:
     def problem(self, data: RankingData, C: float = 1.0) -> Problem:
         """Return the problem of ranking the data."""
         return make_problem(
-            data, C, loss=self.loss, counting=self.counting, preferences=self.preferences,
-            normalize=self.normalize, penalty=self.penalty, n_threads=self.n_threads,
-            engine=self.engine,
+            self._with_margins(data), C, loss=self.loss, counting=self.counting,
+            preferences=self.preferences, normalize=self.normalize, penalty=self.penalty,
+            n_threads=self.n_threads, engine=self.engine,
         )  # fmt: skip
+
+    def _with_margins(self, data: RankingData) -> RankingData:
+        """Return the data with the margins of their labels, if the settings ask for them."""
+        if self.margin_scale is None:
+            return data
+        if data.margin is not None:
+            raise DataError(
+                f"the data have a margin for each document, but the margin scale is "
+                f"{self.margin_scale:g} per label. Use one of them."
+            )
+        return data.replace(margin=self.margin_scale * data.y)
 
     def new_solver(self, callback: Callback | None = None) -> Solver:
         """Return a copy of the solver for one fit."""
@@ -205,4 +224,5 @@ class Settings:
             "threads": self.n_threads,
             "scale": self.features.name,
             "missing": self.features.missing,
+            "margin_scale": self.margin_scale,
         }

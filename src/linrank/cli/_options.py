@@ -173,18 +173,6 @@ Debias = Annotated[
         rich_help_panel=LOSS,
     ),
 ]
-MarginScale = Annotated[
-    float | None,
-    typer.Option(
-        "--margin-scale",
-        metavar="NUMBER",
-        min=0.0,
-        help="The scores of a pair should differ by this number times the difference of the "
-        "labels, instead of 1.",
-        rich_help_panel=LOSS,
-        show_default=False,
-    ),
-]
 WarmStart = Annotated[
     Path | None,
     typer.Option(

@@ -155,10 +155,15 @@ def selected(trainer: Trainer, training: Training) -> list[tuple[str, str]]:
 def compared(
     trainers: Sequence[Trainer], trainer: Trainer, training: Training
 ) -> list[tuple[str, str]]:
-    """Return lines on the penalty that was chosen, and on a model that is a mean of fits."""
-    lines, names = [], [one.penalty.name for one in trainers]
+    """Return lines on the chosen penalty and margin, and on a model that is a mean of fits."""
+    lines, names = [], list(dict.fromkeys(one.penalty.name for one in trainers))
     if len(names) > 1:
         lines.append(("penalty", f"{trainer.penalty.name}, the best of {', '.join(names)}"))
+    scales = dict.fromkeys(
+        f"{one.margin_scale:g}" for one in trainers if one.margin_scale is not None
+    )
+    if len(scales) > 1:
+        lines.append(("margin", f"scale {trainer.margin_scale:g}, the best of {', '.join(scales)}"))
     n_fits = training.model.training.get("averaged_fits")
     if n_fits is not None:
         lines.append(("average", f"the model is the mean of {n_fits} of the best fits"))

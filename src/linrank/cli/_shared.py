@@ -7,6 +7,7 @@ The names are those of the options of `linrank.settings.Settings.of` and of
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -58,6 +59,23 @@ def parse_bounds(text: str) -> Any:
             f"{text!r} is not valid; expected positive, or LOW:HIGH such as 0:1"
         )
     return limits
+
+
+def parse_scales(text: str) -> tuple[float, ...]:
+    """Parse one or several scales of the margin, separated by commas.
+
+    Examples
+    --------
+    >>> parse_scales("0.5"), parse_scales("0.25,0.5,1")
+    ((0.5,), (0.25, 0.5, 1.0))
+    """
+    try:
+        scales = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        scales = (math.nan,)
+    if not all(0 <= scale < math.inf for scale in scales):
+        raise typer.BadParameter(f"{text!r} is not a list of numbers ≥ 0, such as 0.25,0.5,1")
+    return scales
 
 
 def read_costs(path: str) -> list[float]:
@@ -181,6 +199,15 @@ SHARED: dict[str, Declared] = {
             "--bounds", LOSS,
             "Limits of all weights: positive, or LOW:HIGH. Either may be missing, as in 0: or :1.",
             parser=parse_bounds, metavar="positive|LOW:HIGH", show_default="none",
+        )],
+        None,
+    ),
+    "margin_scale": Declared(
+        Annotated[Any, option(
+            "--margin-scale", LOSS,
+            "The scores of a pair should differ by this number times the difference of the labels, "
+            "instead of 1. The best of several numbers, such as 0.25,0.5,1, is chosen with C.",
+            parser=parse_scales, metavar="NUMBER[,NUMBER…]", show_default=False,
         )],
         None,
     ),

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def make_trainers(options: Mapping[str, Any], chooses: bool) -> list[Trainer]:
     """Return the trainers for the options of `SHARED`, and check them before data are read.
 
-    There is one trainer, unless a choice among several penalties is part of the choice of C.
+    There is one trainer, unless a choice among several penalties or scales of the margin is part of
+    the choice of C.
     """
     gc.disable()  # imports make many objects and hardly any garbage
     import_lightly("linrank.training")
@@ -52,11 +53,18 @@ def make_trainers(options: Mapping[str, Any], chooses: bool) -> list[Trainer]:
         "solver_options": _solver_options(options.pop("solver_option")),
         "criterion": Criterion(metric, flavour, rule),
     }
+    scales = options.pop("margin_scale") or (None,)
+    if len(scales) > 1 and not chooses:
+        raise typer.BadParameter(
+            "--margin-scale with several numbers needs a choice. Add --valid or --folds."
+        )
     kind, variants = _kind_of_trainer(options, chooses)
     given = {name: value for name, value in options.items() if value is not None}
     if given.get("rescale") == "none":
         given["rescale"] = None
-    return [kind.of(**given | variant) for variant in variants]
+    return [
+        kind.of(**given | variant, margin_scale=scale) for variant in variants for scale in scales
+    ]
 
 
 def _kind_of_trainer(

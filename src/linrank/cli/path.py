@@ -169,6 +169,7 @@ def _as_json(
         "valid": None if valid is None or held_out is None else data_json(valid, held_out),
         "folds": folds,
         "penalty": trainer.penalty.name,
+        "margin_scale": trainer.margin_scale,
         "metric": trainer.criterion.metric,
         "flavour": trainer.criterion.flavour,
         "path": [] if training.path is None else path_json(training),

@@ -77,7 +77,6 @@ def train(
     method: options_.MethodOption = None,
     topics: options_.Topics = False,
     debias: options_.Debias = False,
-    margin_scale: options_.MarginScale = None,
     qrels: QrelsOption = None,
     preferences: PreferencesOption = None,
     float32: options_.Float32 = False,
@@ -88,8 +87,8 @@ def train(
     options: dict[str, Any],
 ) -> None:
     """Train a model; C is given, or chosen on held-out data."""
-    _check_usage(valid, C, folds, warm_start, dask, margin_scale)
-    _check_inputs(valid, dask, qrels, preferences, margin_scale)
+    _check_usage(valid, C, folds, warm_start, dask, options)
+    _check_inputs(valid, dask, qrels, preferences, options)
     _check_input(inputs, dask, topics)
     check_output(out, train, valid, qrels, preferences)
     train, valid = find_held_out(train, valid, is_wanted=C is None and not folds)
@@ -100,8 +99,7 @@ def train(
     )  # fmt: skip
     if method is not None or topics:
         own = {"C": C, "folds": folds, "warm_start": warm_start, "dask": dask,
-               "debias": debias or None, "margin_scale": margin_scale, "qrels": qrels,
-               "preferences": preferences}  # fmt: skip
+               "debias": debias or None, "qrels": qrels, "preferences": preferences}  # fmt: skip
         check_method_options(method or "topics", options, own)
         if topics:
             train_topics(method, train, valid, out, options)
@@ -120,8 +118,6 @@ def train(
         data = labels.apply(data, train)
         if valid is not None and held_out is not None:
             held_out = labels.apply(held_out, valid)
-        if margin_scale is not None:
-            data = data.replace(margin=margin_scale * data.y)
         with about(train):
             trainer, training = _train(trainers, data, held_out, C, folds, start)
             if debias and training.result.coef.any():
@@ -176,7 +172,7 @@ def _check_usage(
     folds: int | None,
     warm_start: Path | None,
     dask: str | None,
-    margin_scale: float | None,
+    options: dict[str, Any],
 ) -> None:
     """Raise a `typer.BadParameter` for options that contradict each other."""
     if folds and C is not None:
@@ -188,7 +184,7 @@ def _check_usage(
         raise typer.BadParameter(
             "--folds needs all rows in this process. With --dask, use --valid."
         )
-    if margin_scale is not None and dask is not None:
+    if options["margin_scale"] is not None and dask is not None:
         raise typer.BadParameter(
             "--margin-scale needs all rows in this process. Leave out --dask or --margin-scale."
         )
@@ -201,7 +197,7 @@ def _check_inputs(
     dask: str | None,
     qrels: Path | None,
     preferences: Path | None,
-    margin_scale: float | None,
+    options: dict[str, Any],
 ) -> None:
     """Raise a `typer.BadParameter` for files that cannot be used together."""
     for name, file in (("--qrels", qrels), ("--preferences", preferences)):
@@ -209,7 +205,7 @@ def _check_inputs(
             raise typer.BadParameter(f"{name} needs all rows in this process. Leave out --dask.")
     if preferences is not None and qrels is not None:
         raise typer.BadParameter("--preferences replaces labels. Leave out --qrels.")
-    if preferences is not None and margin_scale is not None:
+    if preferences is not None and options["margin_scale"] is not None:
         raise typer.BadParameter(
             "--preferences replaces labels. Leave out --margin-scale, and list margins in the file."
         )
@@ -273,6 +269,7 @@ def _as_json(
         "valid": None if valid is None or held_out is None else data_json(valid, held_out),
         "C": training.C,
         "penalty": trainer.penalty.name,
+        "margin_scale": trainer.margin_scale,
         "held_out": measured,
         "grid": choice,
         "edge": training.edge,

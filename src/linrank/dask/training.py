@@ -34,6 +34,11 @@ class DaskTrainer(Trainer):
                 "scale and missing need the rows of the data in this process, but they stay with "
                 "the workers. Prepare the features before, and leave out scale and missing."
             )
+        if self.margin_scale is not None:
+            raise DataError(
+                "margin_scale needs the rows of the data in this process, but they stay with the "
+                "workers. Store a margin for each document instead."
+            )
 
     @classmethod
     def like(cls, trainer: Trainer) -> Self:

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import choice
+from .._checks import choice, number_from_zero
 from ..counting.names import NormalizeName
+from ..criterion import Criterion
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..engines.names import EngineName
@@ -22,6 +23,7 @@ from ..penalties.base import Penalty
 from ..penalties.bounds import BoundsLike
 from ..solvers import SolverChoice
 from ..solvers.base import Solver
+from ..training import Trainer, Training
 from .choosing import ChoosesC, Splitter
 from .selecting import SparseRanker
 
@@ -39,19 +41,18 @@ class DominationRanker(SparseRanker):
         sample_weight: ArrayLike | None, query_weight: ArrayLike | None,
         propensity: ArrayLike | None, margin: ArrayLike | None,
     ) -> RankingData:  # fmt: skip
-        """Check the arguments of `fit`, and turn a margin per label into one per document."""
+        """Check the arguments of `fit`."""
         data = super()._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
-        scale = self.margin
-        if not isinstance(scale, float | int | np.number) or not 0 <= scale < np.inf:
-            raise DataError(f"margin is {scale!r}; expected a finite number ≥ 0")
-        if scale == 0:
-            return data
-        if margin is not None:
+        if data.margin is not None and any(self._scales()):
             raise DataError(
-                f"fit has a margin for each document, but the ranker has margin={scale} per label. "
-                "Use one of them."
+                "fit has a margin for each document, but the ranker has "
+                f"margin={self.margin} per label. Use one of them."
             )
-        return data.replace(margin=scale * data.y)
+        return data
+
+    def _scales(self) -> list[float]:
+        """Return the scales of the margin that are tried."""
+        return [number_from_zero("margin", self.margin)]
 
     def _pair_data(self, *arguments: Any) -> RankingData:
         raise DataError(
@@ -61,7 +62,8 @@ class DominationRanker(SparseRanker):
 
     def _options(self) -> dict[str, Any]:
         choice("levels", self.levels, LOSSES)
-        return super()._options() | {"loss": LOSSES[self.levels]}
+        own = {"loss": LOSSES[self.levels], "margin_scale": self._scales()[0] or None}
+        return super()._options() | own
 
 
 class DominationRank(DominationRanker):
@@ -92,9 +94,10 @@ class DominationRank(DominationRanker):
     tol : float
         See `SparseRankSVM`, or `RankSVM` for the penalty l2.
     solver : {"auto", "proximal-newton", "fista", "reweighted", "newton", "tron", "lbfgs", \
-"coordinate-descent"} or Solver
-        ``coordinate-descent`` is the algorithm of the paper (figure 1.1). ``auto`` is Newton for
-        the penalty l2, reweighted l1 for concave penalties, and proximal Newton otherwise.
+"coordinate-descent", "coordinate-descent-paper"} or Solver
+        ``coordinate-descent-paper`` is the algorithm of the paper (figure 1.1), and
+        ``coordinate-descent`` tries longer steps. ``auto`` is Newton for the penalty l2,
+        reweighted l1 for concave penalties, and proximal Newton otherwise.
     normalize : {None, "pairs", "queries"}
         ``pairs``: divide the loss by the number of documents that dominate others. ``queries``:
         divide the loss of each query by its number of such documents.
@@ -166,6 +169,8 @@ class DominationRank(DominationRanker):
 class DominationRankCV(ChoosesC, DominationRanker):
     """`DominationRank` with C chosen by a ranking metric, on held-out data or by query folds.
 
+    The scale of the margin can be chosen, too (Stevens, Bengio & Singer 2013, §1.5).
+
     Parameters
     ----------
     Cs : sequence of float, optional
@@ -175,14 +180,18 @@ class DominationRankCV(ChoosesC, DominationRanker):
         See `RankSVMCV`.
     rule
         See `SparseRankSVMCV`.
-    penalty, shape, feature_cost, levels, margin, tol, solver, normalize, max_iter, n_threads, \
+    margin : float or sequence of float
+        Δ(i, j) = margin·(y_i − y_j). The best of several numbers is chosen together with C.
+    penalty, shape, feature_cost, levels, tol, solver, normalize, max_iter, n_threads, \
 engine, verbose, bounds, scale, missing
         See `DominationRank`. The penalty cannot be ``"none"``, which leaves no C to choose.
 
     Attributes
     ----------
     C_, best_score_, best_params_, cv_results_, metric_path_, path_
-        See `RankSVMCV`.
+        See `RankSVMCV`. With several margins, all but the first three belong to the best one.
+    margin_ : float
+        The chosen margin.
     coef_, n_selected_, zero_weights_, sparsity_ratio_, n_empty_queries_, result_, model_
         See `DominationRank`.
 
@@ -193,7 +202,11 @@ engine, verbose, bounds, scale, missing
     >>> ranker = DominationRankCV(cv=3, metric="domination-error").fit(data.X, data.y, data.qid)
     >>> 0 < ranker.n_selected_ <= 20
     True
+    >>> ranker.set_params(margin=[0.0, 0.5, 1.0]).fit(data.X, data.y, data.qid).margin_
+    0.5
     """
+
+    margin_: float
 
     def __init__(
         self,
@@ -206,7 +219,7 @@ engine, verbose, bounds, scale, missing
         shape: float | None = None,
         feature_cost: ArrayLike | None = None,
         levels: LevelsName = "multi",
-        margin: float = 0.0,
+        margin: float | Sequence[float] = 0.0,
         tol: float = 1e-3,
         solver: SolverChoice | Solver = "auto",
         normalize: NormalizeName | None = None,
@@ -242,3 +255,22 @@ engine, verbose, bounds, scale, missing
         if self.penalty == "none":
             raise DataError("penalty='none' leaves no C to choose. Use DominationRank.")
         return super()._training_data(*arguments)
+
+    def _scales(self) -> list[float]:
+        scales = np.atleast_1d(self.margin).tolist()
+        if not scales:
+            raise DataError("margin is an empty list; expected at least one number ≥ 0")
+        return [number_from_zero("margin", scale) for scale in scales]
+
+    def _trainers(self, criterion: Criterion) -> list[Trainer]:
+        """Return a trainer for each scale of the margin."""
+        return [
+            self._trainer(criterion=criterion, margin_scale=scale or None)
+            for scale in self._scales()
+        ]
+
+    def _store_model(self, training: Training) -> None:
+        super()._store_model(training)
+        self.margin_ = self.model_.settings["margin_scale"] or 0.0
+        if np.ndim(self.margin):
+            self.best_params_["margin"] = self.margin_

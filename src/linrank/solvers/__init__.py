@@ -15,7 +15,7 @@ from .._lazy import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .base import Callback, Solver
-    from .coordinate_descent import CoordinateDescent
+    from .coordinate_descent import CoordinateDescent, PaperCoordinateDescent
     from .cutting_planes import CuttingPlanes
     from .fista import FISTA
     from .lbfgs import LBFGS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SolverName = Literal[
     "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "lbfgs", "sgd-pairs",
     "sgd-queries", "proximal-newton", "proximal-smoothing", "reweighted", "fista",
-    "coordinate-descent",
+    "coordinate-descent", "coordinate-descent-paper",
 ]  # fmt: skip
 SolverChoice = Literal["auto", SolverName]
 SOLVER_CHOICES: tuple[SolverChoice, ...] = get_args(SolverChoice)
@@ -52,6 +52,7 @@ CLASSES: Mapping[SolverName, str] = {
     "reweighted": "reweighted.Reweighted",
     "fista": "fista.FISTA",
     "coordinate-descent": "coordinate_descent.CoordinateDescent",
+    "coordinate-descent-paper": "coordinate_descent.PaperCoordinateDescent",
 }
 #: The solvers of ``"auto"``, which is the first of them that supports the loss and the penalty.
 AUTOMATIC: tuple[SolverName, ...] = (
@@ -60,9 +61,9 @@ AUTOMATIC: tuple[SolverName, ...] = (
 
 __all__ = [
     "FISTA", "LBFGS", "SOLVERS", "SOLVER_CHOICES", "Callback", "CoordinateDescent",
-    "CuttingPlanes", "Newton", "PairSGD", "PaperTron", "ProximalNewton", "ProximalSmoothing",
-    "QuerySGD", "Result", "Reweighted", "Smoothing", "Solver", "SolverChoice", "SolverName",
-    "Status", "Step", "Tron", "make_solver", "usable_solvers",
+    "CuttingPlanes", "Newton", "PairSGD", "PaperCoordinateDescent", "PaperTron", "ProximalNewton",
+    "ProximalSmoothing", "QuerySGD", "Result", "Reweighted", "Smoothing", "Solver", "SolverChoice",
+    "SolverName", "Status", "Step", "Tron", "make_solver", "usable_solvers",
 ]  # fmt: skip
 
 _HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.values())}
