@@ -453,7 +453,7 @@ $ linrank train train.txt --metric ncdg
 metric 'ncdg' is unknown; known metrics are ndcg, …; did you mean 'ndcg'?
 $ linrank train train.txt --solver newton --loss hinge
 solver='newton' needs a loss with a derivative, which loss='hinge' does not have. Use
-solver='smoothing' (the choice of 'auto'), or 'cutting-planes', 'sgd-pairs', 'sgd-queries'.
+solver='smoothing' (the choice of 'auto'), or 'cutting-planes', 'dual', 'sgd-pairs', 'sgd-queries'.
 $ linrank train train.txt --valid wide.txt
 wide.txt:1: feature 5 was found, but 4 features are expected: 1 to 4
 $ linrank train train.txt --qrels qrels.txt

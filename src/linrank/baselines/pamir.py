@@ -20,7 +20,7 @@ from ..errors import DataError
 from ..estimators.base import LinearRanker
 from ..model import LinearModel
 from ..problem import no_pair
-from ..solvers.sgd_steps import RowSums, add_rows, ask_for, feature_at
+from ..solvers.sgd_steps import add_rows, ask_for, feature_at, make_row_sums
 
 CHUNK = 2**16  #: steps of one call of the kernel; Ctrl-C takes effect between two calls
 
@@ -238,10 +238,7 @@ class Draws:
         self.n_pairs = int(count.sum())
         self.sampler = PairSampler(layout.plan._replace(query_weight=weight), layout.docs)
         self.n_docs = len(self.sampler.rows)
-        self._X, d = kernel_matrix(data.X), data.n_features
-        # The list of features has one more entry than there are features, because the kernels
-        # write a feature before they check whether it is listed already.
-        self._work = RowSums(np.zeros(d), np.zeros(d + 1, np.uint32), np.zeros(d, np.bool_))
+        self._X, self._work = kernel_matrix(data.X), make_row_sums(data.n_features)
 
     def one_pass(self, state: State, C: float) -> None:
         """Take as many steps as there are documents that belong to a pair."""

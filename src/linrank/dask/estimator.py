@@ -62,7 +62,7 @@ class DaskRankSVM(TrainedRanker):
         See `RankSVM`.
     solver : str or Solver
         As in `RankSVM` and `SparseRankSVM`, except those that need rows in this process:
-        ``sgd-pairs``, ``sgd-queries`` and ``coordinate-descent``.
+        ``sgd-pairs``, ``sgd-queries``, ``dual`` and ``coordinate-descent``.
     n_threads : int, optional
         Threads of each worker; by default as many as Dask gives it.
     timeout : float

@@ -165,6 +165,12 @@ class ThreadEngine(Engine):
         self.hinges = loss.hinges(shift=-1.0 if len(self.layout.plan.offset) else 0.0)
         self.state: State = self.layout.make_state(len(self.hinges.tau))
 
+    def list_pairs(self) -> Layout:
+        """Lay out the pairs one by one, whatever the counting of this engine."""
+        normalize, _, preferences = self._options
+        listed = self.loss.lay_out(self.data, preferences, "explicit", self.n_threads)
+        return listed.normalized(normalize)
+
     def change_loss(self, loss: Loss) -> None:
         """Replace the loss by one with as many hinges, and keep the order of the scores."""
         state = self.state

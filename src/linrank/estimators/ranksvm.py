@@ -56,8 +56,8 @@ class RankSVM(TrainedRanker):
           hinges.
     tol : float
         ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖, and an estimated distance to the optimum of at
-        most 0.01·ε times the objective. For ``smoothing`` and ``cutting-planes`` it is a duality
-        gap of at most ε times the objective.
+        most 0.01·ε times the objective. For ``smoothing``, ``cutting-planes`` and ``dual`` it is a
+        duality gap of at most ε times the objective.
     solver : str or Solver
         The algorithm:
 
@@ -67,6 +67,8 @@ class RankSVM(TrainedRanker):
           can be met far from the optimum;
         - ``"smoothing"``: Newton's method for the hinge, with a duality gap as certificate;
         - ``"cutting-planes"``: a bundle method for any pairwise loss, with a duality gap;
+        - ``"dual"``: coordinate descent with a multiplier for each pair, for the hinge and the
+          squared hinge on small data, with a duality gap;
         - ``"lbfgs"``: L-BFGS of scipy;
         - ``"sgd-pairs"`` and ``"sgd-queries"``: stochastic gradient descent, which is less exact;
         - ``"auto"``: newton, or smoothing for losses without a derivative;

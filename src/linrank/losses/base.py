@@ -74,6 +74,11 @@ class Loss(ABC):
         """
         return len(self.table) == 1 and self.smooth
 
+    @property
+    def single(self) -> bool:
+        """Whether the loss is one hinge, a·max(0, τ − t) or c·max(0, τ − t)²."""
+        return len(self.table) == 1 and not self.table[0, 1:].all()
+
     def hinges(self, shift: float = 0.0) -> Hinges:
         """Return the table with `shift` added to every τ, in the form that the kernels use."""
         tau, a, c = self.table.T.copy()

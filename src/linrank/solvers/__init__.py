@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .base import Callback, Solver
     from .coordinate_descent import CoordinateDescent, PaperCoordinateDescent
     from .cutting_planes import CuttingPlanes
+    from .dual import Dual
     from .fista import FISTA
     from .lbfgs import LBFGS
     from .newton import Newton
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .tron import PaperTron, Tron
 
 SolverName = Literal[
-    "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "lbfgs", "sgd-pairs",
+    "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "dual", "lbfgs", "sgd-pairs",
     "sgd-queries", "proximal-newton", "proximal-smoothing", "reweighted", "fista",
     "coordinate-descent", "coordinate-descent-paper",
 ]  # fmt: skip
@@ -44,6 +45,7 @@ CLASSES: Mapping[SolverName, str] = {
     "tron-paper": "tron.PaperTron",
     "smoothing": "smoothing.Smoothing",
     "cutting-planes": "cutting_planes.CuttingPlanes",
+    "dual": "dual.Dual",
     "lbfgs": "lbfgs.LBFGS",
     "sgd-pairs": "sgd.PairSGD",
     "sgd-queries": "sgd.QuerySGD",
@@ -61,9 +63,10 @@ AUTOMATIC: tuple[SolverName, ...] = (
 
 __all__ = [
     "FISTA", "LBFGS", "SOLVERS", "SOLVER_CHOICES", "Callback", "CoordinateDescent",
-    "CuttingPlanes", "Newton", "PairSGD", "PaperCoordinateDescent", "PaperTron", "ProximalNewton",
-    "ProximalSmoothing", "QuerySGD", "Result", "Reweighted", "Smoothing", "Solver", "SolverChoice",
-    "SolverName", "Status", "Step", "Tron", "make_solver", "usable_solvers",
+    "CuttingPlanes", "Dual", "Newton", "PairSGD", "PaperCoordinateDescent", "PaperTron",
+    "ProximalNewton", "ProximalSmoothing", "QuerySGD", "Result", "Reweighted", "Smoothing",
+    "Solver", "SolverChoice", "SolverName", "Status", "Step", "Tron", "make_solver",
+    "usable_solvers",
 ]  # fmt: skip
 
 _HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.values())}

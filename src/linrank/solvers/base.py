@@ -23,6 +23,7 @@ Callback = Callable[[Step], None]
 
 #: Norms of the gradient g between which products such as g'Hg neither underflow nor overflow.
 SMALLEST_SLOPE, LARGEST_SLOPE = 1e-150, 1e70
+GAP_ROUNDING = 1e-10  #: relative duality gap that rounding can cause
 ROUNDING = 1e-13  #: relative change of the objective that rounding can cause
 NOISE_TRIALS = 3  #: number of perturbed weights at which `Solver._noise` evaluates the objective
 
@@ -191,6 +192,15 @@ class Solver:
             return None
         room = abs(self.point.value - self.bound)
         return room / max(abs(self.point.value), np.finfo(float).tiny)
+
+    def _gap_is_small(self) -> bool:
+        """Return whether f(w) − bound ≤ ε·|f(w)|; w = 0, which ranks nothing, is not accepted."""
+        moved = self.slope_at_zero == 0 or bool(self.point.w.any())
+        return moved and self._gap_is_within(self.tol)
+
+    def _gap_is_within(self, part: float) -> bool:
+        """Return whether the distance to the bound is at most a part of the objective."""
+        return abs(self.point.value - self.bound) <= part * abs(self.point.value)
 
     def _gradient_is_small(self) -> bool:
         """Return whether ‖g(w)‖ ≤ ε‖g(0)‖."""

@@ -10,14 +10,13 @@ from scipy.linalg import norm
 
 from .._checks import boolean
 from .._typing import Vector
-from .base import LARGEST_SLOPE, Iterate, Solver, state
+from .base import GAP_ROUNDING, LARGEST_SLOPE, Iterate, Solver, state
 from .needs import Needs
 from .result import Status
 from .simplex_qp import maximise_on_simplex
 
 IDLE_LIMIT = 50  #: iterations for which a plane with multiplier 0 is kept
 LEAST_STEP = 0.01  #: smallest relative length of a damped step to the minimiser of the model
-GAP_ROUNDING = 1e-10  #: relative gap that rounding can cause
 
 
 @dataclass
@@ -75,7 +74,7 @@ class CuttingPlanes(Solver):
     def _minimise(self) -> Status:
         part = 1.0
         for _ in range(self.max_iter):
-            if self._is_done():
+            if self._gap_is_small():
                 return Status.CONVERGED
             way = self._model.w - self.point.w
             w = self.point.w + part * way if part < 1 else self._model.w
@@ -90,9 +89,9 @@ class CuttingPlanes(Solver):
                 self.point = trial
             matters = self._cut(trial)
             self._record()
-            if self._is_disproved() or not (falls or matters or self._is_done()):
+            if self._is_disproved() or not (falls or matters or self._gap_is_small()):
                 return Status.PRECISION if self._gap_is_within(GAP_ROUNDING) else Status.STUCK
-        return Status.CONVERGED if self._is_done() else Status.MAX_ITER
+        return Status.CONVERGED if self._gap_is_small() else Status.MAX_ITER
 
     def _cut(self, at: Iterate) -> bool:
         """Add the tangent of the loss at a point; return whether it moves the minimiser."""
@@ -102,16 +101,9 @@ class CuttingPlanes(Solver):
         self.bound = max(self.bound, self._model.value)
         return matters
 
-    def _is_done(self) -> bool:
-        moved = self.slope_at_zero == 0 or bool(self.point.w.any())
-        return moved and self._gap_is_within(self.tol)
-
     def _is_disproved(self) -> bool:
         """Return whether the lower bound is above the objective, because of rounding."""
         return self.bound > self.point.value and not self._gap_is_within(self.tol)
-
-    def _gap_is_within(self, part: float) -> bool:
-        return abs(self.point.value - self.bound) <= part * abs(self.point.value)
 
 
 class PlaneModel:

@@ -15,9 +15,10 @@ class Needs:
 
     Attributes
     ----------
-    loss : {"any", "smooth", "cornered", "pairwise", "listwise"}
+    loss : {"any", "smooth", "cornered", "hinge", "pairwise", "listwise"}
         ``smooth``: a loss with a derivative. ``cornered``: a pairwise loss without a derivative.
-        ``pairwise``: a sum over pairs. ``listwise``: a loss that is not a sum over pairs.
+        ``hinge``: one hinge or one squared hinge. ``pairwise``: a sum over pairs. ``listwise``: a
+        loss that is not a sum over pairs.
     penalties : tuple of {"l2", "convex", "concave", "group"}
         The kinds of penalty that the solver supports.
     bounds : bool
@@ -26,7 +27,7 @@ class Needs:
         Whether the rows of X must be in this process, and not in the workers of a cluster.
     """
 
-    loss: Literal["any", "smooth", "cornered", "pairwise", "listwise"] = "any"
+    loss: Literal["any", "smooth", "cornered", "hinge", "pairwise", "listwise"] = "any"
     penalties: tuple[Kind, ...] = ("l2", "convex", "concave", "group")
     bounds: bool = False
     rows: bool = False
@@ -37,6 +38,8 @@ class Needs:
             return f"needs a loss with a derivative, which loss={loss.name!r} does not have"
         if self.loss == "cornered" and (loss.smooth or not loss.pairwise):
             return f"needs a pairwise loss without a derivative, unlike loss={loss.name!r}"
+        if self.loss == "hinge" and not loss.single:
+            return f"needs loss='hinge' or 'squared_hinge', but the loss is {loss.name!r}"
         if self.loss == "pairwise" and not loss.pairwise:
             return f"needs a pairwise loss, but loss={loss.name!r} is listwise"
         if self.loss == "listwise" and loss.pairwise:

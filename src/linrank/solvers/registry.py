@@ -107,7 +107,7 @@ def usable_solvers(loss: Loss, penalty: Penalty | None = None, has_rows: bool = 
     --------
     >>> from linrank.losses import get_loss
     >>> usable_solvers(get_loss("hinge"))
-    ['smoothing', 'cutting-planes', 'sgd-pairs', 'sgd-queries']
+    ['smoothing', 'cutting-planes', 'dual', 'sgd-pairs', 'sgd-queries']
     """
     return list(_usable(loss, L2() if penalty is None else penalty, has_rows))
 

@@ -62,6 +62,13 @@ class RowSums(NamedTuple):
     listed: NDArray[np.bool_]
 
 
+def make_row_sums(n_features: int) -> RowSums:
+    """Allocate the sum of the rows of a step, as 0."""
+    # One more place in the list: a feature is written there before it is known to be new.
+    touched = np.zeros(n_features + 1, np.uint32)
+    return RowSums(np.zeros(n_features), touched, np.zeros(n_features, np.bool_))
+
+
 # The rows of a step --------------------------------------------------------------------------
 
 

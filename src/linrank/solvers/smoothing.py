@@ -50,7 +50,7 @@ class Smoothing(Solver):
         newton = self._smoothed(mu)
         corner, rest = self._certify(newton)
         for _ in range(self.max_iter):
-            if self._is_done():
+            if self._gap_is_small():
                 return Status.CONVERGED
             if rest <= corner:
                 mu *= SHRINKAGE
@@ -60,13 +60,7 @@ class Smoothing(Solver):
                 return self._status_at_rest()
             corner, rest = self._certify(newton)
             self._record()
-        return Status.CONVERGED if self._is_done() else Status.MAX_ITER
-
-    def _is_done(self) -> bool:
-        """Return whether the gap is small; w = 0, which ranks nothing, is not accepted."""
-        gap = self._gap()
-        moved = self.slope_at_zero == 0 or bool(self.point.w.any())
-        return gap is not None and gap <= self.tol and moved
+        return Status.CONVERGED if self._gap_is_small() else Status.MAX_ITER
 
     def _smoothed(self, mu: float) -> Newton:
         """Return a Newton solver at the start of the smoothed problem."""

@@ -45,7 +45,16 @@ from ..data.ranking import RankingData
 from ..engines.threads import ThreadEngine
 from ..errors import DataError
 from ..losses.base import Hinges, Loss
-from .sgd_steps import TOTAL, RowSums, Rule, T, Weights, add_squares, walk_pairs, walk_queries
+from .sgd_steps import (
+    TOTAL,
+    Rule,
+    T,
+    Weights,
+    add_squares,
+    make_row_sums,
+    walk_pairs,
+    walk_queries,
+)
 
 #: What a step draws.
 OverName: TypeAlias = Literal["pairs", "queries"]
@@ -158,9 +167,7 @@ class StochasticPass:
         n_docs, n_queries = len(self.sampler.rows), len(self.sampler.queries)
         self.docs_per_step = n_docs / max(1, n_queries) if over == "queries" else 1.0
         self.n_steps = n_queries if over == "queries" else n_docs
-        d = engine.n_features
-        # One more place in the list: a feature is written there before it is known to be new.
-        self._sums = RowSums(np.zeros(d), np.zeros(d + 1, np.uint32), np.zeros(d, np.bool_))
+        self._sums = make_row_sums(engine.n_features)
         self._scores, self._slopes = np.empty((2, engine.largest_query))
 
     def join(self, state: SGDState) -> None:
