@@ -1,8 +1,3 @@
-"""The version, read from the installed package."""
+"""The version of linrank; the metadata of the package are read from this file."""
 
-from importlib.metadata import PackageNotFoundError, version
-
-try:
-    __version__ = version("linrank")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0+unknown"
+__version__ = "0.2.0"  #: the version, such as "0.2.0"

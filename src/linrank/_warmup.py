@@ -15,7 +15,19 @@ from ._jit import Kernel
 
 
 def warmup() -> float:
-    """Read, fit and evaluate toy data of every storage and precision; return the seconds taken."""
+    """Read, fit and evaluate toy data of every storage and precision; return the seconds taken.
+
+    Returns
+    -------
+    seconds : float
+        The time it took. It is short if all kernels are on disk already.
+
+    Examples
+    --------
+    >>> from linrank import warmup
+    >>> warmup() > 0  # once after installation, or in the build of a container
+    True
+    """
     from .data.letor import read_letor, write_letor
     from .data.ranking import RankingData
     from .estimators.ranksvm import RankSVM

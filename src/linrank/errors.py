@@ -10,19 +10,63 @@ from contextlib import contextmanager
 
 
 class LinrankError(Exception):
-    """Base class of the errors of linrank."""
+    """Base class of the errors of linrank.
+
+    Examples
+    --------
+    >>> from linrank import LinrankError, RankSVM
+    >>> try:
+    ...     RankSVM(C=-1.0).fit([[1.0], [2.0]], [0, 1])
+    ... except LinrankError as error:
+    ...     print(error)
+    C is -1.0; expected a finite number above 0
+    """
 
 
 class DataError(LinrankError, ValueError):
-    """The data or an argument is not valid; the message names it and the expected value."""
+    """The data or an argument is not valid; the message names it and the expected value.
+
+    Examples
+    --------
+    >>> from linrank import RankSVM
+    >>> RankSVM().fit([[1.0], [3.0]], [1, 1])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    linrank.errors.DataError: there is no pair to learn from: ...
+    """
 
 
 class FileFormatError(DataError):
-    """A file cannot be read; the message names the file and, in text, the line."""
+    r"""A file cannot be read; the message names the file and, in text, the line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from linrank import FileFormatError, read_letor
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
+    >>> _ = path.write_text("1 qid:1 1:0.5\n0 qid:1 1:x\n")
+    >>> try:
+    ...     read_letor(path)
+    ... except FileFormatError as error:
+    ...     print(str(error).replace(str(path), "train.txt"))
+    train.txt:2: feature 1 has the value 'x'; expected a number
+    """
 
 
 class WorkersLost(LinrankError, RuntimeError):
-    """Workers of a cluster are lost and cannot be replaced; the message gives the reason."""
+    """Workers of a cluster are lost and cannot be replaced; the message gives the reason.
+
+    Examples
+    --------
+    A program may wait for new workers and fit again:
+
+    >>> from linrank import WorkersLost
+    >>> def fit_or_report(ranker, X, y, qid):
+    ...     try:
+    ...         return ranker.fit(X, y, qid)
+    ...     except WorkersLost as error:
+    ...         print(f"{error} Start new workers, and fit again.")
+    """
 
 
 @contextmanager
@@ -50,51 +94,195 @@ REFUSALS = {kind.__name__: kind for kind in (LinrankError, DataError, FileFormat
 
 
 class GridEdgeWarning(UserWarning):
-    """The best C is the smallest or the largest of those that were tried."""
+    """The best C is the smallest or the largest of those that were tried.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import RankSVMCV, make_ranking
+    >>> data = make_ranking(random_state=0)
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = RankSVMCV(Cs=[1e-6, 1e-5], cv=2).fit(data)
+    >>> print(str(found[0].message).split(". ")[0])
+    the best C, 1e-05, is the largest of the 2 that were tried
+    """
 
 
 class ForgottenQueriesWarning(UserWarning):
-    """A single query looks like a forgotten `qid`; the message has its number of pairs."""
+    """A single query looks like a forgotten `qid`; the message has its number of pairs.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import RankSVM
+    >>> import numpy as np
+    >>> n = 30_000
+    >>> X, y = np.arange(n)[:, None] % 7.0, np.arange(n) % 3
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = RankSVM(C=1e-6).fit(X, y)
+    >>> print(str(found[0].message).split(". ")[0])
+    there is no qid, so all 30,000 documents are one query with 300,000,000 pairs
+    """
 
 
 class SwappedArgumentsWarning(UserWarning):
-    """The arguments `y` and `qid` look swapped; the message describes their values."""
+    """The arguments `y` and `qid` look swapped; the message describes their values.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import RankSVM, make_ranking
+    >>> data = make_ranking(random_state=0)
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = RankSVM(C=1e-4).fit(data.X, data.qid, data.y)
+    >>> print(str(found[0].message).split(". ")[-1])
+    If y and qid are swapped, use fit(X, y, qid).
+    """
 
 
 class SplitQueriesWarning(UserWarning):
-    """Folds have documents of one query on both sides; the message has the number of queries."""
+    """Folds have documents of one query on both sides; the message has the number of queries.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import RankSVMCV, make_ranking
+    >>> data = make_ranking(random_state=0)
+    >>> halves = [(range(1000), range(995, 2000)), (range(995, 2000), range(1000))]
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = RankSVMCV(Cs=[0.01], cv=halves).fit(data)
+    >>> print(found[0].category.__name__)
+    SplitQueriesWarning
+    """
 
 
 class NotConvergedWarning(UserWarning):
-    """The solver stopped before its stopping rule was met; the message has its last values."""
+    """The solver stopped before its stopping rule was met; the message has its last values.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import RankSVM, make_ranking
+    >>> data = make_ranking(random_state=0)
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = RankSVM(solver="tron", max_iter=1).fit(data)
+    >>> print(str(found[0].message).split(". ")[0])
+    The largest number of iterations was reached before the stopping rule was met
+    """
 
 
 class NothingSelectedWarning(UserWarning):
-    """No feature has a weight; the message names the smallest C that selects a feature."""
+    """No feature has a weight; the message names the smallest C that selects a feature.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import SparseRankSVM, make_ranking
+    >>> data = make_ranking(random_state=0)
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = SparseRankSVM(C=1e-9).fit(data)
+    >>> print(str(found[0].message).split(":")[0])
+    no feature is selected at C = 1e-09
+    """
 
 
 class FeatureRangeWarning(UserWarning):
-    """Features are far outside the range of the training data; the message names one of them."""
+    """Features are far outside the range of the training data; the message names one of them.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import RankSVM
+    >>> ranker = RankSVM().fit([[0.0], [1.0], [0.5]], [0, 2, 1])
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = ranker.predict([[1000.0]])
+    >>> print(str(found[0].message).split(". ")[0])
+    feature 1 is far outside its range in the training data, 0 to 1
+    """
 
 
 class ConstantFeaturesWarning(UserWarning):
-    """Features are constant in the training data and cannot be used; the message names some."""
+    """Features are constant in the training data and cannot be used; the message names some.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank.baselines import RankBoost
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = RankBoost(n_rounds=2).fit([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0]], [0, 2, 1])
+    >>> print(str(found[0].message).split(". ")[0])
+    RankBoost cannot use features that are constant in the training data: 2 (1 of 2)
+    """
 
 
 class OrderChangedWarning(UserWarning):
-    """An exported model orders documents in another way, because the target rounds scores."""
+    """An exported model orders documents in another way, because the target rounds scores.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import LinearModel
+    >>> model = LinearModel([1.0], feature_names=["bm25"])
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.export("lucene", sample=[[1.0], [1.0 + 1e-9]])
+    >>> print(str(found[0].message).split(": ")[0])
+    with target='lucene', 1 of 1 pairs change their order
+    """
 
 
 class StaircaseWarning(UserWarning):
-    """An exported model has steps in place of curves; the message says how far scores deviate."""
+    """An exported model has steps in place of curves; the message says how far scores deviate.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import AdditiveRanker, make_ranking
+    >>> model = AdditiveRanker(C=0.1).fit(make_ranking(random_state=0)).model_
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.export("xgboost")
+    >>> print(str(found[0].message).split(", ")[:2])
+    ['XGBoost takes trees', 'so curves become at most 64 steps']
+    """
 
 
 class QueriesMovedWarning(UserWarning):
-    """Rows were moved between workers, because parts shared queries; the message counts them."""
+    """Rows were moved between workers, because parts shared queries; the message counts them.
+
+    Examples
+    --------
+    To hide the warning, where parts are known to share queries:
+
+    >>> import warnings
+    >>> from linrank import QueriesMovedWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", QueriesMovedWarning)
+    ...     # fit a DaskRankSVM here
+    """
 
 
 class KernelCacheWarning(UserWarning):
-    """Compiled kernels cannot be loaded or stored; the message names the file and the reason."""
+    """Compiled kernels cannot be loaded or stored; the message names the file and the reason.
+
+    Examples
+    --------
+    To hide the warning, where no folder can be written to:
+
+    >>> import warnings
+    >>> from linrank import KernelCacheWarning, RankSVM
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", KernelCacheWarning)
+    ...     ranker = RankSVM().fit([[1.0], [3.0], [2.0]], [0, 2, 1])
+    """
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -54,6 +54,16 @@ class RegularizationPath:
         The weights for each C.
     results : list of Result
         The result of the solver for each C.
+
+    Examples
+    --------
+    >>> from linrank import C_GRID, make_ranking, sparse_path
+    >>> data = make_ranking(random_state=0)
+    >>> path, _ = sparse_path(data, Cs=C_GRID[:10])
+    >>> path.n_features[0] < path.n_features[-1], path.evaluate(data).shape
+    (np.True_, (10,))
+    >>> path.to_frame().columns.tolist()[:3]
+    ['C', 'features', 'objective']
     """
 
     Cs: Vector
@@ -119,6 +129,18 @@ class RegularizationPath:
             None: those of a new figure.
         names : sequence of str, optional
             Names of the features. None: their numbers, from 1 on.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from linrank import C_GRID, make_ranking, sparse_path
+        >>> path, _ = sparse_path(make_ranking(random_state=0), Cs=C_GRID[:10])
+        >>> axes = path.plot()
+        >>> axes.get_xscale()
+        'log'
         """
         shown = names or [str(f) for f in range(1, self.coefs.shape[1] + 1)]
         return drawn(lambda axes: draw_weights(axes, self.Cs, self.coefs, shown), ax)
@@ -139,6 +161,17 @@ class RegularizationPath:
             None: those of a new figure.
         greater_is_better : bool
             Whether larger values are better; False for errors.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from linrank import C_GRID, make_ranking, sparse_path
+        >>> data = make_ranking(random_state=0)
+        >>> path, _ = sparse_path(data, Cs=C_GRID[:10])
+        >>> axes = path.plot_metric(path.evaluate(data), "ndcg@10")
         """
         best = int(np.nanargmax(values) if greater_is_better else np.nanargmin(values))
         return drawn(lambda axes: draw_metric(axes, self.Cs, values, best, metric, "Best"), ax)
@@ -232,6 +265,10 @@ def regularization_path(
     w0 : array, optional
         Where the fit with the smallest C starts. The default is 0.
 
+    Returns
+    -------
+    RegularizationPath
+
     Examples
     --------
     >>> from linrank import make_ranking
@@ -308,7 +345,7 @@ def sparse_path(
 
     Examples
     --------
-    >>> from linrank import make_ranking, sparse_path
+    >>> from linrank import C_GRID, make_ranking, sparse_path
     >>> path, _ = sparse_path(make_ranking(random_state=0), "l1", [1e-4, 1e-3])
     >>> bool(path.n_features[0] < path.n_features[1])
     True

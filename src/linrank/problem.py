@@ -235,6 +235,20 @@ def make_problem(
         Which pairs are compared, with which margins.
     penalty : Penalty, optional
         The default is ½‖w‖².
+
+    Returns
+    -------
+    Problem
+
+    Examples
+    --------
+    >>> from linrank import make_problem, make_ranking
+    >>> from linrank.solvers import Newton
+    >>> problem = make_problem(make_ranking(random_state=0), C=0.01, loss="huber")
+    >>> result = Newton(tol=1e-6).solve(problem)
+    >>> value, gradient = problem.value_grad(result.coef)
+    >>> result.converged, gradient.shape
+    (True, (20,))
     """
     chosen = make_engine(
         engine, data, get_loss(loss), normalize, n_threads, counting=counting,

@@ -17,7 +17,7 @@ from .._typing import Vector
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.base import LinearRanker
+from ..estimators.linear import LinearRanker
 from ..metrics import Metric, evaluate, parse_metric
 from ..model import LinearModel
 from .base import LARGEST_R, TIE_TOLERANCE, checked_rows, collect_rounds
@@ -256,6 +256,21 @@ class AdaRank(LinearRanker):
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
+
+        Yields
+        ------
+        scores : float64 array of shape (n_docs,)
+
+        Examples
+        --------
+        >>> from linrank import make_ranking, ndcg
+        >>> from linrank.baselines import AdaRank
+        >>> data = make_ranking(random_state=0)
+        >>> ranker = AdaRank(n_rounds=5).fit(data)
+        >>> stages = ranker.staged_predict(data.X)
+        >>> values = [ndcg(data.y, scores, data.qid, k=10) for scores in stages]
+        >>> values[-1] > values[0]
+        True
         """
         X = checked_rows(self, X)
         for t in range(1, self.n_iter_ + 1):

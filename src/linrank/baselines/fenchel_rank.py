@@ -18,7 +18,7 @@ from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..engines.threads import ThreadEngine
 from ..errors import NotConvergedWarning
-from ..estimators.base import LinearRanker
+from ..estimators.linear import LinearRanker
 from ..losses.pairwise import SQUARED_HINGE
 from ..model import LinearModel
 from ..problem import Problem, make_problem

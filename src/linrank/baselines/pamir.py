@@ -17,7 +17,7 @@ from ..counting.sampling import PairSampler
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.base import LinearRanker
+from ..estimators.linear import LinearRanker
 from ..model import LinearModel
 from ..problem import no_pair
 from ..solvers.sgd_steps import add_rows, ask_for, feature_at, make_row_sums
@@ -198,6 +198,15 @@ class PAMIR(PassiveAggressive):
         ----------
         X, y, qid, sample_weight, query_weight
             As in `fit`.
+
+        Examples
+        --------
+        >>> from linrank import make_ranking
+        >>> from linrank.baselines import PAMIR
+        >>> data = make_ranking(random_state=0)
+        >>> ranker = PAMIR().partial_fit(data.take(np.arange(1000)))
+        >>> ranker.partial_fit(data.take(np.arange(1000, 2000))).score(data) > 0.8
+        True
         """
         C, seed, first = positive_number("C", self.C), self._seed(), not hasattr(self, "_state")
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)

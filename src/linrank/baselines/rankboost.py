@@ -241,6 +241,21 @@ class RankBoost(Ranker):
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
+
+        Yields
+        ------
+        scores : float64 array of shape (n_docs,)
+
+        Examples
+        --------
+        >>> from linrank import make_ranking, ndcg
+        >>> from linrank.baselines import RankBoost
+        >>> data = make_ranking(random_state=0)
+        >>> ranker = RankBoost(n_rounds=5).fit(data)
+        >>> stages = ranker.staged_predict(data.X)
+        >>> values = [ndcg(data.y, scores, data.qid, k=10) for scores in stages]
+        >>> values[-1] > values[0]
+        True
         """
         return self.model_.staged_scores(checked_rows(self, X))
 

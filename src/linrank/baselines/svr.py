@@ -16,7 +16,8 @@ from .._typing import Vector
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import NotConvergedWarning
-from ..estimators.base import LinearRanker, library_matrix
+from ..estimators.base import library_matrix
+from ..estimators.linear import LinearRanker
 from ..model import LinearModel
 from .base import PointwiseRanker
 

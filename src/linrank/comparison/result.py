@@ -91,6 +91,16 @@ class Comparison:
         Values of each query.
     level : float
         Confidence level of the intervals.
+
+    Examples
+    --------
+    >>> from linrank import compare, make_ranking
+    >>> data = make_ranking(random_state=0)
+    >>> found = compare(data, data.X[:, 0], data.y, metrics="ndcg@10, map")
+    >>> list(found.metrics), found.metrics["map"].difference > 0
+    (['ndcg@10', 'map'], True)
+    >>> found.to_frame()["wins"].sum() > 0, len(found.most_changed(3))
+    (np.True_, 3)
     """
 
     metrics: dict[str, MetricComparison]
@@ -173,6 +183,18 @@ class Comparison:
             None: those of a new figure.
         metric : str, optional
             None: the first metric.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from linrank import compare, make_ranking
+        >>> data = make_ranking(random_state=0)
+        >>> axes = compare(data, data.X[:, 0], data.y, metrics="map").plot()
+        >>> axes.get_ylabel()
+        'map: B − A'
         """
         a, b = self._values(metric)
         name = next(iter(self.metrics)) if metric is None else metric

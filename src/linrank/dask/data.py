@@ -63,6 +63,20 @@ class DaskData:
     pool : WorkerPool
         The connections to the workers.
     fault : WorkersLost or None
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from linrank import make_ranking
+    >>> from linrank.dask import DaskData
+    >>> from linrank.dask.sources import find_parts
+    >>> data = make_ranking(random_state=0)
+    >>> X, y, qid = (da.from_array(a, chunks=1000) for a in (data.X, data.y, data.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     with DaskData(client, find_parts(X, y, qid)) as loaded:
+    ...         print(loaded.n_docs, loaded.n_queries, len(loaded.groups))
+    2000 100 2
     """
 
     n_docs: int

@@ -28,6 +28,23 @@ class DaskEngine(Engine):
     data : DaskData
     loss, normalize, counting, preferences
         See `ThreadEngine`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from linrank import make_ranking
+    >>> from linrank.dask import DaskData, DaskEngine
+    >>> from linrank.dask.sources import find_parts
+    >>> from linrank.losses import get_loss
+    >>> data = make_ranking(random_state=0)
+    >>> X, y, qid = (da.from_array(a, chunks=1000) for a in (data.X, data.y, data.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     with DaskData(client, find_parts(X, y, qid)) as loaded:
+    ...         engine = DaskEngine(loaded, get_loss("squared_hinge"))
+    ...         loss, gradient = engine.value_grad([0.0] * data.n_features)
+    >>> loss == engine.n_pairs, gradient.shape
+    (True, (20,))
     """
 
     has_rows: ClassVar[bool] = False

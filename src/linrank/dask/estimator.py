@@ -80,12 +80,15 @@ feature_names_in_
     Examples
     --------
     >>> import dask.array as da
+    >>> from distributed import Client
     >>> from linrank import make_ranking
     >>> from linrank.dask import DaskRankSVM
     >>> data = make_ranking(random_state=0)
-    >>> X, y, qid = (da.from_array(a) for a in (data.X, data.y, data.qid))
-    >>> ranker = DaskRankSVM(C=0.01).fit(X, y, qid)  # doctest: +SKIP
-    >>> ranker.predict(X).compute().shape  # doctest: +SKIP
+    >>> X, y, qid = (da.from_array(a, chunks=1000) for a in (data.X, data.y, data.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     ranker = DaskRankSVM(C=0.01, client=client).fit(X, y, qid)
+    ...     print(round(ranker.score(X, y, qid), 2), ranker.predict(X).compute().shape)
+    0.92 (2000,)
     """
 
     trainer_class: ClassVar[type[Trainer]] = DaskTrainer

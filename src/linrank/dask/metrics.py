@@ -48,6 +48,19 @@ def evaluate(
     -------
     Evaluation
         Its queries are ordered by the worker that holds them.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from linrank import make_ranking
+    >>> from linrank.dask import evaluate
+    >>> data = make_ranking(random_state=0)
+    >>> y, scores, qid = (da.from_array(a, chunks=1000) for a in (data.y, data.y, data.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     found = evaluate(y, scores, qid, "ndcg@10, map", client=client)
+    >>> found.mean
+    {'ndcg@10': 1.0, 'map': 1.0}
     """
     names = [metric.name for metric in parse_metrics(metrics)]
     columns = {"y": y, "scores": scores, **({} if qid is None else {"qid": qid})}

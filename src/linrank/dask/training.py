@@ -18,6 +18,32 @@ class DaskTrainer(Trainer):
     """Trains models on `DaskData`; the settings are those of `Trainer`.
 
     Held-out data are a `RankingData` in this process.
+
+    Parameters
+    ----------
+    loss, tol, solver, counting, preferences, normalize, penalty, max_iter, seed
+        See `linrank.training.Trainer`.
+    n_threads, criterion, callback, announce
+        See `linrank.training.Trainer`.
+    engine : {"threads"}
+        The engine of each worker. No other one is possible.
+    features : Features
+        It must be empty: features are prepared before they are loaded.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from linrank import make_ranking
+    >>> from linrank.dask import DaskData, DaskTrainer
+    >>> from linrank.dask.sources import find_parts
+    >>> data = make_ranking(random_state=0)
+    >>> X, y, qid = (da.from_array(a, chunks=1000) for a in (data.X, data.y, data.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     with DaskData(client, find_parts(X, y, qid)) as loaded:
+    ...         training = DaskTrainer().train(loaded, C=0.01)
+    >>> training.result.converged, training.model.n_features
+    (True, 20)
     """
 
     has_rows: ClassVar[bool] = False

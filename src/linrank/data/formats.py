@@ -113,6 +113,10 @@ def load(
           `linrank.data.tables.read_tables`. They have no effect on a store, whose arrays exist
           already.
 
+    Returns
+    -------
+    RankingData
+
     Raises
     ------
     FileFormatError

@@ -82,6 +82,10 @@ def read_pairs(path: StrPath) -> Pairs:
         weight (or count) and margin, in any order. Other columns are then ignored. Without these
         names, a third column is the weight and a fourth the margin.
 
+    Returns
+    -------
+    Pairs
+
     Raises
     ------
     FileFormatError

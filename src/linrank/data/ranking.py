@@ -99,8 +99,8 @@ class RankingData:
     >>> data = RankingData(np.eye(3), [1, 0, 2], qid=["a", "b", "a"])
     >>> data.qid.tolist(), data.y.tolist()
     (['a', 'a', 'b'], [1.0, 2.0, 0.0])
-    >>> data.restore(data.y).tolist()
-    [1.0, 0.0, 2.0]
+    >>> data.restore(data.y).tolist(), data.take(np.arange(2)).query_ids.tolist()
+    ([1.0, 0.0, 2.0], ['a'])
     """
 
     def __init__(

@@ -70,6 +70,10 @@ def open_store(path: StrPath, *, mmap: bool = True, allow_missing: bool = False)
     allow_missing : bool
         Whether features may be NaN.
 
+    Returns
+    -------
+    RankingData
+
     Raises
     ------
     FileFormatError
@@ -82,6 +86,15 @@ def open_store(path: StrPath, *, mmap: bool = True, allow_missing: bool = False)
     prediction, linrank compares their size and modification time, and raises an error if they have
     changed. If a file is truncated during a fit, the system kills the process. Use ``mmap=False``
     if other programs write into the files of a store.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from linrank import RankingData, open_store, save_store
+    >>> folder = tempfile.mkdtemp()
+    >>> save_store(RankingData([[0.5], [2.0]], [0, 1]), folder)
+    >>> open_store(folder)
+    RankingData(2 documents, 1 queries, 1 features, dense float64)
     """
     data = read_store(Path(path), mmap)
     if data.has_missing and not allow_missing:

@@ -97,6 +97,10 @@ def read_qrels(path: StrPath) -> Qrels:
         The file, plain or compressed. Empty lines are skipped. The iteration is ignored. A label
         can be any finite number.
 
+    Returns
+    -------
+    Qrels
+
     Raises
     ------
     FileFormatError
@@ -131,6 +135,10 @@ def read_run(path: StrPath) -> Run:
     path : path-like
         The file, plain or compressed. Empty lines are skipped. The columns Q0 and rank are
         ignored. The tag is that of the first line.
+
+    Returns
+    -------
+    Run
 
     Raises
     ------
@@ -267,6 +275,10 @@ def join_qrels(data: RankingData, qrels: Qrels) -> RankingData:
     data : RankingData
         Documents with `doc_ids`, as from a LETOR file with comments ``# docid = …``.
     qrels : Qrels
+
+    Returns
+    -------
+    RankingData
 
     Raises
     ------

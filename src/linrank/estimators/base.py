@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._rows import multiply
 from .._threads import resolve_threads
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
@@ -23,7 +22,6 @@ from ..data.pairs import Pairs, rows_of_pairs
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import parse_metric, preference_accuracy
-from ..model import LinearModel
 from .habits import HeldOut, queries
 from .mistakes import check_arguments, text_error, warn_of_mistakes, warn_of_swap
 
@@ -75,6 +73,14 @@ class Ranker(BaseEstimator):
         Returns
         -------
         scores : float64 array of shape (n_docs,)
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> ranker = RankSVM().fit([[1.0], [3.0], [2.0]], [0, 2, 1])
+        >>> scores = ranker.predict([[5.0], [4.0]])
+        >>> bool(scores[0] > scores[1])
+        True
         """
         check_is_fitted(self)
         if isinstance(X, RankingData):
@@ -91,6 +97,18 @@ class Ranker(BaseEstimator):
         ----------
         X, qid
             See `predict`.
+
+        Returns
+        -------
+        scores : float64 array of shape (n_docs,)
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> from sklearn.metrics import roc_auc_score
+        >>> X, y = [[1.0], [3.0], [2.0], [4.0]], [0, 1, 0, 1]
+        >>> float(roc_auc_score(y, RankSVM().fit(X, y).decision_function(X)))
+        1.0
         """
         return self.predict(X, qid)
 
@@ -113,6 +131,13 @@ class Ranker(BaseEstimator):
         Returns
         -------
         ranks : int64 array of shape (n_docs,)
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> ranker = RankSVM().fit([[1.0], [3.0], [2.0]], [0, 2, 1])
+        >>> ranker.rank([[1.0], [2.0], [3.0], [2.5]], qid=["a", "a", "b", "b"]).tolist()
+        [2, 1, 1, 2]
         """
         scores = self.predict(X, qid, group=group)
         qid = X.qid if isinstance(X, RankingData) else queries(qid, group, scores)
@@ -152,6 +177,18 @@ class Ranker(BaseEstimator):
             ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …; see `linrank.parse_metric`.
         group : array of shape (n_queries,), optional
             The number of documents of each query, as in LightGBM; another form of `qid`.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> X, y, qid = [[1.0], [3.0], [2.0], [5.0]], [0, 1, 0, 2], ["a", "a", "b", "b"]
+        >>> ranker = RankSVM().fit(X, y, qid)
+        >>> ranker.score(X, y, qid), ranker.score(X, y, qid, metric="pairwise-accuracy")
+        (1.0, 1.0)
         """
         check_is_fitted(self)
         measure = parse_metric(metric)
@@ -190,6 +227,18 @@ class Ranker(BaseEstimator):
             The default is the weight of a `Pairs`, or 1.
         items : sequence of shape (n_docs,), optional
             The name of each row of X.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> ranker = RankSVM().fit([[1.0], [3.0], [2.0]], [0, 2, 1])
+        >>> X, names = [[1.0], [2.0], [3.0]], ["A", "B", "C"]
+        >>> ranker.score_pairs(X, [("B", "A"), ("A", "C")], items=names)
+        0.5
         """
         scores = self.predict(X)
         if isinstance(pairs, Pairs) and pair_weight is None:
@@ -336,50 +385,6 @@ def aligned(X: Any, ranker: Ranker, name: str = "X") -> Any:
         return X
     check_names(names, list(expected), name)
     return choose_columns(X, list(expected))
-
-
-class LinearRanker(Ranker):
-    """Base class of the rankers whose scores are ``X @ coef_``."""
-
-    __metadata_request__fit: ClassVar = {"query_weight": True}
-
-    coef_: Vector
-
-    @property
-    def intercept_(self) -> float:
-        """0, because a constant does not change a ranking.
-
-        If the scores are not ``X @ coef_``, because features are scaled within queries or have a
-        logarithm or limits, there is no such attribute. Explanations of ``X @ coef_`` would be
-        wrong.
-        """
-        if not hasattr(self, "coef_") or not getattr(model_of(self), "is_linear", True):
-            raise AttributeError(
-                "intercept_ is defined for fitted rankers whose scores are X @ coef_ only"
-            )
-        return 0.0
-
-    @property
-    def feature_importances_(self) -> Vector:
-        """Absolute weights, times the standard deviations of the features if these are known.
-
-        The products do not depend on the units of the features.
-        """
-        if not hasattr(self, "coef_"):
-            raise AttributeError("feature_importances_ is defined for fitted rankers only")
-        weights = getattr(model_of(self), "standardized_coef", None)
-        return np.abs(self.coef_ if weights is None else weights)
-
-    def _scores(self, X: Matrix) -> Vector:
-        scores = multiply(X, self.coef_, getattr(self, "n_threads", None))
-        if not np.isfinite(scores).all():
-            check_finite(X, None)
-        return scores
-
-
-def model_of(ranker: LinearRanker) -> LinearModel | None:
-    """Return the model of a fitted ranker, if it has one."""
-    return getattr(ranker, "model_", None)
 
 
 def library_matrix(X: Matrix) -> Matrix:

@@ -23,6 +23,15 @@ class QueryKFold(GroupKFold):
     ranker and to the folds. Without routing, pass ``groups=qid``. The fold of a query depends
     on its size and content, not on the order of rows or the type of the ids.
 
+    Parameters
+    ----------
+    n_splits : int
+        The number of folds.
+    shuffle : bool
+        Whether queries are assigned to folds at random. Otherwise folds have similar sizes.
+    random_state : int, optional
+        The seed, if `shuffle` is True.
+
     Examples
     --------
     >>> import numpy as np
@@ -47,6 +56,11 @@ class QueryKFold(GroupKFold):
         y : ignored
         groups : array of shape (n_docs,)
             The query of each row: any type, in any order.
+
+        Returns
+        -------
+        iterator of (train, test)
+            Two integer arrays for each fold.
         """
         if groups is None:
             raise DataError("QueryKFold needs the queries. Pass qid, or groups=qid.")

@@ -209,6 +209,16 @@ class RankSVM(TrainedRanker):
         ----------
         X, y, qid, sample_weight, query_weight
             See `fit`.
+
+        Examples
+        --------
+        >>> from linrank import RankSVM, make_ranking
+        >>> ranker = RankSVM(C=0.01, solver="sgd-pairs")
+        >>> data = make_ranking(random_state=0)
+        >>> for start in (0, 1000):  # two batches of a stream, with whole queries
+        ...     _ = ranker.partial_fit(data.take(range(start, start + 1000)))
+        >>> ranker.score(data) > 0.8
+        True
         """
         from ..solvers.sgd import StochasticSolver
         from ..solvers.stochastic import stream_pass

@@ -60,6 +60,11 @@ def make_ranking_scorer(
     flavour : str
         The conventions of the metric; see `linrank.evaluate`.
 
+    Returns
+    -------
+    callable
+        A function of (ranker, X, y, qid), which returns a number.
+
     Examples
     --------
     >>> import sklearn

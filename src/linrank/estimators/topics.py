@@ -20,8 +20,9 @@ from ..errors import DataError
 from ..features.steps import FeatureSteps
 from ..metrics import Evaluation, Metric, evaluate
 from .additive import SumsCurves
-from .base import DTYPES, LinearRanker
+from .base import DTYPES
 from .domination import DominationRank
+from .linear import LinearRanker
 from .topics_model import TopicsModel
 
 
@@ -57,6 +58,8 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     >>> from linrank import DominationRank, MultiTopicRanker
     >>> X = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     >>> ranker = MultiTopicRanker(DominationRank(C=5.0)).fit(X, [[1, 0], [0, 0], [0, 1]])
+    >>> ranker.score(X, [[1, 0], [0, 0], [0, 1]])
+    1.0
     >>> ranker.predict(X).argmax(axis=0).tolist()
     [0, 2]
     """

@@ -18,9 +18,9 @@ from ..errors import DataError, NotConvergedWarning, NothingSelectedWarning, war
 from ..model import LinearModel
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
-from .base import LinearRanker
 from .explaining import ExplainsScores
 from .habits import EvalSet, HeldOut, held_out, queries
+from .linear import LinearRanker
 
 
 class TrainedRanker(ExplainsScores, LinearRanker):
@@ -83,6 +83,18 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         eval_set, eval_qid, eval_group : lists with one entry, optional
             ``[(X, y)]`` and ``[qid]`` or ``[group]``, as in XGBoost and LightGBM; another form of
             `valid`.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from linrank import RankSVM, make_ranking
+        >>> data = make_ranking(random_state=0)
+        >>> ranker = RankSVM(C=0.01).fit(data.X, data.y, qid=data.qid)
+        >>> ranker.coef_.shape, ranker.result_.converged
+        ((20,), True)
         """
         qid = queries(qid, group, y)
         data = self._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
@@ -113,6 +125,10 @@ class TrainedRanker(ExplainsScores, LinearRanker):
             or 1.
         items : sequence of shape (n_docs,), optional
             The name of each row of X.
+
+        Returns
+        -------
+        self
 
         See Also
         --------

@@ -43,6 +43,14 @@ class Loss(ABC):
     name : str
     table : sequence of (τ, a, c)
         The hinges of a loss that is a sum of hinges over pairs.
+
+    Examples
+    --------
+    >>> from linrank.losses import LOSSES, PairwiseLoss
+    >>> LOSSES["squared_hinge"].smooth, LOSSES["hinge"].smooth
+    (True, False)
+    >>> PairwiseLoss("squared_hinge", [(1.0, 0.0, 1.0)]) == LOSSES["squared_hinge"]
+    True
     """
 
     pairwise: ClassVar[bool] = True  #: whether the loss is a sum over pairs

@@ -114,6 +114,15 @@ class DominationLoss(Loss):
     binary : bool
         If True, labels above 0 dominate all other labels (§1.3). If False, every label dominates
         all lower labels (§1.4).
+
+    Examples
+    --------
+    >>> from linrank import RankSVM, make_ranking
+    >>> from linrank.losses import DominationLoss
+    >>> loss = DominationLoss("domination", binary=False)
+    >>> ranker = RankSVM(C=0.1, loss=loss).fit(make_ranking(random_state=0))
+    >>> ranker.result_.converged
+    True
     """
 
     pairwise = False

@@ -11,6 +11,7 @@ from .domination import DOMINATION, DOMINATION_BINARY
 from .pairwise import PAIRWISE
 from .tables import LossName
 
+#: The losses by their names, such as ``LOSSES["huber"]``.
 LOSSES: Mapping[str, Loss] = {
     loss.name: loss for loss in (*PAIRWISE.values(), DOMINATION, DOMINATION_BINARY)
 }
@@ -18,6 +19,15 @@ LOSSES: Mapping[str, Loss] = {
 
 def get_loss(name: LossName | Loss) -> Loss:
     """Return the loss of a name; a `Loss` is returned unchanged.
+
+    Parameters
+    ----------
+    name : str or Loss
+        One of `LOSSES`, such as ``"huber"``.
+
+    Returns
+    -------
+    Loss
 
     Examples
     --------

@@ -16,8 +16,11 @@ from typing import Literal, TypeAlias
 
 Hinge: TypeAlias = tuple[float, float, float]  #: (τ, a, c)
 
+#: The names of the pairwise losses.
 PairwiseName = Literal["squared_hinge", "hinge", "huber", "logistic", "logistic_exact"]
+#: The names of the listwise losses.
 DominationName = Literal["domination", "domination_binary"]
+#: The names of all losses.
 LossName = Literal[PairwiseName, DominationName]
 
 

@@ -97,6 +97,16 @@ class Evaluation:
         ----------
         ax : matplotlib Axes, optional
             None: those of a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> axes = evaluate([1, 0, 1, 0], [2.0, 1.0, 1.0, 2.0], [7, 7, 8, 8], "mrr").plot()
+        >>> axes.get_title(loc="left")
+        'Distribution over 2 queries'
         """
         curves = {f"{name}: mean {self.mean[name]:.4f}": v for name, v in self.per_query.items()}
         title = f"Distribution over {self.n_queries:,} queries"
@@ -155,6 +165,17 @@ def evaluate_data(
     n_threads: int | None = None,
 ) -> Evaluation:
     """Compute metrics of scores that are in the row order of `data`; see `evaluate`.
+
+    Parameters
+    ----------
+    data : RankingData
+    scores : array of shape (n_docs,)
+    metrics, flavour, n_threads
+        As in `evaluate`.
+
+    Returns
+    -------
+    Evaluation
 
     Examples
     --------

@@ -22,6 +22,18 @@ class PerQuery(NamedTuple):
     """Values of a metric, one per query, and the weights of the queries in the mean.
 
     A value is NaN where the metric is undefined.
+
+    Attributes
+    ----------
+    values : float64 array of shape (n_queries,)
+    weights : float64 array of shape (n_queries,)
+        0 for queries that are left out of the mean.
+
+    Examples
+    --------
+    >>> found = PerQuery.fill(np.array([0.5, np.nan, 1.0]), no_relevant="skip")
+    >>> found.mean(), found.n_skipped
+    (0.75, 1)
     """
 
     values: Vector

@@ -11,7 +11,23 @@ from ._measure import check_vector
 
 
 def right_pairs(scores: Vector, pairs: Integers) -> Vector:
-    """Return 1 for each pair whose preferred item has the higher score, ½ for equal scores."""
+    """Return 1 for each pair whose preferred item has the higher score, ½ for equal scores.
+
+    Parameters
+    ----------
+    scores : float64 array of shape (n_items,)
+    pairs : integer array of shape (n_pairs, 2)
+        Places in `scores`: the first item of each pair is preferred to the second.
+
+    Returns
+    -------
+    float64 array of shape (n_pairs,)
+
+    Examples
+    --------
+    >>> right_pairs(np.array([0.5, 2.0, 2.0]), np.array([[1, 0], [0, 2], [1, 2]])).tolist()
+    [1.0, 0.0, 0.5]
+    """
     upper, lower = scores[pairs[:, 0]], scores[pairs[:, 1]]
     return (upper > lower) + 0.5 * (upper == lower)
 
@@ -30,6 +46,10 @@ def preference_accuracy(
     pairs : integer array of shape (n_pairs, 2)
         Places in `scores`: the first item of each pair is preferred to the second.
     weight : array of shape (n_pairs,), optional
+
+    Returns
+    -------
+    float
 
     Examples
     --------

@@ -132,6 +132,14 @@ class Ranking:
         The sorted labels. Positions are marked as tied only if ties are averaged.
     sizes, n_listed : int64 arrays of shape (n_queries,)
         Documents per query, and those that have a rank.
+
+    Examples
+    --------
+    >>> from linrank.metrics import parse_metric, resolve_rules
+    >>> y, scores = np.array([0.0, 1.0, 1.0, 0.0]), np.array([3.0, 2.0, 5.0, 4.0])
+    >>> ranking = Ranking(y, scores, np.array([0, 2, 4]), "average")
+    >>> parse_metric("mrr").values(ranking, resolve_rules()).values.tolist()
+    [0.5, 1.0]
     """
 
     def __init__(

@@ -120,6 +120,17 @@ class Metric:
         Persistence of RBP.
     greater_is_better : bool
         False for errors, whose best value is the smallest.
+    kind : object
+        The entry of the registry, with the function of the metric.
+
+    Examples
+    --------
+    >>> from linrank import parse_metric
+    >>> metric = parse_metric("precision(rel=2)@3")
+    >>> metric.name, metric.k, metric.rel, metric.greater_is_better
+    ('p(rel=2)@3', 3, 2.0, True)
+    >>> metric([2, 0, 1, 2], [4.0, 3.0, 2.0, 1.0], per_query=True).round(3).tolist()
+    [0.333]
     """
 
     name: str
@@ -162,6 +173,10 @@ class Metric:
 def metric_names() -> tuple[str, ...]:
     """List the names of all metrics, without cut-offs and aliases.
 
+    Returns
+    -------
+    tuple of str
+
     Examples
     --------
     >>> metric_names()[:3]
@@ -175,6 +190,15 @@ def parse_metric(name: str | Metric) -> Metric:
 
     Names are not case-sensitive, and ``_`` is read as ``-``. Several options are separated by
     commas, as in ``rbp(rel=2, p=0.5)@10``.
+
+    Parameters
+    ----------
+    name : str or Metric
+        A `Metric` is returned unchanged.
+
+    Returns
+    -------
+    Metric
 
     Examples
     --------
@@ -208,6 +232,14 @@ def parse_metric(name: str | Metric) -> Metric:
 
 def parse_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     """Return the metrics with these names; a str may hold several, separated by commas.
+
+    Parameters
+    ----------
+    metrics : str, Metric or iterable of these
+
+    Returns
+    -------
+    list of Metric
 
     Examples
     --------

@@ -101,6 +101,19 @@ def resolve_rules(
 ) -> Rules:
     """Return the rules of a flavour, with every override that is not None in their place.
 
+    Parameters
+    ----------
+    flavour : str
+        See `linrank.metrics`.
+    doc_ids : sequence, optional
+        Identifiers of the documents, which ``ties="docno"`` needs.
+    **overrides
+        ``gain``, ``discount``, ``rel``, ``no_relevant`` and ``ties``, as in `linrank.ndcg`.
+
+    Returns
+    -------
+    Rules
+
     Examples
     --------
     >>> resolve_rules("mslr", no_relevant="skip").rel

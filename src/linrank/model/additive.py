@@ -240,6 +240,17 @@ class AdditiveModel(Model):
             Number of curves and surfaces to draw.
         column : str, optional
             The name of one of `columns`, which is then drawn as bars.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from linrank import AdditiveRanker, make_ranking
+        >>> model = AdditiveRanker(C=0.1).fit(make_ranking(random_state=0)).model_
+        >>> len(model.plot(top=6).figure.axes) >= 6
+        True
         """
         if ax is not None or column is not None:
             return super().plot(ax, top, column)
@@ -256,6 +267,16 @@ class AdditiveModel(Model):
             `part_names`: "a × b".
         ax : matplotlib Axes, optional
             None: those of a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from linrank import AdditiveRanker, make_ranking
+        >>> model = AdditiveRanker(C=0.1).fit(make_ranking(random_state=0)).model_
+        >>> axes = model.plot_curve(int(model.used[0]))
         """
         names = self.part_names()
         if isinstance(feature, str):

@@ -121,6 +121,13 @@ class Model(ShowsParts):
         Returns
         -------
         scores : float64 array of shape (n_docs,)
+
+        Examples
+        --------
+        >>> from linrank import LinearModel
+        >>> model = LinearModel([1.0, -0.5], feature_names=["bm25", "length"])
+        >>> model.predict({"length": 1.0, "bm25": 2.0}).tolist()
+        [1.5]
         """
         rows = as_rows(X, self)
         if not self.needs_qid:
@@ -161,6 +168,12 @@ class Model(ShowsParts):
         Returns
         -------
         Explanation
+
+        Examples
+        --------
+        >>> from linrank import LinearModel
+        >>> LinearModel([1.0, -0.5]).explain([2.0, 1.0]).contributions.tolist()
+        [2.0, -0.5]
         """
         return explain_row(self, row, documents)
 
@@ -177,6 +190,12 @@ class Model(ShowsParts):
         Returns
         -------
         Explanation
+
+        Examples
+        --------
+        >>> from linrank import LinearModel
+        >>> LinearModel([1.0, -0.5]).explain_pair([2.0, 1.0], [2.0, 4.0]).contributions.tolist()
+        [0.0, 1.5]
         """
         return explain_two(self, a, b, documents)
 
@@ -251,7 +270,17 @@ class Model(ShowsParts):
         return X
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as JSON; an existing file is replaced when the new one is complete."""
+        """Write the model as JSON; an existing file is replaced when the new one is complete.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from linrank import LinearModel
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.json")
+        >>> LinearModel([1.0, -0.5]).save(path)
+        >>> LinearModel.load(path).coef.tolist()
+        [1.0, -0.5]
+        """
         content = {
             "format": self.format,
             "version": self.version,
@@ -278,12 +307,31 @@ class Model(ShowsParts):
             An existing file is replaced when the new one is complete.
         title : str
             The heading. Without it, the class of the model is named.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from linrank import LinearModel
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.html")
+        >>> LinearModel([1.0, -0.5]).write_report(path, "Two features")
+        >>> "Two features" in path.read_text(encoding="utf-8")
+        True
         """
         import_module("linrank.report.model_page").write_model_page(path, self, title)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model of this class; `load_model` reads models of all classes."""
+        """Read a model of this class; `load_model` reads models of all classes.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from linrank import LinearModel
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.json")
+        >>> LinearModel([1.0, -0.5]).save(path)
+        >>> LinearModel.load(path).predict([[2.0, 1.0]]).tolist()
+        [1.5]
+        """
         return cls.from_content(read_content(path), path)
 
     @classmethod

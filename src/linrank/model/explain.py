@@ -139,7 +139,17 @@ class Explanation:
         return Cells(list(columns), rows, sizes)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return all contributions as a pandas DataFrame, the largest first."""
+        """Return all contributions as a pandas DataFrame, the largest first.
+
+        Examples
+        --------
+        >>> from linrank import LinearModel
+        >>> model = LinearModel([1.0, -0.5], feature_names=["bm25", "length"])
+        >>> model.explain([2.0, 1.0]).to_frame()
+          feature  value  contribution
+        0    bm25    2.0           2.0
+        1  length    1.0          -0.5
+        """
         return data_frame(self.columns())
 
     def __repr__(self) -> str:
@@ -159,6 +169,17 @@ class Explanation:
             None: those of a new figure.
         top : int
             Number of features with a bar of their own.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from linrank import LinearModel
+        >>> axes = LinearModel([1.0, -0.5]).explain([2.0, 1.0]).plot()
+        >>> axes.get_xlabel()
+        'contribution to the score'
         """
         shown, left = self.largest(top), self.rest(top)
         name, rest = ("", None) if left is None else left

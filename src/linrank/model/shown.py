@@ -93,6 +93,17 @@ class ShowsParts:
         column : str, optional
             The name of one of `columns`, such as "weight". None: the last one, which says how
             important a feature is.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from linrank import LinearModel
+        >>> axes = LinearModel([1.0, -0.5], feature_names=["bm25", "length"]).plot(top=2)
+        >>> len(axes.patches)
+        2
         """
         columns = {known.name: known for known in self.columns()}
         if not columns:

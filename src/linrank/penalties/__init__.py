@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .l2 import L2, NoPenalty
     from .registry import PENALTIES, make_penalty
 
+#: The names of the penalties.
 PenaltyName = Literal[
     "l2", "none", "l1", "elastic_net", "mcp", "scad", "log", "lp", "group_l1"
 ]  # fmt: skip

@@ -31,6 +31,15 @@ class Penalty(ABC):
         β: the cost of each feature. The default is 1. A feature with cost 0 is not penalised.
     bounds : None, "positive" or (low, high)
         Limits of the weights; see `linrank.penalties.bounds.make_bounds`.
+
+    Examples
+    --------
+    >>> from linrank import SparseRankSVM
+    >>> from linrank.penalties import L1
+    >>> penalty = L1(weights=[1.0, 5.0], bounds="positive")  # the second feature is expensive
+    >>> ranker = SparseRankSVM(C=1.0, penalty=penalty).fit([[1.0, 1.0], [3.0, 3.0]], [0, 1])
+    >>> (ranker.coef_ > 0).tolist()
+    [True, False]
     """
 
     weights: Any = None

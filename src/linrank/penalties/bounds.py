@@ -19,6 +19,11 @@ BoundsLike: TypeAlias = "Literal['positive'] | tuple[Limit, Limit] | Bounds | No
 class Bounds(NamedTuple):
     """Limits of each weight: low_j ≤ w_j ≤ high_j.
 
+    Parameters
+    ----------
+    low, high : float64 arrays of shape (n_features,)
+        The limits; −∞ and ∞ are no limits.
+
     Examples
     --------
     >>> make_bounds("positive", 2).clip(np.array([-1.0, 2.0])).tolist()

@@ -23,6 +23,14 @@ class MCP(SeparablePenalty):
         γ, which is 2 in the paper. A larger γ is closer to l1.
     strength : float
         λ, which `at` sets to 1/C.
+    weights, bounds
+        See `Penalty`.
+
+    Examples
+    --------
+    >>> penalty = MCP(gamma=2.0).for_features(3)
+    >>> penalty.prox(np.array([0.5, 1.5, 5.0]), 1.0).tolist()
+    [0.0, 1.0, 5.0]
     """
 
     gamma: float = 2.0
@@ -73,6 +81,14 @@ class SCAD(SeparablePenalty):
         A number above 2, which is 3.7 in Fan & Li. A larger a is closer to l1.
     strength : float
         λ, which `at` sets to 1/C.
+    weights, bounds
+        See `Penalty`.
+
+    Examples
+    --------
+    >>> penalty = SCAD(a=3.7).for_features(3)
+    >>> penalty.prox(np.array([0.5, 1.5, 5.0]), 1.0).tolist()
+    [0.0, 0.5, 5.0]
     """
 
     a: float = 3.7
@@ -120,6 +136,14 @@ class Log(SeparablePenalty):
     ----------
     epsilon : float
         ε, which is 0.1 in the paper. A larger ε is closer to l1.
+    weights, bounds
+        See `Penalty`.
+
+    Examples
+    --------
+    >>> penalty = Log(epsilon=0.1).for_features(2)
+    >>> penalty.prox(np.array([0.5, 5.0]), 1.0).round(2).tolist()
+    [0.0, 4.8]
     """
 
     epsilon: float = 0.1
@@ -157,6 +181,14 @@ class Lp(SeparablePenalty):
     ----------
     p : float
         A number between 0 and 1, which is 0.5 in the paper. A larger p is closer to l1.
+    weights, bounds
+        See `Penalty`.
+
+    Examples
+    --------
+    >>> penalty = Lp(p=0.5).for_features(2)
+    >>> penalty.prox(np.array([0.5, 5.0]), 1.0).round(2).tolist()
+    [0.0, 4.77]
     """
 
     p: float = 0.5

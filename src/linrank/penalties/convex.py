@@ -15,6 +15,11 @@ from .base import Kind, SeparablePenalty, check_parameter
 class L1(SeparablePenalty):
     """The lasso, ``g(u) = u`` (Laporte et al. 2014, eq. 7). With costs it is the weighted lasso.
 
+    Parameters
+    ----------
+    weights, bounds
+        See `Penalty`.
+
     Examples
     --------
     >>> L1().for_features(2).prox(np.array([3.0, -0.5]), 1.0).tolist()
@@ -49,6 +54,8 @@ class ElasticNet(SeparablePenalty):
     ----------
     ratio : float
         ρ, above 0 and at most 1. With ρ = 1 the penalty is l1.
+    weights, bounds
+        See `Penalty`.
 
     Examples
     --------

@@ -42,6 +42,8 @@ class GroupL1(NormPenalty):
         The l2 part, at least 0.
     sizes : array of shape (n_features,), optional
         n_G, repeated for each feature of the group. By default, the features are counted.
+    bounds
+        See `Penalty`.
 
     Examples
     --------

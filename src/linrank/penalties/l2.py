@@ -17,6 +17,13 @@ class L2(SeparablePenalty):
 
     It has a derivative, so it is a part of the gradient and the Hessian of a `Problem`.
 
+    Parameters
+    ----------
+    weights
+        Not used: all features have the cost 1.
+    bounds
+        See `Penalty`.
+
     Examples
     --------
     >>> L2().value(np.array([3.0, 4.0]))
@@ -60,6 +67,21 @@ class NoPenalty(SeparablePenalty):
 
     There may be no optimum. If the training data can be ranked without error, the weights grow
     without limit, and the objective falls to 0.
+
+    Parameters
+    ----------
+    weights
+        Not used: all features have the cost 0.
+    bounds
+        See `Penalty`.
+
+    Examples
+    --------
+    >>> from linrank import SparseRankSVM, make_ranking
+    >>> data = make_ranking(random_state=0)
+    >>> ranker = SparseRankSVM(C=1.0, penalty=NoPenalty()).fit(data)
+    >>> ranker.result_.n_selected == data.n_features
+    True
     """
 
     name: ClassVar[str] = "none"

@@ -20,6 +20,7 @@ def _find(place: str) -> type[Penalty]:
     return getattr(import_module(f".{module}", __package__), name)
 
 
+#: The class of each penalty by its name, such as ``PENALTIES["l1"]``.
 PENALTIES: Mapping[str, type[Penalty]] = {name: _find(place) for name, place in CLASSES.items()}
 
 
@@ -41,6 +42,10 @@ def make_penalty(
         The cost of each feature.
     bounds : None, "positive" or (low, high)
         Limits of the weights; see `linrank.penalties.Bounds`.
+
+    Returns
+    -------
+    Penalty
 
     Examples
     --------

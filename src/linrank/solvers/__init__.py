@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from .smoothing import Smoothing
     from .tron import PaperTron, Tron
 
+#: The names of the solvers.
 SolverName = Literal[
     "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "dual", "lbfgs", "sgd-pairs",
     "sgd-queries", "proximal-newton", "proximal-smoothing", "reweighted", "fista",
     "coordinate-descent", "coordinate-descent-paper",
 ]  # fmt: skip
+#: What the option `solver` may be: a name, or ``"auto"``.
 SolverChoice = Literal["auto", SolverName]
+#: All values of `SolverChoice`.
 SOLVER_CHOICES: tuple[SolverChoice, ...] = get_args(SolverChoice)
 
 #: The module and the class of each solver.

@@ -19,6 +19,7 @@ from ..problem import Problem
 from .needs import Needs
 from .result import Result, Status, Step
 
+#: A function that is called with a `Step` after every iteration.
 Callback = Callable[[Step], None]
 
 #: Norms of the gradient g between which products such as g'Hg neither underflow nor overflow.
@@ -63,6 +64,16 @@ class Solver:
         The largest number of outer iterations.
     callback : callable, optional
         Called with a `Step` after every iteration.
+
+    Examples
+    --------
+    >>> from linrank import make_problem, make_ranking
+    >>> from linrank.solvers import Newton
+    >>> steps = []
+    >>> solver = Newton(tol=1e-6, callback=steps.append)
+    >>> result = solver.solve(make_problem(make_ranking(random_state=0), C=0.01))
+    >>> result.converged, len(steps) == len(result.history)
+    (True, True)
     """
 
     tol: float = 1e-3
@@ -105,7 +116,34 @@ class Solver:
         }
 
     def solve(self, problem: Problem, w0: Vector | None = None) -> Result:
-        """Minimise the problem, starting from w0 or 0, which is first moved into the bounds."""
+        """Minimise the problem, starting from w0 or 0, which is first moved into the bounds.
+
+        Parameters
+        ----------
+        problem : Problem
+            See `linrank.make_problem`.
+        w0 : float64 array of shape (n_features,), optional
+            The start. A solution for a similar problem saves iterations.
+
+        Returns
+        -------
+        Result
+
+        Raises
+        ------
+        DataError
+            If the solver does not support the loss, the penalty or the bounds of the problem.
+
+        Examples
+        --------
+        >>> from linrank import make_problem, make_ranking
+        >>> from linrank.solvers import Newton
+        >>> data = make_ranking(random_state=0)
+        >>> first = Newton().solve(make_problem(data, C=0.01))
+        >>> again = Newton().solve(make_problem(data, C=0.01), w0=first.coef)
+        >>> again.n_iter <= first.n_iter
+        True
+        """
         self._check_needs(problem)
         self._started = time.perf_counter()
         self.problem = problem

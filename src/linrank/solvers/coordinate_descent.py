@@ -48,6 +48,8 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
         The bound β is far above the curvature for features that few documents have. On text-like
         data (50,000 × 40,000, l1, ten times the smallest C), longer steps came within 1e-4 of
         the optimum in 25 sweeps. Without them, 158 sweeps were still 5 % above it.
+    tol, max_iter, callback, stop
+        See `Solver` and `Newton`.
 
     Examples
     --------

@@ -66,6 +66,8 @@ class FISTA(SparseSolver):
           2C·Σ_p‖x̃_p‖².
     restart : bool
         Whether the momentum may restart.
+    tol, max_iter, callback
+        See `Solver`.
 
     Examples
     --------

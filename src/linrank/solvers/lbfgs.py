@@ -30,6 +30,11 @@ class LBFGS(SmoothSolver):
     The first step has the length min(f/‖g‖, ‖g‖). At the length f/‖g‖ the tangent is 0. The
     distance to the optimum is at most ‖g‖, because the penalty ½‖w‖² is a part of f.
 
+    Parameters
+    ----------
+    tol, max_iter, callback, stop
+        See `Solver` and `Newton`.
+
     Examples
     --------
     >>> from linrank import make_ranking

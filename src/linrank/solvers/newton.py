@@ -118,6 +118,11 @@ class Newton(SmoothSolver):
     ----------
     settings : NewtonSettings
         Constants of the method.
+    tol, max_iter, callback
+        See `Solver`.
+    stop : {"optimum", "gradient"}
+        ``optimum``: stop near the optimum. ``gradient``: stop on ‖g(w)‖ ≤ ε‖g(0)‖ alone, as the
+        papers do.
 
     Examples
     --------

@@ -127,6 +127,8 @@ class ProximalNewton(SparseSolver):
     ----------
     settings : ProximalSettings
         Constants of the method.
+    tol, max_iter, callback
+        See `Solver`.
 
     Examples
     --------

@@ -40,6 +40,11 @@ class ProximalSmoothing(Smoothing):
     has no cost, there is no bound. The solver then stops when a smoothed problem that is solved to
     `tol` has an objective within `tol` of the objective itself.
 
+    Parameters
+    ----------
+    tol, max_iter, callback
+        See `Solver`.
+
     Examples
     --------
     >>> from linrank import make_problem, make_ranking

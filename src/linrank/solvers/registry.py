@@ -34,6 +34,7 @@ class _Solvers(Mapping[str, type[Solver]]):
         return len(self._places)
 
 
+#: The class of each solver by its name, such as ``SOLVERS["newton"]``.
 SOLVERS = _Solvers()
 
 
@@ -66,6 +67,25 @@ def make_solver(
         Seed of the stochastic solvers.
     **options
         Fields of the solver's class.
+
+    Returns
+    -------
+    Solver
+
+    Raises
+    ------
+    DataError
+        If the name is not known, or the solver does not support the loss or the penalty. The
+        message names solvers that do.
+
+    Examples
+    --------
+    >>> from linrank.losses import get_loss
+    >>> from linrank.penalties import L1
+    >>> make_solver("auto").name, make_solver("auto", get_loss("hinge")).name
+    ('newton', 'smoothing')
+    >>> make_solver("fista", penalty=L1(), tol=1e-4)
+    FISTA(tol=0.0001, max_iter=1000, step='backtracking', restart=True)
     """
     penalty = L2() if penalty is None else penalty
     if isinstance(name, Solver):
@@ -102,6 +122,18 @@ def with_options(solver: Solver, options: Mapping[str, Any]) -> Solver:
 
 def usable_solvers(loss: Loss, penalty: Penalty | None = None, has_rows: bool = True) -> list[str]:
     """Return the names of the solvers that support a problem; the choice of ``"auto"`` is first.
+
+    Parameters
+    ----------
+    loss : Loss
+    penalty : Penalty, optional
+        The default is ½‖w‖².
+    has_rows : bool
+        Whether the rows of X are in this process; False for data on a cluster.
+
+    Returns
+    -------
+    list of str
 
     Examples
     --------

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 
 class Status(enum.Enum):
-    """The reason why a solver stopped; the value is a sentence for users."""
+    """The reason why a solver stopped; the value is a sentence for users.
+
+    Examples
+    --------
+    >>> from linrank import RankSVM, Status
+    >>> ranker = RankSVM().fit([[1.0], [3.0], [2.0]], [0, 2, 1])
+    >>> ranker.result_.status is Status.CONVERGED, ranker.result_.status.value
+    (True, 'The stopping rule is met.')
+    """
 
     CONVERGED = "The stopping rule is met."
     CRITICAL = "A critical point is reached. The penalty is not convex, so others may be better."
@@ -34,7 +42,29 @@ class Status(enum.Enum):
 
 
 class Step(NamedTuple):
-    """One iteration in the history of a solver."""
+    """One iteration in the history of a solver.
+
+    Attributes
+    ----------
+    iteration : int
+        The number of the outer iteration; 0 is the start.
+    objective : float
+    gradient_norm : float
+        The norm of the gradient, relative to the gradient at w = 0.
+    products : int
+        Hessian products so far.
+    seconds : float
+        Time since the start of the fit.
+    gap : float, optional
+        The relative duality gap, if the solver computes one.
+
+    Examples
+    --------
+    >>> from linrank import RankSVM
+    >>> first, *_, last = RankSVM().fit([[1.0], [3.0], [2.0]], [0, 2, 1]).result_.history
+    >>> first.iteration, first.gradient_norm, last.objective < first.objective
+    (0, 1.0, True)
+    """
 
     iteration: int
     objective: float
@@ -62,6 +92,13 @@ class Result:
         The relative duality gap, for solvers that compute a lower bound on the optimum. It is the
         difference of the objective and the bound, divided by the objective. The relative distance
         to the optimum is at most the gap.
+
+    Examples
+    --------
+    >>> from linrank import RankSVM
+    >>> result = RankSVM(C=0.5).fit([[1.0], [3.0], [2.0]], [0, 2, 1]).result_
+    >>> result.converged, result.n_selected, round(result.objective, 3)
+    (True, 1, 0.333)
     """
 
     coef: Vector
@@ -127,6 +164,17 @@ class Result:
         ----------
         ax : matplotlib Axes, optional
             None: those of a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> axes = RankSVM().fit([[1.0], [3.0], [2.0]], [0, 2, 1]).result_.plot()
+        >>> axes.get_xlabel()
+        'iteration'
         """
         objective = np.array([step.objective for step in self.history])
         above = (objective - self.objective) / (abs(self.objective) or 1.0)

@@ -44,6 +44,11 @@ class Reweighted(SparseSolver):
     is large. The result is a critical point. Other critical points may be better, but this one is
     no worse than the l1 solution. If w = 0 is better, the iterations continue from w = 0.
 
+    Parameters
+    ----------
+    tol, max_iter, callback
+        See `Solver`.
+
     Examples
     --------
     >>> from linrank import make_ranking

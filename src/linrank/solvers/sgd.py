@@ -130,6 +130,11 @@ class QuerySGD(StochasticSolver):
 
     Stopping and parameters are those of `PairSGD`.
 
+    Parameters
+    ----------
+    tol, max_iter, callback, seed, average
+        See `Solver` and `PairSGD`.
+
     Examples
     --------
     >>> from linrank import make_ranking

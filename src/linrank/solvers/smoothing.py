@@ -40,6 +40,19 @@ class Smoothing(Solver):
 
     The solver stops when the gap between the best objective and the best dual value so far is at
     most `tol` of the objective.
+
+    Parameters
+    ----------
+    tol, max_iter, callback
+        See `Solver`.
+
+    Examples
+    --------
+    >>> from linrank import make_problem, make_ranking
+    >>> problem = make_problem(make_ranking(random_state=0), C=0.01, loss="hinge")
+    >>> result = Smoothing(tol=1e-4).solve(problem)
+    >>> result.converged, result.gap <= 1e-4
+    (True, True)
     """
 
     name: ClassVar[str] = "smoothing"

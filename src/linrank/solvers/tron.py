@@ -31,6 +31,19 @@ class Tron(SmoothSolver):
     by conjugate gradients. The step is taken if the objective falls by at least η₀ of the
     predicted decrease (36). The ratio of both decreases determines the next Δ (37). The stopping
     rule is that of `SmoothSolver`.
+
+    Parameters
+    ----------
+    tol, max_iter, callback, stop
+        See `Solver` and `Newton`.
+
+    Examples
+    --------
+    >>> from linrank import make_problem, make_ranking
+    >>> problem = make_problem(make_ranking(random_state=0), C=0.01)
+    >>> result = Tron().solve(problem)
+    >>> result.converged, result.n_products > result.n_iter
+    (True, True)
     """
 
     name: ClassVar[str] = "tron"
@@ -94,7 +107,20 @@ class Tron(SmoothSolver):
 
 @dataclass
 class PaperTron(Tron):
-    """TRON as Lee & Lin 2014 ran it: rule (38) alone, and each C of a path from w = 0 (§4.4)."""
+    """TRON as Lee & Lin 2014 ran it: rule (38) alone, and each C of a path from w = 0 (§4.4).
+
+    Parameters
+    ----------
+    tol, max_iter, callback, stop
+        See `Solver` and `Newton`.
+
+    Examples
+    --------
+    >>> from linrank import make_problem, make_ranking
+    >>> result = PaperTron(tol=0.01).solve(make_problem(make_ranking(random_state=0), C=0.01))
+    >>> result.status.name, result.gradient_norm <= 0.01
+    ('CONVERGED', True)
+    """
 
     stop: StopName = "gradient"
     name: ClassVar[str] = "tron-paper"

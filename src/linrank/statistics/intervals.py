@@ -16,7 +16,20 @@ BATCH_VALUES = 4_000_000  #: values that are resampled at once; a larger number 
 
 
 class Interval(NamedTuple):
-    """A confidence interval."""
+    """A confidence interval.
+
+    Attributes
+    ----------
+    low, high : float
+        The ends of the interval.
+
+    Examples
+    --------
+    >>> from linrank.statistics import bootstrap_interval
+    >>> interval = bootstrap_interval([0.25, 0.25, 0.25])
+    >>> interval.low, interval.high
+    (0.25, 0.25)
+    """
 
     low: float
     high: float

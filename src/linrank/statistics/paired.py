@@ -13,6 +13,7 @@ from .._checks import choice, whole_number
 from .._typing import Mask, Vector
 from .values import ROUNDING, differences
 
+#: What a test looks for: any difference, a > b, or a < b.
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "greater", "less")
 
@@ -36,6 +37,12 @@ class PairedTest:
         Number of queries that were left out, because a value is NaN.
     note : str
         A sentence if the test says little or nothing about these values; otherwise empty.
+
+    Examples
+    --------
+    >>> test = paired_t_test([0.5, 0.7, 0.9, 0.6], [0.4, 0.7, 0.6, 0.5])
+    >>> round(test.difference, 3), round(test.p_value, 3), test.n
+    (0.125, 0.141, 4)
     """
 
     difference: float

@@ -13,7 +13,18 @@ from .values import check_values, differences
 
 
 class WinTieLoss(NamedTuple):
-    """Numbers of queries in which a method is better, equal and worse than another one."""
+    """Numbers of queries in which a method is better, equal and worse than another one.
+
+    Attributes
+    ----------
+    wins, ties, losses : int
+
+    Examples
+    --------
+    >>> wins, ties, losses = win_tie_loss([0.5, 0.7], [0.4, 0.7])
+    >>> wins, ties, losses
+    (1, 1, 0)
+    """
 
     wins: int
     ties: int
@@ -31,6 +42,10 @@ def win_tie_loss(a: ArrayLike, b: ArrayLike, *, greater_is_better: bool = True) 
     greater_is_better : bool
         False for errors.
 
+    Returns
+    -------
+    WinTieLoss
+
     Examples
     --------
     >>> win_tie_loss([0.5, 0.7, 0.1 + 0.2], [0.4, 0.8, 0.3])
@@ -46,6 +61,17 @@ def most_changed(a: ArrayLike, b: ArrayLike, n: int) -> Integers:
     Queries that do not change, and queries with NaN, are left out. The result can therefore have
     fewer than n entries.
 
+    Parameters
+    ----------
+    a, b : array of shape (n_queries,)
+        Values of two methods for the same queries.
+    n : int
+        The largest number of queries.
+
+    Returns
+    -------
+    integer array
+
     Examples
     --------
     >>> most_changed([0.5, 0.7, 0.3, 0.2], [0.4, 0.2, 0.3, 0.5], 2).tolist()
@@ -60,6 +86,19 @@ def worst(a: ArrayLike, n: int, *, greater_is_better: bool = True) -> Integers:
     """Return the indices of the n queries with the worst values, the worst first.
 
     Queries with NaN are left out.
+
+    Parameters
+    ----------
+    a : array of shape (n_queries,)
+        Values of one method.
+    n : int
+        The largest number of queries.
+    greater_is_better : bool
+        False for errors.
+
+    Returns
+    -------
+    integer array
 
     Examples
     --------

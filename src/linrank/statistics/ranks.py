@@ -31,6 +31,12 @@ class FriedmanTest:
         Number of rows that were left out, because a value is NaN.
     note : str
         A sentence if the test says nothing about these values; otherwise empty.
+
+    Examples
+    --------
+    >>> test = friedman_test([[0.9, 0.8, 0.7], [0.7, 0.6, 0.5], [0.4, 0.3, 0.2]])
+    >>> test.n, test.p_value < 0.05
+    (3, True)
     """
 
     ranks: Vector
@@ -132,6 +138,10 @@ def nemenyi_critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
         Number of data sets or queries.
     alpha : float
         Significance level.
+
+    Returns
+    -------
+    float
 
     Examples
     --------

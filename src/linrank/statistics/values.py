@@ -36,6 +36,14 @@ def same_up_to_rounding(a: ArrayLike, b: ArrayLike) -> Mask:
 
     Two values are equal if |a − b| ≤ 1e-12·max(|a|, |b|).
 
+    Parameters
+    ----------
+    a, b : arrays of numbers of the same shape
+
+    Returns
+    -------
+    bool array
+
     Examples
     --------
     >>> same_up_to_rounding([0.1 + 0.2, 0.3], [0.3, 0.4])

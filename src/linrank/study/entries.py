@@ -67,6 +67,14 @@ class Entry:
         stands for values that the ranker chooses from the data.
     chooser : class, optional
         The ranker that chooses C along a path with warm starts.
+
+    Examples
+    --------
+    >>> from linrank import RankSVM
+    >>> from linrank.study import Entry
+    >>> entry = Entry("huber", RankSVM(loss="huber"), {"C": [0.1, 1.0], "normalize": [None]})
+    >>> list(entry.settings())
+    [{'C': 0.1, 'normalize': None}, {'C': 1.0, 'normalize': None}]
     """
 
     name: str
@@ -141,6 +149,10 @@ def parse_entry(text: str, name: str | None = None, grid: Mapping[str, Any] | No
         The name of the entry; by default the text.
     grid : mapping of parameters to lists of values, optional
         More values that are tried.
+
+    Returns
+    -------
+    Entry
 
     Examples
     --------
@@ -246,6 +258,13 @@ class ScoreFiles:
         The path of the files, in which ``{data}`` and ``{fold}`` stand for the names of the data
         set and of the fold. For data that are split into folds, a path without ``{fold}`` names a
         file with the scores of all documents.
+
+    Examples
+    --------
+    >>> from linrank.study import ScoreFiles
+    >>> files = ScoreFiles("other tool", "scores/{data}-{fold}.txt")
+    >>> files.path("MQ2008", "Fold1")
+    'scores/MQ2008-Fold1.txt'
     """
 
     name: str

@@ -81,6 +81,14 @@ class DataSet:
         The number of features of LETOR text whose last features may not occur.
     options : mapping, optional
         Options of `linrank.load`, such as the names of columns.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.study import DataSet
+    >>> data = make_ranking(n_queries=30, random_state=0)
+    >>> [(fold.fold, fold.test.n_queries) for fold in DataSet("made", data, n_folds=3).folds()]
+    [('Fold1', 10), ('Fold2', 10), ('Fold3', 10)]
     """
 
     name: str

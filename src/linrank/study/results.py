@@ -88,8 +88,8 @@ class StudyResults:
     >>> results = study.run(n_processes=0)
     >>> results.mean("made", "ranksvm:C=1") > results.mean("made", "adarank:map")
     True
-    >>> results.summary().names[:3]
-    ['method', 'map', '95 % low']
+    >>> results.summary().names[:3], len(results.to_frame()) > 6
+    (['method', 'map', '95 % low'], True)
     """
 
     metric: str
@@ -237,7 +237,20 @@ class StudyResults:
     def report(
         self, path: str | os.PathLike[str], *, command: str = "", baseline: str | None = None
     ) -> None:
-        """Write the report as one HTML file; see `linrank.study.output.write_report`."""
+        """Write the report as one HTML file; see `linrank.study.output.write_report`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from linrank import make_ranking
+        >>> from linrank.study import Study
+        >>> data = make_ranking(n_queries=30, docs_per_query=8, random_state=0)
+        >>> results = Study(data, "ranksvm:C=1,adarank:map", n_folds=3).run(n_processes=0)
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "study.html")
+        >>> results.report(path)
+        >>> "adarank" in path.read_text(encoding="utf-8")
+        True
+        """
         from .output import write_report
 
         write_report(path, self, command, baseline=baseline)

@@ -139,9 +139,20 @@ class Study:
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Study:
-        """Read a study from a TOML file, as ``linrank study FILE.toml`` does.
+        r"""Read a study from a TOML file, as ``linrank study FILE.toml`` does.
 
         Paths are relative to the file. Its keys for outputs, such as ``report``, have no effect.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from linrank import make_ranking, write_letor
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> write_letor(folder / "made.txt", make_ranking(n_queries=30, random_state=0))
+        >>> text = "[data]\nmade = 'made.txt'\n[methods]\nl2 = 'ranksvm'\nsvr = 'svr'\n"
+        >>> _ = (folder / "study.toml").write_text(text)
+        >>> [entry.name for entry in Study.from_toml(folder / "study.toml").entries]
+        ['l2', 'svr']
         """
         from .toml import read_study
 
@@ -166,6 +177,10 @@ class Study:
             memory, the study ends.
         progress : Progress, optional
             Gets news while the study runs.
+
+        Returns
+        -------
+        StudyResults
         """
         progress = _NoProgress() if progress is None else progress
         n_cores = resolve_threads(None)
