@@ -123,7 +123,10 @@ def test_all_parameters_are_described(value):
         listed = names_in(found["Parameters"])
     else:  # the fields of a class of results; properties are computed from them
         listed = [n for n in names_in(found.get("Attributes", "")) if not is_property(value, n)]
-    assert sorted(listed) == sorted(parameters(value))
+    missing = set(parameters(value)) - set(listed)
+    unknown = set(listed) - set(parameters(value))
+    assert not missing, "not described"
+    assert not unknown, "described, but not in the signature"
 
 
 def is_property(value: Any, name: str) -> bool:

@@ -86,8 +86,8 @@ class AdaRank(LinearRanker):
     verbose : bool
         Print a line for each round.
     update : {"cumulative", "literal"}
-        Rule for the weights of the queries. docs/guide/domination.md compares the rules and the next
-        two parameters on validation data, which decided their defaults.
+        Rule for the weights of the queries. docs/guide/domination.md compares the rules and the
+        next two parameters on validation data, which decided their defaults.
     patience : int
         Number of rounds without an improvement after which training ends.
     max_consecutive : int or None

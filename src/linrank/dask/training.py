@@ -23,7 +23,7 @@ class DaskTrainer(Trainer):
     ----------
     loss, tol, solver, counting, preferences, normalize, penalty, max_iter, seed
         See `linrank.training.Trainer`.
-    n_threads, criterion, callback, announce
+    n_threads, margin_scale, criterion, callback, announce
         See `linrank.training.Trainer`.
     engine : {"threads"}
         The engine of each worker. No other one is possible.

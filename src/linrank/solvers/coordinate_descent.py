@@ -136,6 +136,11 @@ class PaperCoordinateDescent(CoordinateDescent):
     m_q is the number of documents of query q that dominate others. The paper does not say when it
     stops. The rule is that of `CoordinateDescent`.
 
+    Parameters
+    ----------
+    tol, max_iter, callback, stop, relax
+        See `CoordinateDescent`.
+
     Examples
     --------
     >>> from linrank import make_ranking

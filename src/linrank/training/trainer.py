@@ -43,7 +43,7 @@ class Trainer(Settings):
     Parameters
     ----------
     loss, tol, solver, counting, preferences, normalize, penalty, max_iter, seed, n_threads, \
-engine, features
+engine, features, margin_scale
         See `linrank.settings.Settings`.
     criterion : Criterion
         The criterion by which C is chosen, and which is measured on held-out data.
