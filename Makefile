@@ -13,6 +13,8 @@ NUMERICAL := $(patsubst %,tests/test_%.py,bounds combinations coordinate_descent
 # What numpy dispatches to on this processor, beyond what it was built for.
 FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 
+BROWSE := .venv-browser/bin/python -m pytest -o addopts="-q --strict-markers --import-mode=importlib"
+
 # The part of the lines that the uncompiled run has executed, in one line.
 COVERAGE = echo "coverage of the uncompiled run: $$($(BIN)/coverage report --format=total) %"
 
@@ -21,7 +23,7 @@ COVERAGE = echo "coverage of the uncompiled run: $$($(BIN)/coverage report --for
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable $(1) && \
 	$(BIN)/python -m compileall -q src
 
-.PHONY: demo test test-compiled test-interpreted test-quick test-cuda test-wheel test-exports test-browser lint coverage hooks help clean
+.PHONY: demo test test-compiled test-interpreted test-quick test-cuda test-wheel test-exports test-browser docs test-docs lint coverage hooks help clean
 .PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench papers bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
@@ -66,7 +68,14 @@ test-exports: .venv-exports/test.stamp  ## exported models, scored by databases,
 	.venv-exports/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib" tests/exports
 
 test-browser: .venv-browser/test.stamp  ## HTML pages in chromium, with axe-core; LINRANK_SHOTS= names a folder for screenshots
-	.venv-browser/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib" tests/browser
+	$(BROWSE) -n 2 --ignore=tests/browser/test_site.py tests/browser
+
+docs: .venv-docs/docs.stamp  ## the documentation site, in docs/_build/html
+	.venv-docs/bin/python -m sphinx -b html -q -W --keep-going -n -E -j 2 docs docs/_build/html
+
+test-docs: docs .venv-browser/test.stamp  ## the site in chromium, its links, and the spelling of all files; LINRANK_SHOTS as above
+	.venv-docs/bin/codespell
+	$(BROWSE) -n 2 tests/browser/test_site.py
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
@@ -110,7 +119,8 @@ fuzz: .venv/test.stamp  ## random trials within MINUTES=60; SEED=, ONLY= (a camp
 		$(if $(ONLY),--only $(ONLY)) $(if $(CASE),--case $(CASE))
 
 clean:  ## forget what was built, and every compiled kernel
-	rm -rf .venv .venv-cuda .venv-exports .venv-browser demo build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-cuda .venv-exports .venv-browser .venv-docs demo build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf docs/_build docs/gallery docs/api/generated docs/api/backreferences
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made.stamp:
@@ -144,4 +154,9 @@ clean:  ## forget what was built, and every compiled kernel
 	$(PYTHON) -m venv --clear .venv-browser
 	.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	if command -v npm; then npm install --silent --prefix .venv-browser axe-core@4; fi
+	touch $@
+
+.venv-docs/docs.stamp: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@

@@ -18,18 +18,13 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 import sample_page
 from additive_samples import sample_model
+from browsing import DESK, absent
 from linrank import make_ranking
 from linrank.report.page import write_page
 from linrank.study import Study
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 AXE = Path(sys.prefix, "node_modules", "axe-core", "axe.min.js")
-DESK = (1440, 900)  # pixels of a screen
-
-
-def absent(what: str) -> None:
-    """Skip a test whose program is not installed; fail where everything must be installed."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{what} is not installed")
 
 
 @pytest.fixture(scope="session")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from browsing import SCHEMES, SCREENS, SHOTS, check_axe
 from sample_page import HOSTILE, METHODS, N_QUERIES
-
-SCHEMES = ("light", "dark")
-SCREENS = {"phone": (360, 740), "desk": (1440, 900)}  # pixels
-SHOTS = os.environ.get("LINRANK_SHOTS")  # a folder for screenshots
 
 
 def means(page: Page) -> Locator:
@@ -66,17 +62,6 @@ def test_axe_finds_nothing(open_page, axe, screen, scheme):
     head(means(page), "map").get_by_role("button").click()
     page.get_by_label("Filter rows of ndcg@10 of each query").fill("q11")  # each row takes time
     check_axe(page, axe)
-
-
-def check_axe(page: Page, axe: str) -> None:
-    page.evaluate(axe)
-    found = page.evaluate("axe.run()")
-    assert found["passes"]
-    wrong = [
-        f"{v['id']} ({v['impact']}): {v['help']}: {[n['html'][:200] for n in v['nodes'][:3]]}"
-        for v in found["violations"]
-    ]
-    assert not wrong, "\n".join(wrong)
 
 
 def test_a_click_sorts_and_another_one_reverses(open_page):
