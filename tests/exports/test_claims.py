@@ -15,7 +15,7 @@ import pytest
     ],
 )
 def test_xgboost_needs_sorted_numbers_and_weighs_queries(needs, qid, weight, message):
-    (xgboost,) = needs("xgboost")
+    xgboost = needs("xgboost")
     X = np.random.default_rng(0).random((4, 3))
     with pytest.raises(xgboost.core.XGBoostError, match=message):
         xgboost.XGBRanker(n_estimators=2).fit(X, [0, 1, 0, 1], qid=qid, sample_weight=weight)
