@@ -19,7 +19,8 @@ def examples(path, language="python"):
     return re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.DOTALL)
 
 
-PAGES = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")} - {ROOT / "README.md"}
+START = sorted(ROOT.glob("docs/start/*.md"))
+PAGES = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")} - {ROOT / "README.md", *START}
 EXAMPLES = [
     pytest.param(code, id=f"{path.stem} {number}")
     for path in sorted(PAGES)
@@ -55,11 +56,35 @@ def test_the_commands_of_the_readme_print_what_it_shows(here, monkeypatch):
     monkeypatch.chdir("demo")
     shown = [text for text in examples(ROOT / "README.md", "console") if "$ linrank" in text]
     assert len(shown) == 1
-    for command in re.findall(r"^\$ linrank (.*(?:\n(?!\$).*)*)", shown[0], re.MULTILINE):
+    check_commands(shown[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", START, ids=lambda page: page.stem)
+def test_pages_for_a_start_print_what_they_show(page, here, monkeypatch, capsys):
+    make_letor_folder("demo", **RECIPE)
+    steps = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(steps) == len(examples(page))
+    names = {}
+    for code, output in steps:
+        exec(compile(code, page.name, "exec"), names)
+        check_output(output, capsys.readouterr().out)
+    monkeypatch.chdir("demo")
+    for shown in examples(page, "console"):
+        check_commands(shown)
+
+
+def check_commands(shown):
+    """Run the commands of an example, and compare what they print with what is shown."""
+    for command in re.findall(r"^\$ linrank (.*(?:\n(?!\$).*)*)", shown, re.MULTILINE):
         line, _, output = command.partition("\n")
-        printed = run(*line.split()).output
-        assert words(output) == words(printed)
-        assert decimals(output) == pytest.approx(decimals(printed), abs=5e-3)
+        if line.partition(" ")[0] not in ("demo", "--help"):  # their output is not shown
+            check_output(output, run(*line.split()).output)
+
+
+def check_output(shown, printed):
+    assert words(shown) == words(printed)
+    assert decimals(shown) == pytest.approx(decimals(printed), abs=5e-3)
 
 
 def words(output):
