@@ -3,7 +3,8 @@
 ``python -m benchmarks.cuda [QUERIES]`` prints a table for web-search data of that many queries (by
 default 20,000: 2.4 million documents of 136 features) in float64 and float32. The time of a product
 is given in milliseconds and relative to one read of X at the memory bandwidth of the card, which is
-the roofline of docs/guide/cuda.md.
+the roofline of docs/guide/cuda.md. A second table splits the evaluations of P-SWX into sort, sums
+and products.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from linrank.path import make_problem
 from linrank.solvers import make_solver
 
 REPEATS = 20
-ENGINES = ("threads", "cuda", "cuda-streaming", "p-swx")
+ENGINES = ("threads", "cuda", "cuda-streaming", "p-swx", "p-swx-paper")
+SPLIT = ("p-swx", "p-swx-paper")  #: engines whose evaluations have a sort, sums and products
 
 
 def median_seconds(function: Callable[[], Any], repeats: int = REPEATS) -> float:
@@ -74,6 +76,24 @@ def measure(data: RankingData, name: str, peak: float) -> str:
     )
 
 
+def split(data: RankingData, name: str) -> str:
+    """Return a line with the milliseconds of sort, sums and products (Jin & Lin 2014)."""
+    from numba import cuda
+
+    engine = make_engine(name, data, get_loss("squared_hinge"), None, None)
+    w, v = np.random.default_rng(0).standard_normal((2, data.n_features))
+    engine.value_grad(1e-3 * w)
+    times = []
+    for step in engine.steps(v).values():
+
+        def run(step: Callable[[], object] = step) -> None:
+            step()
+            cuda.synchronize()
+
+        times.append(1e3 * median_seconds(run))
+    return f"{data.X.dtype!s:8} {name:15} " + " ".join(f"{t:10.2f}" for t in times)
+
+
 def main() -> None:
     n_queries = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     small = make_ranking(4, random_state=0)
@@ -88,10 +108,19 @@ def main() -> None:
     for dtype in (np.float64, np.float32):
         X = data.X.astype(dtype)
         for name in ENGINES:
-            try:
-                print(measure(RankingData(X, data.y, data.qid), name, peak), flush=True)
-            except DataError as error:
-                print(f"{X.dtype!s:8} {name:15} {error}", flush=True)
+            _print(measure, RankingData(X, data.y, data.qid), name, peak)
+    print("\nX        engine            sort, ms   sums, ms  products, ms")
+    for dtype in (np.float64, np.float32):
+        for name in SPLIT:
+            _print(split, RankingData(data.X.astype(dtype), data.y, data.qid), name)
+
+
+def _print(measure: Callable[..., str], data: RankingData, name: str, *more: Any) -> None:
+    """Print a line of a table, or why there is none."""
+    try:
+        print(measure(data, name, *more), flush=True)
+    except DataError as error:
+        print(f"{data.X.dtype!s:8} {name:15} {error}", flush=True)
 
 
 if __name__ == "__main__":

@@ -298,7 +298,7 @@ def bench_letor(options: Options) -> Section:
     for name in SETS:
         for ranker, learn in LETOR_RANKERS.items():
             folds = range(1, 2 if options.quick else 6)
-            parts = [_measure_fold(learn, name, fold) for fold in folds]
+            parts = [measure_fold(learn, name, fold) for fold in folds]
             found[ranker] += np.mean(parts, axis=0).tolist()
             print(name, ranker, *(f"{value:.4f}" for value in found[ranker][-3:]), flush=True)
     values = np.array(list(found.values()))
@@ -313,7 +313,7 @@ LETOR_METRICS = ("ndcg@5", "ndcg@10", "p@10")
 MARGINS = (0.25, 0.5, 1.0)  #: scales of the margin, of which the validation part chooses one
 
 
-def _measure_fold(learn: Callable[..., Any], name: str, fold: int) -> list[float]:
+def measure_fold(learn: Callable[..., Any], name: str, fold: int) -> list[float]:
     train, valid, test = (read_fold(name, fold, part) for part in ("train", "vali", "test"))
     scores = learn(train, valid)(test.X)
     return list(

@@ -147,19 +147,25 @@ def _add_collection(section: Section, name: str, splits: list[Split]) -> None:
             continue
         found = Found()
         for split in splits:
-            _run(how, split, found)
+            run_method(how, split, found)
         base = base or found
         _add(section, name, method, found, base)
 
 
-def _run(how: Method, split: Split, found: Found) -> None:
-    """Fit a method for each scale of the margin, keep the best on `valid`, and measure it."""
+def run_method(how: Method, split: Split, found: Found, n_threads: int = 1) -> None:
+    """Fit a method for each scale of the margin, keep the best on `valid`, and measure it.
+
+    `n_threads` topics are learnt at the same time.
+    """
     train, valid, test = split
     unit = train.counts[train.counts > 0].mean()
     started = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GridEdgeWarning)
-        fits = [_fit(how.make(scale / unit), how.labels, train, valid) for scale in how.margins]
+        fits = [
+            _fit(how.make(scale / unit), how.labels, train, valid, n_threads)
+            for scale in how.margins
+        ]
     _, ranker = max(fits, key=lambda fit: fit[0])
     found.seconds += time.process_time() - started
     found.n_edges += sum(issubclass(w.category, GridEdgeWarning) for w in caught)
@@ -170,11 +176,11 @@ def _run(how: Method, split: Split, found: Found) -> None:
 
 
 def _fit(
-    template: Any, labels: Callable[[Part], np.ndarray], train: Part, valid: Part
+    template: Any, labels: Callable[[Part], np.ndarray], train: Part, valid: Part, n_threads: int
 ) -> tuple[float, Any]:
     """Return the mean of the metric on `valid`, and the ranker that reaches it."""
     if train.qid is None:
-        ranker = MultiTopicRanker(template, n_threads=1)
+        ranker = MultiTopicRanker(template, n_threads=n_threads)
         ranker.fit(train.X, labels(train), valid=(valid.X, labels(valid)))
         return float(np.mean([own.best_score_ for own in ranker.rankers_])), ranker
     ranker = clone(template)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.datasets import load_svmlight_files
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
@@ -77,6 +78,29 @@ def generated_images(n: int, d: int, n_topics: int) -> Iterator[Split]:
     levels = (counts > 0) + (counts > middle).astype(float)
     learn, valid, test = (Part(X[rows], counts[rows], levels[rows]) for rows in cut(n))
     yield learn, valid, test
+
+
+def reuters_topic() -> Iterator[Split]:
+    """Yield one topic of Reuters, with a quarter of its training file as the validation part.
+
+    Yield nothing if the files ``reuters/train.txt`` and ``reuters/test.txt`` are not in
+    ``LINRANK_DATA``.
+    """
+    files = [
+        Path(os.environ.get("LINRANK_DATA", ""), "reuters", f"{name}.txt")
+        for name in ("train", "test")
+    ]
+    if not all(file.is_file() for file in files):
+        return
+    X, y, test_X, test_y = load_svmlight_files([str(file) for file in files])
+    rows = np.random.default_rng(0).permutation(len(y))
+    known, valid = rows[len(y) // 4 :], rows[: len(y) // 4]
+    places = ((X[known], y[known]), (X[valid], y[valid]), (test_X, test_y))
+    one, two, three = (
+        Part(sparse.csr_array(some), *[(labels > 0).astype(float)[:, None]] * 2)
+        for some, labels in places
+    )
+    yield one, two, three
 
 
 def reuters_splits(n_topics: int | None = None) -> Iterator[Split]:

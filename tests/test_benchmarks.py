@@ -119,7 +119,7 @@ def test_nothing_is_chosen_on_test_data(name, monkeypatch):
     other = test._replace(counts=test.counts[::-1], levels=test.levels[::-1])
     for last in (test, other):
         split = (train, valid, last)
-        domination_pamir._run(domination_pamir.METHODS[name], split, domination_pamir.Found())
+        domination_pamir.run_method(domination_pamir.METHODS[name], split, domination_pamir.Found())
     one, two = (ranker.coef_.toarray() for ranker in rankers)
     np.testing.assert_array_equal(one, two)
 

@@ -42,7 +42,7 @@ def without_a_card(monkeypatch):
 
 
 @pytest.mark.usefixtures("without_the_extra")
-@pytest.mark.parametrize("engine", ["cuda", "cuda-streaming", "p-swx"])
+@pytest.mark.parametrize("engine", ["cuda", "cuda-streaming", "p-swx", "p-swx-paper"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_without_the_extra(estimator, engine):
     data = make_ranking(random_state=0)
@@ -65,7 +65,7 @@ def test_without_a_card(command, letor):
     with pytest.raises(DataError, match="graphics card with its driver, and none was found"):
         RankSVM(engine="cuda").fit(X, y, qid)
     files = letor / "train.txt", "--valid", letor / "vali.txt"
-    for engine in ("cuda", "cuda-streaming", "p-swx"):
+    for engine in ("cuda", "cuda-streaming", "p-swx", "p-swx-paper"):
         said = error_of(command, *files, "--engine", engine)
         assert said.startswith(f"engine='{engine}' needs an NVIDIA graphics card")
         assert said.rstrip().endswith("Use engine='threads'.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-MODULES = ("rows", "fused", "grid", "listed", "dominate", "p_swx")
+MODULES = ("rows", "fused", "grid", "listed", "dominate", "p_swx", "p_swx_paper")
 PACKAGE = "linrank.engines.cuda"
 
 

@@ -27,6 +27,7 @@ CASES = [
     ("cuda", "pairs of documents", "dense64", "logistic_exact"),
     ("cuda", "five levels", "dense64", "domination"),
     ("p-swx", "five levels", "dense64", "squared_hinge"),
+    ("p-swx-paper", "five levels", "dense64", "squared_hinge"),
 ]
 
 

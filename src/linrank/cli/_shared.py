@@ -287,7 +287,7 @@ SHARED: dict[str, Declared] = {
             "--engine", SOLVER,
             "Compute sums on the processor, or on a graphics card: cuda keeps the data there, "
             "cuda-streaming copies them in parts for every product, p-swx is the method of Jin & "
-            "Lin.",
+            "Lin, and p-swx-paper has their float32 and library products.",
         )],
         "threads",
     ),

@@ -35,6 +35,12 @@ def make_engine(
         return ThreadEngine(
             data, loss, normalize, n_threads, counting=counting, preferences=preferences
         )
+    if name == "p-swx-paper":
+        from .cuda.p_swx_paper import PaperEngine
+
+        return PaperEngine(
+            data, loss, normalize, n_threads, counting=counting, preferences=preferences
+        )
     from .cuda.engine import CudaEngine
 
     return CudaEngine(

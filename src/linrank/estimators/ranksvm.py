@@ -96,7 +96,7 @@ class RankSVM(TrainedRanker):
         The largest number of iterations.
     n_threads : int, optional
         The default is ``LINRANK_THREADS``, or all usable cores.
-    engine : {"threads", "cuda", "cuda-streaming", "p-swx"}
+    engine : {"threads", "cuda", "cuda-streaming", "p-swx", "p-swx-paper"}
         Where sums are computed: on the processor, or on a graphics card (docs/guide/cuda.md).
     warm_start : bool
         Start from the weights of the previous fit.

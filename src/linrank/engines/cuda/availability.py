@@ -14,11 +14,23 @@ def check_available(engine: str) -> None:
             f"engine={engine!r} needs numba-cuda, which is not installed: "
             "pip install 'linrank[cuda]', or use engine='threads'"
         )
+    if engine == "p-swx-paper" and not is_simulated() and find_spec("cupy") is None:
+        raise DataError(
+            "engine='p-swx-paper' needs CuPy for its matrix products, which is not installed: "
+            "pip install 'linrank[cublas]', or use engine='p-swx'"
+        )
     if not has_card():
         raise DataError(
             f"engine={engine!r} needs an NVIDIA graphics card with its driver, and none was found. "
             "Use engine='threads'."
         )
+
+
+def is_simulated() -> bool:
+    """Whether numba simulates a graphics card (``NUMBA_ENABLE_CUDASIM=1``)."""
+    from numba import config
+
+    return bool(config.ENABLE_CUDASIM)
 
 
 def has_card() -> bool:

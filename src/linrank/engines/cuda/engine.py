@@ -8,6 +8,7 @@ each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -246,7 +247,7 @@ class CudaEngine(ThreadEngine):
             return None
         pairs: DevicePairs
         if self._paper:
-            pairs = SortedPairs(self.layout, self.data.y, *known)
+            pairs = SortedPairs(self.layout, self.hinges, self.data.y, *known)
         elif isinstance(self.layout, DominationLayout):
             pairs = DominationLevels(self.layout.plan, *known)
         elif isinstance(self.layout, ExplicitLayout):
@@ -318,6 +319,22 @@ class CudaEngine(ThreadEngine):
             self._score(pairs, self._nothing, self._product)
             pairs.curve(self._product, self._u)
         self._add_rows(pairs)
+
+    def steps(self, v: Vector) -> dict[str, Callable[[], object]]:
+        """Return the three parts of an evaluation of P-SWX, for measurements.
+
+        They are sort, sums and products. Call `value_grad` before. The products are Xv and X'u.
+        """
+        pairs = self._pairs
+        assert isinstance(pairs, SortedPairs)
+
+        def multiply() -> None:
+            self._v.copy_to_device(np.ascontiguousarray(v, np.float64))
+            self._score(pairs, self._nothing, self._product)
+            self._add_rows(pairs)
+            self._total.copy_to_host()
+
+        return {"sort": pairs.sort, "sums": lambda: pairs.sum(self._scores), "products": multiply}
 
     def _n_tiles(self, n_rows: int) -> int:
         """Return the number of tiles of so many rows; 0 for a sparse X, which has none."""

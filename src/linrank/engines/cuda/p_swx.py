@@ -3,7 +3,8 @@
 The scores w'x of each query are sorted (Algorithm 3). One thread per document computes the six sums
 of eq. 10 over its sorted query (Algorithm 2), and eqs. 11 to 13 follow from these sums. This costs
 O(|X_t|) steps per document of query t, where running sums cost a few steps. The engine exists for
-comparison with the paper. The products with X are those of `rows` instead of CUBLAS.
+comparison with the paper. The products with X are those of `rows` instead of CUBLAS, and sums are
+in float64. `p_swx_paper` has the products of CUBLAS and float32.
 
 Two places of the paper's listings are changed, because they would not work as printed:
 
@@ -242,6 +243,20 @@ def product_of(sums, u):  # type: ignore[no-untyped-def]
         u[i] = -2.0 * (sums.alpha_plus[i] + sums.alpha_minus[i])
 
 
+def check_plain(layout: Layout, hinges: Hinges, engine: str) -> None:
+    """Raise a `DataError` unless the loss is the one of the paper: all pairs, squared hinge."""
+    if not isinstance(layout, TableLayout) or _has_weights(layout.plan):
+        raise DataError(
+            f"engine={engine!r} follows the paper: it needs loss='squared_hinge' and all pairs, "
+            "without weights, margins and normalization. Use engine='cuda'"
+        )
+    if hinges.exact or hinges.c.tolist() != [1.0] or hinges.a.any():
+        raise DataError(
+            f"engine={engine!r} supports loss='squared_hinge' only. Use engine='cuda' for other "
+            "losses."
+        )
+
+
 def _has_weights(plan: PairPlan) -> bool:
     """Whether some pair has a weight or a margin other than 1."""
     return bool(len(plan.weight) or len(plan.offset) or (plan.query_weight != 1.0).any())
@@ -251,18 +266,15 @@ class SortedPairs:
     """P-SWX of Jin & Lin 2014: sums over the sorted scores of each query."""
 
     def __init__(
-        self, layout: Layout, y: Vector, scores: DeviceArray, curvature: DeviceArray
+        self, layout: Layout, hinges: Hinges, y: Vector, scores: DeviceArray, curvature: DeviceArray
     ) -> None:
-        if not isinstance(layout, TableLayout) or _has_weights(layout.plan):
-            raise DataError(
-                "engine='p-swx' follows the paper: it needs loss='squared_hinge' and all pairs, "
-                "without weights, margins and normalization. Use engine='cuda'"
-            )
+        check_plain(layout, hinges, "p-swx")
         ptr = layout.plan.query_ptr
         n = int(ptr[-1])
         self.rows = np.arange(n)
         self.device_rows = to_device(self.rows, INDEX)
         self._workset = to_device(np.column_stack([ptr[:-1], ptr[1:]]), np.int64)
+        self._layout = layout
         self._y, self._scores, self._curvature = to_device(y), scores, curvature
         self._d_pri = Sequence(empty(n), empty(n, INDEX))
         self._d_aux = Sequence(empty(n), empty(n, INDEX))
@@ -270,28 +282,28 @@ class SortedPairs:
 
     def set_hinges(self, hinges: Hinges) -> None:
         """Raise a `DataError` unless the loss is max(0, 1 − t)², the only one of the paper."""
-        if hinges.exact or hinges.c.tolist() != [1.0] or hinges.a.any():
-            raise DataError(
-                "engine='p-swx' supports loss='squared_hinge' only. Use engine='cuda' for other "
-                "losses."
-            )
+        check_plain(self._layout, hinges, "p-swx")
 
     def linearize(self, u: DeviceArray, losses: DeviceArray) -> None:
         """Compute the gradient and the loss: Algorithm 3, Algorithm 2, and eqs. 11 and 12."""
-        launch_over(len(u), take_scores, self._scores, self._d_pri)
-        n_queries = len(self._workset)
-        launch(gpu_quicksort, n_queries, self._workset, self._d_pri, self._d_aux)
-        self._sum(self._scores)
+        self.sort()
+        self.sum(self._scores)
         launch_over(len(u), gradient_of, self._sums, u, self._curvature, losses)
 
     def curve(self, v: DeviceArray, u: DeviceArray) -> None:
         """Compute the Hessian product u = H v: Algorithm 2 and eq. 13."""
-        self._sum(v)
+        self.sum(v)
         launch_over(len(u), product_of, self._sums, u)
 
     def add_gap(self, m: int, losses: DeviceArray) -> None:
         """Add Σ_pairs max(0, 1 − t) to `losses`, at the scores last linearised."""
         launch_over(len(self.rows), gap_of, self._sums, losses)
 
-    def _sum(self, Xv: DeviceArray) -> None:
+    def sort(self) -> None:
+        """Sort the scores of each query: Algorithm 3."""
+        launch_over(len(self.rows), take_scores, self._scores, self._d_pri)
+        launch(gpu_quicksort, len(self._workset), self._workset, self._d_pri, self._d_aux)
+
+    def sum(self, Xv: DeviceArray) -> None:
+        """Compute the sums of eq. 10: Algorithm 2."""
         launch(p_swx, len(self._workset), self._workset, self._d_pri, self._y, Xv, self._sums)
