@@ -1,104 +1,162 @@
-"""The scripts of the folder `examples` run, and print what they promise."""
+"""The pages of the gallery run without warnings, draw pictures, and show what they claim."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
+import runpy
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
-from commandline import PATIENCE
-from linrank import load_model, read_run
+import linrank
+from linrank._draw import COLOURS, STYLE
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+PAGES = sorted(path.stem for path in EXAMPLES.glob("plot_*.py"))
+QUICK = {"plot_first_ranker", "plot_which_features"}  # the others are left out of make test-quick
+
+#: For each page, facts that its text speaks of, computed from the variables of the script.
+CLAIMS: dict[str, Callable[[dict[str, Any]], list[bool]]] = {
+    "plot_additive": lambda v: [
+        v["results"]["curves"] > v["results"]["weights of logarithms"] + 0.05,
+        np.corrcoef(*v["centred"])[0, 1] > 0.9,
+    ],
+    "plot_auc": lambda v: [
+        v["found"] > 0.6,
+        v["ranker"].n_pairs_ > 1_000_000,
+        abs(v["probability"].mean() - v["y_test"].mean()) < 0.01,
+    ],
+    "plot_choose_c": lambda v: [
+        v["on_train"][-1] > v["on_train"][0],
+        v["on_future"].max() > max(v["on_future"][0], v["on_future"][-1]) + 0.02,
+        v["ranker"].score(v["future"]) > v["on_future"][-1],
+    ],
+    "plot_clicks": lambda v: [
+        v["quality"]["true labels"][-1] >= v["quality"]["propensity"][-1],
+        v["quality"]["propensity"][-1] > v["quality"]["naive"][-1] + 0.03,
+        v["quality"]["naive"][-1] > v["old"],
+    ],
+    "plot_command_line": lambda v: [
+        linrank.load_model(v["folder"] / "sparse.json").count_used() < 25,
+    ],
+    "plot_compare_rankers": lambda v: [
+        v["found"].metrics["map"].p_holm["randomization"] < 0.05,
+        v["found"].most_changed(40)[-1].difference != 0,
+        v["friedman"].p_value < 0.01,
+    ],
+    "plot_domination_topics": lambda v: [
+        bool((v["own"] > 0).all()),
+        v["topics"].zero_weights_ > 0.8,
+    ],
+    "plot_experiment": lambda v: [
+        v["table"]["ranksvm"]["ndcg@10"] > v["table"]["adarank"]["ndcg@10"],
+        v["run"].tag == "ranksvm",
+    ],
+    "plot_explain_pair": lambda v: [
+        v["why"].score > 0,
+        abs(v["why"].contributions.sum() - v["why"].score) < 1e-9,
+    ],
+    "plot_export": lambda v: [
+        bool(np.abs(v["from_sql"] - v["scores"]).max() < 1e-9),
+        np.median(np.abs(v["in_single"] - v["shift"] - v["scores"])) > 1e-7,
+    ],
+    "plot_first_ranker": lambda v: [
+        v["ranker"].score(v["X_test"], v["y_test"], qid=v["qid_test"])
+        > linrank.ndcg(v["y_test"], v["by_feature"], qid=v["qid_test"], k=10) + 0.03,
+    ],
+    "plot_grid_search": lambda v: [
+        v["grid"].max() == v["search"].best_score_,
+        np.ptp(v["difference"]) < 1e-9,
+    ],
+    "plot_huge_queries": lambda v: [
+        bool(np.allclose(v["logarithm"].coef_, v["ranker"].coef_)),
+        v["n_pairs"][-1] > 1e10,
+    ],
+    "plot_losses": lambda v: [
+        max(x[0] for x in v["found"].values()) - min(x[0] for x in v["found"].values()) < 0.01,
+        v["found"]["hinge"][-1] > v["found"]["squared_hinge"][-1] + 0.005,
+        v["quick"].result_.n_evaluations < v["slow"].result_.n_evaluations,
+    ],
+    "plot_missing_scaling": lambda v: [
+        min(v["found"]["log1p+standard"]) > max(v["found"]["standard"]) + 0.05,
+        v["filled"][2] > v["filled"][1] > v["filled"][0],  # indicator, median, zero
+    ],
+    "plot_monotone": lambda v: [
+        v["wrong"]["free"] > 0,
+        v["wrong"]["monotone"] == v["wrong"]["rating also concave"] == 0,
+    ],
+    "plot_preferences": lambda v: [
+        v["correlation"] > 0.95,
+        bool((np.sign(v["weights"]) == [1, -1, -1, 1]).all()),
+        bool(np.allclose(v["again"].coef_, v["ranker"].coef_)),
+    ],
+    "plot_solvers": lambda v: [
+        v["passes"]["Newton (default)"][-1] < 0.5 * v["passes"]["TRON"][-1],
+        v["distance"]["L-BFGS"][-1] < 1e-6 < v["distance"]["SGD over pairs"][-1],
+    ],
+    "plot_sparse_path": lambda v: [
+        max(v["first"]) < v["noise"],
+        v["ranker"].n_selected_ <= 10,
+    ],
+    "plot_which_features": lambda v: [
+        bool(np.allclose(v["ranker"].standardized_coef_, v["again"].standardized_coef_)),
+        np.flatnonzero(v["crosses"]).tolist() == [5],
+    ],
+}
 
 
 @pytest.fixture
-def script(here):
-    """Return a function that runs a script in an empty folder, and returns what it prints."""
-
-    def run(name: str) -> str:
-        command = [sys.executable, "-W", "error::UserWarning", str(EXAMPLES / f"{name}.py")]
-        found = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-        assert found.returncode == 0, found.stderr
-        assert found.stderr == ""
-        return found.stdout
-
-    return run
+def drawing():
+    """Keep figures and settings of matplotlib from other tests."""
+    with matplotlib.rc_context():
+        matplotlib.use("Agg")
+        yield
+    plt.close("all")
 
 
-def number(pattern: str, text: str) -> float:
-    """Return the number that follows a pattern."""
-    found = re.search(pattern + r"\s*([+-]?[0-9][0-9,.e+-]*)", text)
-    assert found is not None, (pattern, text)
-    return float(found[1].rstrip(".,").replace(",", ""))
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PAGES]
+)
+def test_a_page_draws_what_it_says(page, here, drawing, capsys):
+    values = runpy.run_path(str(EXAMPLES / f"{page}.py"))
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    assert figures
+    for figure in figures:
+        figure.draw_without_rendering()
+        assert any(ax.get_title(loc="left") or ax.images for ax in figure.axes)
+    assert all(CLAIMS[page](values))
+    assert capsys.readouterr().err == ""
+    assert not list(here.iterdir())  # no files are left behind
 
 
-@pytest.mark.slow
-def test_search_engineer(script):
-    said = script("search_engineer")
-    assert "features: bm25, clicks, price_cents, rating\n" in said
-    assert number(r"ndcg@10", said) > 0.8
-    assert re.search(r"document \d+ is above document \d+ by 0\.\d+", said)
-    assert "Solr changes the order: of no pair" in said
-    assert number("a constant of", said) > 0
-    solr = json.loads(Path("solr.json").read_text())
-    assert solr["name"] == "products"
-    assert set(solr["params"]["weights"]) == {"bm25", "clicks", "price_cents", "rating"}
-    assert solr["params"]["weights"]["price_cents"] < 0 < solr["params"]["weights"]["rating"]
+def test_every_page_has_claims():
+    assert len(PAGES) >= 15
+    assert set(CLAIMS) == set(PAGES)
 
 
-@pytest.mark.slow
-def test_data_scientist(script):
-    said = script("data_scientist")
-    assert number("NDCG@10 of the folds:", said) > 0.9
-    assert number("NDCG@10 of new queries:", said) > 0.9
-    assert "the saved model has the scores of the pipeline: True" in said
-    assert "importances do not depend on units: True" in said
-    assert "values of C that were tried: 9" in said
-    assert load_model("model.json").n_features == 5
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_names_of_a_page_exist(page):
+    text = (EXAMPLES / f"{page}.py").read_text("utf-8")
+    for target in re.findall(r":doc:`(\w+)`", text):
+        assert target in PAGES
+        assert target != page
+    for name in re.findall(r":(?:class|func):`linrank\.(\w+)`", text):
+        assert hasattr(linrank, name)
+    title, line = text.splitlines()[1:3]
+    assert title.endswith("?")
+    assert line == "=" * len(title)
+    assert "# What to read next\n# -----------------\n# - :doc:" in text
 
 
-@pytest.mark.slow
-def test_researcher(script):
-    said = script("researcher")
-    assert "60 queries, 12 features" in said
-    ours = number(r"\nranksvm +NDCG@10", said)
-    assert ours > 0.85
-    assert number(r"RankSVM with C = \S+: NDCG@10 =", said) == ours
-    assert ours > number(r"adarank +NDCG@10", said)
-    assert number(r"\nmap", said) == number(r"\nranksvm .* MAP", said)  # one convention
-    assert 1 <= number(r"NDCG of LETOR 4.0: .*\n", said) < 12  # features of the sparse model
-    assert len(re.findall(r"^loss ", said, re.MULTILINE)) == 3
-    assert read_run("run.txt").tag == "ranksvm"
-
-
-@pytest.mark.slow
-def test_preferences(script):
-    said = script("preferences")
-    assert number("new pairs in the right order:", said) > 0.85
-    assert number("rank correlation with the true utility:", said) > 0.95
-    assert number("stars", said) > 0 > number("distance_km", said)
-    assert number("price", said) < 0 < number("breakfast", said)
-    assert "the file gives the same model: True" in said
-
-
-@pytest.mark.slow
-def test_auc(script):
-    said = script("auc")
-    assert number("AUC of new rows:", said) > 0.9
-    assert number("AUC of the folds:", said) > 0.9
-    assert abs(number("mean probability", said) - number("positive rows", said)) < 0.02
-    assert number("pairs of real-valued targets:", said) > 4_000_000
-    assert number("Kendall's tau:", said) > 0.7
-    assert "the logarithm gives the same model: True" in said
-    assert "100,000 rows with " in said
-
-
-def test_every_script_has_a_test():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
-        name.removeprefix("test_") for name in globals() if name.startswith("test_")
-    } - {"every_script_has_a_test"}
+def test_the_style_is_that_of_the_library(drawing):
+    plt.style.use("linrank.style")
+    used = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+    assert [colour.upper() for colour in used] == list(COLOURS)
+    shown = dict(plt.rcParams)
+    with matplotlib.rc_context(STYLE):
+        assert dict(plt.rcParams) == shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,18 +28,13 @@ WIDTH = 7.0  #: inches of a new figure
 BAR_HEIGHT = 0.27  #: inches of a bar with its margin
 LEAST_SHOWN = 1e-16  #: relative distances below this are rounding, and are not drawn
 
+_STYLE_FILE = Path(__file__).with_name("style.mplstyle")  # plt.style.use("linrank.style")
+#: Settings of matplotlib, as texts that matplotlib reads
 STYLE: dict[str, Any] = {
-    "font.size": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.titlesize": 10.0,
-    "axes.titlelocation": "left",
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "svg.hashsalt": "linrank",  # makes .svg files of the same plot identical
+    name: value.strip('"')
+    for line in _STYLE_FILE.read_text("utf-8").splitlines()
+    if not line.startswith("#")
+    for name, value in [line.split(": ", 1)]
 }
 
 

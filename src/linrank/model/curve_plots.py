@@ -41,10 +41,16 @@ class Part(NamedTuple):
         return " × ".join(self.names)
 
 
+def _columns(n_parts: int) -> int:
+    """Return the number of plots in a row: at most `COLUMNS`, and two for four plots."""
+    return 2 if n_parts == 4 else min(COLUMNS, n_parts)
+
+
 def grid_size(n_parts: int) -> tuple[float, float]:
     """Return the width and height of a grid of plots, in inches."""
-    n_rows = -(-n_parts // COLUMNS)
-    return SIZE[0] * min(COLUMNS, n_parts), 0.2 + SIZE[1] * n_rows
+    n_columns = _columns(n_parts)
+    n_rows = -(-n_parts // n_columns)
+    return SIZE[0] * n_columns, 0.2 + SIZE[1] * n_rows
 
 
 def draw_grid(figure: Figure, parts: Sequence[Part]) -> Axes:
@@ -55,7 +61,7 @@ def draw_grid(figure: Figure, parts: Sequence[Part]) -> Axes:
     curves = [part.function for part in parts if isinstance(part.function, Curve)]
     surfaces = [part.function for part in parts if isinstance(part.function, Surface)]
     limits = _common_limits(curves)
-    n_columns = min(COLUMNS, len(parts))
+    n_columns = _columns(len(parts))
     axes = figure.subplots(-(-len(parts) // n_columns), n_columns, squeeze=False).ravel()
     for ax, part in zip(axes, parts, strict=False):
         if isinstance(part.function, Surface):
