@@ -92,4 +92,4 @@ print(f"correlation of all curves with the truth: {np.corrcoef(*centred)[0, 1]:.
 # - :doc:`plot_monotone` forces curves to rise or to fall.
 # - :doc:`plot_explain_pair` explains orders; ``explain_pair`` works for curves, too.
 # - :class:`linrank.AdditiveRanker`, :class:`linrank.AdditiveRankerCV` and
-# :class:`linrank.AdditiveModel` list all options.
+#   :class:`linrank.AdditiveModel` list all options.

@@ -48,7 +48,7 @@ for r in range(1, N_DOCS + 1):
 # -------------
 # - *naive* takes a click as a label;
 # - *propensity* divides the weight of each pair by the probability that its clicked document was
-# looked at;
+#   looked at;
 # - *true labels* knows what the users think, which is the limit that clicks cannot pass.
 #
 # Each of them learns from more and more queries. The picture has the mean of four drawings of

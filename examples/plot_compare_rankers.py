@@ -105,4 +105,4 @@ plt.show()
 # -----------------
 # - :doc:`plot_first_ranker` trains a ranker.
 # - :func:`linrank.compare`, :func:`linrank.compare_evaluations` and :func:`linrank.evaluate` list
-# all options.
+#   all options.

@@ -104,4 +104,4 @@ for name, ranker in (("Domination Rank", topics), ("RankSVM", plain)):
 # -----------------
 # - :doc:`plot_sparse_path` follows the selection of features along ``C``.
 # - :class:`linrank.DominationRank`, :class:`linrank.DominationRankCV` and
-# :class:`linrank.MultiTopicRanker` list all options.
+#   :class:`linrank.MultiTopicRanker` list all options.

@@ -105,4 +105,4 @@ print(evaluate_run(judged, run, "ndcg@10, map, recall@5"))
 # - :doc:`plot_compare_rankers` tests whether such differences are more than chance.
 # - :doc:`plot_sparse_path` selects features.
 # - :func:`linrank.read_letor`, :func:`linrank.evaluate` and :func:`linrank.evaluate_run` list all
-# options.
+#   options.

@@ -111,4 +111,4 @@ print(f"C = {ranker.C_:g} has NDCG@10 = {ranker.best_score_:.3f} on the evaluati
 # - :doc:`plot_choose_c` says what ``C`` does.
 # - :doc:`plot_missing_scaling` compares scales.
 # - :class:`linrank.QueryKFold`, :func:`linrank.make_ranking_scorer` and
-# :class:`linrank.LinearModel` list all options.
+#   :class:`linrank.LinearModel` list all options.

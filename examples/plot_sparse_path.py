@@ -88,4 +88,4 @@ print(f"NDCG@10 of new queries: {ranker.score(valid):.3f}")
 # - :doc:`plot_which_features` measures the importance of each feature.
 # - :doc:`plot_domination_topics` selects words for many topics.
 # - :class:`linrank.SparseRankSVM`, :class:`linrank.SparseRankSVMCV` and
-# :func:`linrank.sparse_path` list all options.
+#   :func:`linrank.sparse_path` list all options.
