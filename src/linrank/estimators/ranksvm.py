@@ -70,6 +70,8 @@ class RankSVM(TrainedRanker):
         - ``"dual"``: coordinate descent with a multiplier for each pair, for the hinge and the
           squared hinge on small data, with a duality gap;
         - ``"lbfgs"``: L-BFGS of scipy;
+        - ``"newton-paper"``: the truncated Newton method of Chapelle & Keerthi (PRSVM, PRSVM+);
+        - ``"nonlinear-cg"``: non-linear conjugate gradients;
         - ``"sgd-pairs"`` and ``"sgd-queries"``: stochastic gradient descent, which is less exact;
         - ``"auto"``: newton, or smoothing for losses without a derivative;
         - a `linrank.solvers.Solver`, such as ``Newton(max_iter=50)``, with its own tol and
@@ -235,6 +237,11 @@ class RankSVM(TrainedRanker):
             raise DataError(
                 f"partial_fit learns by stochastic gradients, but solver is {solver.name!r}. Use "
                 "solver='sgd-pairs' or 'sgd-queries'."
+            )
+        if solver.step != "adaptive":
+            raise DataError(
+                f"partial_fit has no step={solver.step!r}, which needs the number of all pairs. "
+                "Use step='adaptive'."
             )
         if not settings.features.is_empty:
             raise DataError(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .fista import FISTA
     from .lbfgs import LBFGS
     from .newton import Newton
+    from .nonlinear_cg import NonlinearCG
+    from .paper_newton import PaperNewton
     from .proximal_newton import ProximalNewton
     from .proximal_smoothing import ProximalSmoothing
     from .registry import SOLVERS, make_solver, usable_solvers
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
 
 #: The names of the solvers.
 SolverName = Literal[
-    "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "dual", "lbfgs", "sgd-pairs",
-    "sgd-queries", "proximal-newton", "proximal-smoothing", "reweighted", "fista",
-    "coordinate-descent", "coordinate-descent-paper",
+    "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "dual", "lbfgs", "nonlinear-cg",
+    "newton-paper", "sgd-pairs", "sgd-queries", "proximal-newton", "proximal-smoothing",
+    "reweighted", "fista", "coordinate-descent", "coordinate-descent-paper",
 ]  # fmt: skip
 #: What the option `solver` may be: a name, or ``"auto"``.
 SolverChoice = Literal["auto", SolverName]
@@ -50,6 +52,8 @@ CLASSES: Mapping[SolverName, str] = {
     "cutting-planes": "cutting_planes.CuttingPlanes",
     "dual": "dual.Dual",
     "lbfgs": "lbfgs.LBFGS",
+    "nonlinear-cg": "nonlinear_cg.NonlinearCG",
+    "newton-paper": "paper_newton.PaperNewton",
     "sgd-pairs": "sgd.PairSGD",
     "sgd-queries": "sgd.QuerySGD",
     "proximal-newton": "proximal_newton.ProximalNewton",
@@ -66,7 +70,8 @@ AUTOMATIC: tuple[SolverName, ...] = (
 
 __all__ = [
     "FISTA", "LBFGS", "SOLVERS", "SOLVER_CHOICES", "Callback", "CoordinateDescent",
-    "CuttingPlanes", "Dual", "Newton", "PairSGD", "PaperCoordinateDescent", "PaperTron",
+    "CuttingPlanes", "Dual", "Newton", "NonlinearCG", "PairSGD", "PaperCoordinateDescent",
+    "PaperNewton", "PaperTron",
     "ProximalNewton", "ProximalSmoothing", "QuerySGD", "Result", "Reweighted", "Smoothing",
     "Solver", "SolverChoice", "SolverName", "Status", "Step", "Tron", "make_solver",
     "usable_solvers",

@@ -35,7 +35,8 @@ def conjugate_gradients(
     Parameters
     ----------
     product, precondition : callable
-        ``v ↦ Av`` and ``v ↦ P⁻¹v``, for positive definite A and P.
+        ``v ↦ Av`` and ``v ↦ P⁻¹v``, for positive definite A and P. Both must return new arrays:
+        without a preconditioner, `precondition` is ``np.copy``.
     right : array of shape (n,)
     forcing : float
         Larger values need fewer products and leave a larger residual.
@@ -45,7 +46,7 @@ def conjugate_gradients(
     Examples
     --------
     >>> A, b = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])
-    >>> found = conjugate_gradients(lambda v: A @ v, b, lambda v: v, forcing=1e-20, most=10)
+    >>> found = conjugate_gradients(lambda v: A @ v, b, np.copy, forcing=1e-20, most=10)
     >>> bool(np.allclose(A @ found.x, b))
     True
     """

@@ -32,7 +32,7 @@ class Status(enum.Enum):
     CRITICAL = "A critical point is reached. The penalty is not convex, so others may be better."
     SETTLED = "The objective has settled. The distance to the optimum is not known."
     FAR = (
-        "The gradient meets the stopping rule, but the optimum is far: the objective can still "
+        "The stopping rule of the paper is met, but the optimum is far: the objective can still "
         "fall by more than 0.1·tol of its value."
     )
     PRECISION = "The objective cannot be lowered further in double precision."

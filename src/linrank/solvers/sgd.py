@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from .._checks import boolean
+import numpy as np
+
+from .._checks import boolean, choice
 from .._typing import Vector
 from ..engines.threads import ThreadEngine
+from ..errors import DataError
 from .base import Iterate, Solver, state
 from .needs import Needs
 from .result import Status
-from .stochastic import SGDState, StochasticPass, check_seed
+from .stochastic import STEPS, SGDState, StepName, StochasticPass, check_seed
 
 WINDOW = 5  #: epochs over which the objective must have settled; more epochs stop later
+LARGEST_WEIGHT = 1e100  #: absolute weight above which steps of length 1/t have diverged
 
 
 @dataclass
@@ -22,6 +26,7 @@ class StochasticSolver(Solver):
 
     seed: int = 0
     average: bool = True
+    step: StepName = "adaptive"
     needs: ClassVar[Needs] = Needs(loss="pairwise", penalties=("l2",), rows=True)
     over: ClassVar[Literal["pairs", "queries"]]
     _steps: StochasticPass = state()
@@ -32,11 +37,12 @@ class StochasticSolver(Solver):
         super().__post_init__()
         check_seed(self.seed)
         boolean("average", self.average)
+        choice("step", self.step, STEPS)
 
     def _prepare(self) -> None:
         engine = self.problem.engine
         assert isinstance(engine, ThreadEngine)
-        self._steps = StochasticPass(engine, self.over)
+        self._steps = StochasticPass(engine, self.over, self.step)
         self._state = SGDState(self.problem.n_features, self.seed)
         self._state.w[:] = self.point.w
         self._steps.join(self._state)
@@ -48,6 +54,12 @@ class StochasticSolver(Solver):
                 return status
             self._steps.run(self._state, self.problem.C, self._steps.n_steps)
             w = self.weights_of(self._state)
+            if not np.abs(w).max() < LARGEST_WEIGHT:
+                raise DataError(
+                    f"solver={self.name!r} with step={self.step!r} has diverged: its first steps "
+                    f"are too long for these features and C={self.problem.C:g}. Use "
+                    "step='adaptive'."
+                )
             trial = Iterate(w, *self.problem.value_grad(w))
             self._values.append(trial.value)
             if trial.value <= self.point.value:
@@ -101,6 +113,11 @@ class PairSGD(StochasticSolver):
         Seed of the random numbers. The same seed gives the same bits.
     average : bool
         Whether the weights are the mean of the iterates, or the last iterate.
+    step : {"adaptive", "paper"}
+        ``adaptive``: the step lengths and the preconditioner of `linrank.solvers.stochastic`.
+        ``paper``: the steps of the paper as written, whose lengths are 1/t. They are too short if
+        C is small, and their first ones too long if C is large. The paper does not average, which
+        is ``average=False``.
 
     Examples
     --------

@@ -40,7 +40,8 @@ class Rule(NamedTuple):
     """Step lengths (see `linrank.solvers.stochastic`).
 
     ``metric`` is the diagonal of P, ``penalty`` is λ, ``warm`` the number of steps with constant
-    η, and ``period`` the number of steps after which the penalty is applied for all of them.
+    η, and ``period`` the number of steps after which the penalty is applied for all of them. If
+    ``harmonic``, the length of step t is η/t, and each step applies the penalty at its start.
     """
 
     metric: Vector
@@ -48,6 +49,7 @@ class Rule(NamedTuple):
     eta: float
     warm: float
     period: float
+    harmonic: bool = False
 
 
 class RowSums(NamedTuple):
@@ -192,14 +194,12 @@ def _step(X, weights, rule, work, n, loss, slope, size):  # type: ignore[no-unty
     """
     w, lag, clock = weights
     metric, sums, touched, total = rule.metric, work.sums, work.touched, clock[TOTAL]
-    eta = rule.eta
-    if clock[SLOPES] > 0.0:
-        eta *= np.sqrt(clock[WARM_SLOPES] / clock[SLOPES])
-    steepness = slope * slope * size
-    part = 1.0 if eta * steepness <= loss else loss / (eta * steepness)
-    clock[SLOPES] += part * part * steepness
-    if clock[T] < rule.warm or clock[WARM_SLOPES] == 0.0:
-        clock[WARM_SLOPES] = clock[SLOPES]
+    eta, part = rule.eta, 1.0
+    if rule.harmonic:
+        eta /= clock[T] + 1.0
+        _shrink(weights, 1.0 - rule.penalty / (clock[T] + 1.0))
+    else:
+        eta, part = _adaptive_length(clock, rule, loss, slope * slope * size)
     for m in range(n):
         f = feature_at(X, touched, m)
         change = -part * eta * slope * metric[f] * sums[f]
@@ -215,3 +215,25 @@ def _step(X, weights, rule, work, n, loss, slope, size):  # type: ignore[no-unty
             lag[f] += total * (w[f] - kept)
             w[f] = kept
     clock[TOTAL] = total + clock[T]
+
+
+@njit(fast=True, inner=True)
+def _adaptive_length(clock, rule, loss, steepness):  # type: ignore[no-untyped-def]
+    """Return η of a step, and the part of it after which the tangent of the loss reaches 0."""
+    eta = rule.eta
+    if clock[SLOPES] > 0.0:
+        eta *= np.sqrt(clock[WARM_SLOPES] / clock[SLOPES])
+    part = 1.0 if eta * steepness <= loss else loss / (eta * steepness)
+    clock[SLOPES] += part * part * steepness
+    if clock[T] < rule.warm or clock[WARM_SLOPES] == 0.0:
+        clock[WARM_SLOPES] = clock[SLOPES]
+    return eta, part
+
+
+@njit(fast=True, inner=True)
+def _shrink(weights, factor):  # type: ignore[no-untyped-def]
+    """Multiply w by a factor, and leave the mean of the iterates so far."""
+    w, lag, clock = weights
+    for f in range(len(w)):
+        lag[f] += clock[TOTAL] * (w[f] - factor * w[f])
+        w[f] *= factor

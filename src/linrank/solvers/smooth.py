@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import norm
@@ -16,7 +16,7 @@ from .conjugate_gradients import conjugate_gradients
 from .preconditioner import Estimate, Preconditioner, estimate_hessian, invert
 from .result import Status
 
-StopName = Literal["optimum", "gradient"]
+StopName = Literal["optimum", "gradient", "decrement"]
 
 TARGET_GAP = 0.01  #: f(w) − f*, as a fraction of ε·f(w), at which rule "optimum" stops
 FAR_GAP = 0.1  #: f(w) − f*, as a fraction of ε·f(w), above which rule "gradient" has not converged
@@ -59,11 +59,12 @@ class SmoothSolver(Solver):
     """
 
     stop: StopName = "optimum"
+    stops: ClassVar[tuple[StopName, ...]] = ("optimum", "gradient")  #: the rules of the solver
     _norm_to_estimate: float = state(default=np.inf)  #: ‖g‖ below which to estimate the distance
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("stop", self.stop, get_args(StopName))
+        choice("stop", self.stop, self.stops)
 
     def _prepare(self) -> None:
         self._norm_to_estimate = np.inf

@@ -29,6 +29,16 @@ pairs and the scales of the features happen to fit. Four changes make the steps 
 A step changes only the features of its rows, which costs O(their entries). The mean is stored as w
 plus a lag, which a step moves against w. The penalty changes all d features; if d is large, it is
 applied for many steps at once.
+
+The rule ``"paper"`` takes the steps of Chapelle & Keerthi 2010, §6.1, as they are written. The
+objective is there a sum over the |P| pairs, or over the Q queries, and step t is
+
+    w ← w − 1/t·(w/|P| + C ℓ'(w'(x_i − x_j))(x_i − x_j))        for a random pair     (algorithm 2)
+    w ← w − 1/t·(w/Q + C Σ_pairs of q ℓ'(w'(x_i − x_j))(x_i − x_j))    for a random query q     (3)
+
+All queries have the same probability. Weighted pairs are drawn by their weight, which the paper
+does not have. ℓ' is then multiplied by the mean weight, so that the expected step is unchanged.
+Each step costs O(d) in addition, because it multiplies all of w.
 """
 
 from __future__ import annotations
@@ -59,6 +69,9 @@ from .sgd_steps import (
 #: What a step draws.
 OverName: TypeAlias = Literal["pairs", "queries"]
 OVER: tuple[OverName, ...] = get_args(OverName)
+#: How long steps are.
+StepName: TypeAlias = Literal["adaptive", "paper"]
+STEPS: tuple[StepName, ...] = get_args(StepName)
 
 CONSTANT_STEPS = 30  #: steps of constant η per feature that differs; more delay the decrease of η
 PENALTY_FEATURES = 64  #: features updated by the penalty per document of a step; more cost time
@@ -139,6 +152,8 @@ class StochasticPass:
         so its Hessian products are valid only after another `value_grad`.
     over : {"pairs", "queries"}
         What a step draws.
+    step : {"adaptive", "paper"}
+        How long steps are.
 
     Attributes
     ----------
@@ -160,9 +175,10 @@ class StochasticPass:
     True
     """
 
-    def __init__(self, engine: ThreadEngine, over: str) -> None:
+    def __init__(self, engine: ThreadEngine, over: str, step: str = "adaptive") -> None:
         choice("over", over, OVER)
-        self.engine, self.over = engine, over
+        choice("step", step, STEPS)
+        self.engine, self.over, self.step = engine, over, step
         self.sampler = PairSampler(engine.layout.plan, engine.layout.docs)
         n_docs, n_queries = len(self.sampler.rows), len(self.sampler.queries)
         self.docs_per_step = n_docs / max(1, n_queries) if over == "queries" else 1.0
@@ -197,7 +213,7 @@ class StochasticPass:
         """Take that many steps on ½‖w‖² + C·(the loss of all pairs in the data joined so far)."""
         if not self.sampler.mass:
             return
-        rule = self._rule(state, C)
+        rule = self._paper_rule(C) if self.step == "paper" else self._rule(state, C)
         chunk = max(1, int(CHUNK / self.docs_per_step))
         for start in range(0, n_steps, chunk):
             n = min(chunk, n_steps - start)
@@ -220,6 +236,17 @@ class StochasticPass:
         period = max(1, min(period, self.n_steps // PENALTIES_PER_EPOCH))
         return Rule(metric, penalty, float(eta), CONSTANT_STEPS * differing, float(period))
 
+    def _paper_rule(self, C: float) -> Rule:
+        """Return the step lengths 1/t of the paper, with the objective as a sum of |P| or Q terms.
+
+        Pairs of weight ω are drawn with the probability ω/Ω, so that C·Ω/|P| replaces C·ω.
+        """
+        engine, ones = self.engine, np.ones(self.engine.n_features)
+        if self.over == "queries":
+            return Rule(ones, 1.0 / engine.data.n_queries, C, 0.0, np.inf, harmonic=True)
+        n_pairs = float(engine.n_pairs)
+        return Rule(ones, 1.0 / n_pairs, C * self.sampler.mass / n_pairs, 0.0, np.inf, True)
+
     def _run_pairs(self, state: SGDState, rule: Rule, n: int) -> None:
         engine = self.engine
         pairs = self.sampler.draw_pairs(state.rng, n)
@@ -227,10 +254,13 @@ class StochasticPass:
 
     def _run_queries(self, state: SGDState, rule: Rule, n: int) -> None:
         engine = self.engine
+        if self.step == "paper":
+            drawn = state.rng.integers(engine.data.n_queries, size=n), np.ones(n)
+        else:
+            drawn = self.sampler.draw_queries(state.rng, n)
         walk_queries(
-            engine.matrix, engine.layout.plan, engine.state, engine.hinges,
-            *self.sampler.draw_queries(state.rng, n), state.weights, rule, self._sums,
-            self._scores, self._slopes, engine.scratch[0],
+            engine.matrix, engine.layout.plan, engine.state, engine.hinges, *drawn,
+            state.weights, rule, self._sums, self._scores, self._slopes, engine.scratch[0],
         )  # fmt: skip
 
 
