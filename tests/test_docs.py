@@ -34,6 +34,22 @@ def test_examples_run(code):
     exec(compile(code, "example", "exec"), {})
 
 
+# Pages with code of another library, in blocks of the language `py`, and the library.
+PEERS = {"lightgbm": "lightgbm", "xgboost": "xgboost", "scikit-survival": "sksurv"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # warnings of other libraries
+@pytest.mark.parametrize("page", PEERS)
+def test_examples_beside_other_libraries_run(page):
+    pytest.importorskip(PEERS[page])
+    codes = examples(ROOT / "docs" / "coming-from" / f"{page}.md", "py(?:thon)?")
+    assert len(codes) >= 2
+    names = {}
+    for code in codes:
+        exec(compile(code, page, "exec"), names)
+
+
 def test_there_are_examples():
     assert len(EXAMPLES) >= 6
 
