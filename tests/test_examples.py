@@ -16,8 +16,9 @@ import pytest
 import linrank
 from linrank._draw import COLOURS, STYLE
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
-PAGES = sorted(path.stem for path in EXAMPLES.glob("plot_*.py"))
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+PATHS = {path.stem: path for path in sorted(EXAMPLES.glob("*/plot_*.py"))}
+PAGES = list(PATHS)
 QUICK = {"plot_first_ranker", "plot_which_features"}  # the others are left out of make test-quick
 
 #: For each page, facts that its text speaks of, computed from the variables of the script.
@@ -123,7 +124,7 @@ def drawing():
     "page", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PAGES]
 )
 def test_a_page_draws_what_it_says(page, here, drawing, capsys):
-    values = runpy.run_path(str(EXAMPLES / f"{page}.py"))
+    values = runpy.run_path(str(PATHS[page]))
     figures = [plt.figure(number) for number in plt.get_fignums()]
     assert figures
     for figure in figures:
@@ -139,12 +140,19 @@ def test_every_page_has_claims():
     assert set(CLAIMS) == set(PAGES)
 
 
+def test_every_script_is_a_page_of_a_section():
+    assert set(EXAMPLES.rglob("*.py")) == set(PATHS.values())
+    for folder in {EXAMPLES, *(path.parent for path in PATHS.values())}:
+        assert (folder / "GALLERY_HEADER.rst").is_file()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_and_names_of_a_page_exist(page):
-    text = (EXAMPLES / f"{page}.py").read_text("utf-8")
-    for target in re.findall(r":doc:`(\w+)`", text):
-        assert target in PAGES
-        assert target != page
+    text = PATHS[page].read_text("utf-8")
+    for target in re.findall(r":doc:`([^`]+)`", text):
+        found = (PATHS[page].parent / f"{target}.py").resolve()
+        assert found in PATHS.values()
+        assert found != PATHS[page]
     for name in re.findall(r":(?:class|func):`linrank\.(\w+)`", text):
         assert hasattr(linrank, name)
     title, line = text.splitlines()[1:3]

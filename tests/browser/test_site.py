@@ -71,7 +71,10 @@ def test_the_site_is_complete(parts):
     assert len(pages) > 40
     assert {p.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for p in pages} <= names
     assert set(FEW.values()) <= names
-    scripts = {f"gallery/{path.stem}.html" for path in (ROOT / "examples").glob("plot_*.py")}
+    scripts = {
+        f"gallery/{path.relative_to(ROOT / 'examples').with_suffix('.html').as_posix()}"
+        for path in (ROOT / "examples").rglob("plot_*.py")
+    }
     assert scripts
     assert scripts <= names
 
@@ -146,7 +149,10 @@ def test_it_is_light_or_dark(parts, context_of, kind, screen, scheme):
     assert (red > 128) == (scheme == "dark")
 
 
-@pytest.mark.parametrize("folder", ["", "start", "guide", "coming-from", "papers", "gallery"])
+@pytest.mark.parametrize(
+    "folder",
+    ["", "start", "guide", "coming-from", "papers", "gallery", "gallery/basics", "gallery/serving"],
+)
 def test_no_page_is_wider_than_a_phone(parts, context_of, folder):
     page = context_of(SCREENS["phone"]).new_page()
     wide = []

@@ -132,6 +132,6 @@ print(found[0].message if found else "no pair changes its order")
 # %%
 # What to read next
 # -----------------
-# - :doc:`plot_monotone` trains a model that never punishes a better rating.
-# - :doc:`plot_explain_pair` answers the questions that come after the deployment.
+# - :doc:`../explaining/plot_monotone` trains a model that never punishes a better rating.
+# - :doc:`../explaining/plot_explain_pair` answers the questions that come after the deployment.
 # - :class:`linrank.LinearModel` and :class:`linrank.RankingData` list all options.

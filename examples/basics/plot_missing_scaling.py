@@ -103,5 +103,5 @@ plt.show()
 # What to read next
 # -----------------
 # - :doc:`plot_grid_search` tunes scale and ``C`` together.
-# - :doc:`plot_additive` learns curves, which need no scaling.
+# - :doc:`../explaining/plot_additive` learns curves, which need no scaling.
 # - :class:`linrank.RankSVM` lists all scales.

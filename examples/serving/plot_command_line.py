@@ -70,7 +70,7 @@ shell("linrank explain sparse.json test.txt --query 101 --pair 1 2")
 # %%
 # What to read next
 # -----------------
-# - :doc:`plot_choose_c` does the same in Python.
+# - :doc:`../basics/plot_choose_c` does the same in Python.
 # - :doc:`plot_export` exports a model; on the command line this is ``linrank export``.
 # - ``linrank predict`` and ``linrank evaluate`` write and judge scores; ``linrank --help`` and
 #   ``linrank train --help`` list all commands and options.

@@ -78,5 +78,5 @@ plt.show()
 # What to read next
 # -----------------
 # - :doc:`plot_choose_c` finds the value of ``C``.
-# - :doc:`plot_which_features` says which features matter to the ranker.
+# - :doc:`../explaining/plot_which_features` says which features matter to the ranker.
 # - :class:`linrank.RankSVM` and :func:`linrank.make_ranking` list all options.

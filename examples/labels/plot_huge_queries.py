@@ -96,5 +96,5 @@ print(f"the time of these fits grew like rows^{growth:.2f}, the number of pairs 
 # What to read next
 # -----------------
 # - :doc:`plot_auc` has two labels instead of real numbers.
-# - :doc:`plot_solvers` compares the algorithms that minimise the loss.
+# - :doc:`../methods/plot_solvers` compares the algorithms that minimise the loss.
 # - :class:`linrank.RankSVM` and :func:`linrank.kendall` list all options.

@@ -87,5 +87,5 @@ print(f"hinge: {slow.result_.n_evaluations} evaluations, duality gap {slow.resul
 # What to read next
 # -----------------
 # - :doc:`plot_solvers` compares the algorithms that minimise a loss.
-# - :doc:`plot_choose_c` says what ``C`` does.
+# - :doc:`../basics/plot_choose_c` says what ``C`` does.
 # - :class:`linrank.RankSVM` lists all losses, also one of your own as a table.

@@ -86,6 +86,6 @@ print(f"NDCG@10 of new queries: {ranker.score(valid):.3f}")
 # What to read next
 # -----------------
 # - :doc:`plot_which_features` measures the importance of each feature.
-# - :doc:`plot_domination_topics` selects words for many topics.
+# - :doc:`../labels/plot_domination_topics` selects words for many topics.
 # - :class:`linrank.SparseRankSVM`, :class:`linrank.SparseRankSVMCV` and
 #   :func:`linrank.sparse_path` list all options.

@@ -83,5 +83,5 @@ print(f"with the smallest C: {on_future[0]:.3f}, with the largest: {on_future[-1
 # What to read next
 # -----------------
 # - :doc:`plot_grid_search` tunes several parameters with ``GridSearchCV`` of scikit-learn.
-# - :doc:`plot_command_line` follows the path of ``C`` without any Python.
+# - :doc:`../serving/plot_command_line` follows the path of ``C`` without any Python.
 # - :class:`linrank.RankSVMCV` and :func:`linrank.regularization_path` list all options.

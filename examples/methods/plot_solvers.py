@@ -93,5 +93,5 @@ plt.show()
 # What to read next
 # -----------------
 # - :doc:`plot_losses` compares the losses that are minimised.
-# - :doc:`plot_huge_queries` shows how the time grows with the number of rows.
+# - :doc:`../labels/plot_huge_queries` shows how the time grows with the number of rows.
 # - :class:`linrank.RankSVM` lists all solvers; :func:`linrank.make_problem` makes a problem.

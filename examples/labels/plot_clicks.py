@@ -106,5 +106,5 @@ print(f"NDCG@10 of the old engine: {old:.3f}")
 # What to read next
 # -----------------
 # - :doc:`plot_preferences` learns from comparisons of two items.
-# - :doc:`plot_compare_rankers` tests whether a new ranker is better than the old one.
+# - :doc:`../methods/plot_compare_rankers` tests whether a new ranker is better than the old one.
 # - :class:`linrank.RankSVM` describes ``propensity`` and the other arguments of ``fit``.

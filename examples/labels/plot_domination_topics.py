@@ -102,6 +102,6 @@ for name, ranker in (("Domination Rank", topics), ("RankSVM", plain)):
 # %%
 # What to read next
 # -----------------
-# - :doc:`plot_sparse_path` follows the selection of features along ``C``.
+# - :doc:`../explaining/plot_sparse_path` follows the selection of features along ``C``.
 # - :class:`linrank.DominationRank`, :class:`linrank.DominationRankCV` and
 #   :class:`linrank.MultiTopicRanker` list all options.

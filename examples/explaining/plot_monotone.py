@@ -85,5 +85,5 @@ for name, weight in zip(NAMES, bounded.coef_, strict=True):
 # What to read next
 # -----------------
 # - :doc:`plot_additive` introduces curves.
-# - :doc:`plot_export` puts a model into a search engine.
+# - :doc:`../serving/plot_export` puts a model into a search engine.
 # - :class:`linrank.AdditiveRanker` and :class:`linrank.RankSVM` list all options.

@@ -103,6 +103,6 @@ plt.show()
 # %%
 # What to read next
 # -----------------
-# - :doc:`plot_first_ranker` trains a ranker.
+# - :doc:`../basics/plot_first_ranker` trains a ranker.
 # - :func:`linrank.compare`, :func:`linrank.compare_evaluations` and :func:`linrank.evaluate` list
 #   all options.

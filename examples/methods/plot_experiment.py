@@ -103,6 +103,6 @@ print(evaluate_run(judged, run, "ndcg@10, map, recall@5"))
 # What to read next
 # -----------------
 # - :doc:`plot_compare_rankers` tests whether such differences are more than chance.
-# - :doc:`plot_sparse_path` selects features.
+# - :doc:`../explaining/plot_sparse_path` selects features.
 # - :func:`linrank.read_letor`, :func:`linrank.evaluate` and :func:`linrank.evaluate_run` list all
 #   options.
