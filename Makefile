@@ -92,7 +92,7 @@ hooks: .venv/test.stamp  ## lint and format before each commit, with the tools o
 bench: .venv/bench.stamp  ## the figures of the README, side by side in one run; QUICK=1 tries it on small data
 	$(BIN)/python -m benchmarks.suite $(if $(QUICK),--quick)
 
-papers: .venv/bench.stamp  ## tables and figures of the five papers, in docs/papers/results; LINRANK_DATA names the data; QUICK=1 tries it
+papers: .venv/bench.stamp .venv-cuda/test.stamp  ## tables and figures of the five papers, in docs/papers/results; LINRANK_DATA names the data; QUICK=1 tries it
 	$(BIN)/python -m benchmarks.papers $(if $(QUICK),--quick)
 
 bench-guard: .venv/test.stamp  ## is this tree slower than before? BASE=REVISION names what it is compared with

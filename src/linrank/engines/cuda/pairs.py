@@ -206,7 +206,7 @@ class GridPairs:
 
     def linearize(self, u: DeviceArray, losses: DeviceArray) -> None:
         """Compute the gradient u in the scores, and add the loss to `losses`."""
-        self._sort()
+        self.sort()
         launch_over(self.n_places, grid.find_ends, self.plan, self.state, self.hinges.tau)
         self._evaluate(self.hinges, u, self._curvature, losses)
 
@@ -235,7 +235,8 @@ class GridPairs:
         shape = self._curvature.shape
         self._evaluate(gap_hinges(self._tables, m), empty(shape), empty(shape), losses)
 
-    def _sort(self) -> None:
+    def sort(self) -> None:
+        """Sort the documents of each node by score: in chunks, which are then merged."""
         docs, keys = self.state.docs, self.state.keys
         launch(grid.sort_chunks, self.n_chunks, self.plan, self._scores, docs, keys)
         other, width = self._spare, GROUP
