@@ -50,10 +50,12 @@ class SparseRankSVM(SparseRanker):
         The cost of each feature. A feature with cost 0 is not penalised.
     debias : bool
         Fit the selected features again without the penalty, because the penalty shrinks weights.
-    solver : {"auto", "proximal-newton", "proximal-smoothing", "reweighted", "fista"} or Solver
+    solver : {"auto", "proximal-newton", "proximal-smoothing", "reweighted", "fista", \
+"fista-paper", "reweighted-paper"} or Solver
         ``proximal-newton`` is for convex penalties, ``proximal-smoothing`` for the hinge with them,
         ``reweighted`` l1 for concave penalties, and ``fista`` (accelerated proximal gradients) for
-        all. ``auto`` chooses the first that fits.
+        all. ``auto`` chooses the first that fits. ``fista-paper`` and ``reweighted-paper`` are
+        algorithms 1 and 2 of Laporte et al. 2014 as printed.
         For the penalty l2, the solvers are those of `RankSVM`.
     tol : float
         For convex penalties, the largest duality gap as a fraction of the objective. For others,

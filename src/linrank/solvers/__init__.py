@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .cutting_planes import CuttingPlanes
     from .dual import Dual
     from .fista import FISTA
+    from .forward_backward import PaperFISTA
     from .lbfgs import LBFGS
     from .newton import Newton
     from .nonlinear_cg import NonlinearCG
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .proximal_smoothing import ProximalSmoothing
     from .registry import SOLVERS, make_solver, usable_solvers
     from .result import Result, Status, Step
-    from .reweighted import Reweighted
+    from .reweighted import PaperReweighted, Reweighted
     from .sgd import PairSGD, QuerySGD
     from .smoothing import Smoothing
     from .tron import PaperTron, Tron
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 SolverName = Literal[
     "newton", "tron", "tron-paper", "smoothing", "cutting-planes", "dual", "lbfgs", "nonlinear-cg",
     "newton-paper", "sgd-pairs", "sgd-queries", "proximal-newton", "proximal-smoothing",
-    "reweighted", "fista", "coordinate-descent", "coordinate-descent-paper",
+    "reweighted", "fista", "coordinate-descent", "coordinate-descent-paper", "fista-paper",
+    "reweighted-paper",
 ]  # fmt: skip
 #: What the option `solver` may be: a name, or ``"auto"``.
 SolverChoice = Literal["auto", SolverName]
@@ -62,6 +64,8 @@ CLASSES: Mapping[SolverName, str] = {
     "fista": "fista.FISTA",
     "coordinate-descent": "coordinate_descent.CoordinateDescent",
     "coordinate-descent-paper": "coordinate_descent.PaperCoordinateDescent",
+    "fista-paper": "forward_backward.PaperFISTA",
+    "reweighted-paper": "reweighted.PaperReweighted",
 }
 #: The solvers of ``"auto"``, which is the first of them that supports the loss and the penalty.
 AUTOMATIC: tuple[SolverName, ...] = (
@@ -71,10 +75,9 @@ AUTOMATIC: tuple[SolverName, ...] = (
 __all__ = [
     "FISTA", "LBFGS", "SOLVERS", "SOLVER_CHOICES", "Callback", "CoordinateDescent",
     "CuttingPlanes", "Dual", "Newton", "NonlinearCG", "PairSGD", "PaperCoordinateDescent",
-    "PaperNewton", "PaperTron",
-    "ProximalNewton", "ProximalSmoothing", "QuerySGD", "Result", "Reweighted", "Smoothing",
-    "Solver", "SolverChoice", "SolverName", "Status", "Step", "Tron", "make_solver",
-    "usable_solvers",
+    "PaperFISTA", "PaperNewton", "PaperReweighted", "PaperTron", "ProximalNewton",
+    "ProximalSmoothing", "QuerySGD", "Result", "Reweighted", "Smoothing", "Solver", "SolverChoice",
+    "SolverName", "Status", "Step", "Tron", "make_solver", "usable_solvers",
 ]  # fmt: skip
 
 _HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.values())}

@@ -15,10 +15,10 @@ class Needs:
 
     Attributes
     ----------
-    loss : {"any", "smooth", "cornered", "hinge", "pairwise", "listwise"}
-        ``smooth``: a loss with a derivative. ``cornered``: a pairwise loss without a derivative.
-        ``hinge``: one hinge or one squared hinge. ``pairwise``: a sum over pairs. ``listwise``: a
-        loss that is not a sum over pairs.
+    loss : {"any", "smooth", "squared", "cornered", "hinge", "pairwise", "listwise"}
+        ``smooth``: a loss with a derivative. ``squared``: one squared hinge. ``cornered``: a
+        pairwise loss without a derivative. ``hinge``: one hinge or one squared hinge.
+        ``pairwise``: a sum over pairs. ``listwise``: a loss that is not a sum over pairs.
     penalties : tuple of {"l2", "convex", "concave", "group"}
         The kinds of penalty that the solver supports.
     bounds : bool
@@ -27,7 +27,7 @@ class Needs:
         Whether the rows of X must be in this process, and not in the workers of a cluster.
     """
 
-    loss: Literal["any", "smooth", "cornered", "hinge", "pairwise", "listwise"] = "any"
+    loss: Literal["any", "smooth", "squared", "cornered", "hinge", "pairwise", "listwise"] = "any"
     penalties: tuple[Kind, ...] = ("l2", "convex", "concave", "group")
     bounds: bool = False
     rows: bool = False
@@ -36,6 +36,8 @@ class Needs:
         """Return why a problem does not fit, as the end of a sentence; None if it fits."""
         if self.loss == "smooth" and not loss.smooth:
             return f"needs a loss with a derivative, which loss={loss.name!r} does not have"
+        if self.loss == "squared" and not (loss.pairwise and loss.squared):
+            return f"needs loss='squared_hinge', unlike loss={loss.name!r}"
         if self.loss == "cornered" and (loss.smooth or not loss.pairwise):
             return f"needs a pairwise loss without a derivative, unlike loss={loss.name!r}"
         if self.loss == "hinge" and not loss.single:
