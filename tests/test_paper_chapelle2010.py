@@ -11,6 +11,7 @@ from scipy import sparse
 import twin_chapelle2010 as twin
 from commandline import error_of, run
 from linrank import DataError, RankingData, RankSVM, load
+from linrank.engines.base import Engine
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from linrank.problem import make_problem
@@ -185,7 +186,9 @@ def test_the_line_search_finds_the_minimum_of_the_piecewise_quadratic(arrays, ru
         found = line_search(problem, origin, -origin.gradient, first, rule, tol=1e-9)
         assert found.t == pytest.approx(twin.exact_minimum(f, w, -origin.gradient), rel=1e-7)
         rough = line_search(problem, origin, -origin.gradient, first, rule, tol=0.5)
-        assert abs(rough.slope) <= 0.5 * (origin.gradient @ origin.gradient)
+        assert abs(rough.point.gradient @ origin.gradient) <= 0.5 * (
+            origin.gradient @ origin.gradient
+        )
     assert line_search(problem, origin, origin.gradient, 1.0) is None
 
 
@@ -198,6 +201,23 @@ def test_nonlinear_conjugate_gradients(arrays, beta, rule):
     solver = NonlinearCG(beta=beta, line_search=rule, max_iter=8, tol=1e-12)
     found, _ = iterates_of(solver, problem)
     assert_same(found, twin.nonlinear_cg(f, problem.n_features, 8, beta, rule))
+
+
+def test_a_trial_of_the_line_search_is_no_pass_over_the_rows():
+    problem, _ = make_both(levels)
+    result = NonlinearCG(max_iter=6, tol=1e-12).solve(problem)
+    assert result.n_evaluations == 1 + result.n_iter
+
+
+@pytest.mark.parametrize("normalize", [None, "pairs"])
+def test_the_loss_on_a_line_is_that_of_its_points(normalize):
+    """The engine's own function is compared with the one that evaluates gradients."""
+    X, y, qid = levels()
+    engine = ThreadEngine(RankingData(X, y, qid), get_loss("huber"), normalize)
+    w, s = np.random.default_rng(0).standard_normal((2, engine.n_features))
+    fast, slow = engine.line(w, s), Engine.line(engine, w, s)
+    for t in (0.0, 0.3, -2.0):
+        np.testing.assert_allclose(fast(t), slow(t), rtol=1e-11)
 
 
 # §4: sums over sorted scores ----------------------------------------------------------------------

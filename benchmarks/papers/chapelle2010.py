@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from benchmarks.tools import Options, Section, Sections, show_seconds
 from linrank import RankingData, evaluate, make_problem
 from linrank._typing import Vector
 from linrank.counting.names import CountingName
+from linrank.errors import ConstantFeaturesWarning
 from linrank.losses import LossName
 from linrank.methods import make_ranker
 from linrank.solvers import CuttingPlanes, PaperNewton, Smoothing, Solver
@@ -298,7 +300,9 @@ def _other(name: str, text: str, fold: int, options: Options) -> float:
     """Return NDCG@10 of a baseline on the test data of a fold."""
     train, _, test = parts_of(name, fold, options.quick)
     ranker = make_ranker(text, n_threads=options.threads)
-    scores = ranker.fit(train.X, train.y, qid=train.qid).predict(test.X)
+    with warnings.catch_warnings():  # LETOR 4.0 has features that are constant
+        warnings.simplefilter("ignore", ConstantFeaturesWarning)
+        scores = ranker.fit(train.X, train.y, qid=train.qid).predict(test.X)
     return ndcg_of(test, scores)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.linalg import norm
@@ -21,6 +22,10 @@ HESSIAN_ENTRY = 6  #: cost of an entry of a row in `hessian`, without the matrix
 CENTRED_ENTRY = 2
 DENSE_MULTIPLICATION = 1 / 12  #: cost of a multiplication in the matrix product of dense rows
 SPARSE_MULTIPLICATION = 10  #: cost of a multiplication in the matrix product of sparse rows
+
+
+#: A function on a line: its value and its derivative at t.
+Line: TypeAlias = Callable[[float], tuple[float, float]]
 
 
 @dataclass
@@ -90,6 +95,18 @@ class Engine(ABC):
     @abstractmethod
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """Compute the loss and its gradient at w; Hessian products then refer to w."""
+
+    def line(self, w: Vector, direction: Vector) -> Line:
+        """Return the loss at w + t·direction and its derivative in t, as a function of t.
+
+        Hessian products are then valid only after another `value_grad`.
+        """
+
+        def evaluate(t: float) -> tuple[float, float]:
+            loss, gradient = self.value_grad(w + t * direction)
+            return loss, float(gradient @ direction)
+
+        return evaluate
 
     @abstractmethod
     def hessp(self, v: Vector) -> Vector:

@@ -43,7 +43,7 @@ from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
 from ..data.samples import evenly_spaced, take_queries
 from ..losses.base import Loss
-from .base import Engine, Work
+from .base import Engine, Line, Work
 from .by_level import hessian_by_level
 from .by_query import hessian_by_query
 from .documents import hessian_of_documents
@@ -192,8 +192,19 @@ class ThreadEngine(Engine):
         """
         self.last = None
         self.work.evaluations += 1
-        _, u = self._derive(w, linearize=True)
+        _, u = self._derive(self.scores(w), linearize=True)
         return u, self.state.curvature.copy()
+
+    def line(self, w: Vector, direction: Vector) -> Line:
+        """Return the loss on a line, from the scores of both vectors: no value reads X again."""
+        start, along = self.scores(w), self.scores(direction)
+
+        def evaluate(t: float) -> tuple[float, float]:
+            self.last = None
+            losses, u = self._derive(start + t * along, linearize=True)
+            return float(sum(losses)), float(u @ along)
+
+        return evaluate
 
     def hessp(self, v: Vector) -> Vector:
         """Compute the product H v with the Hessian H = X'MX at the last w of `value_grad`."""
@@ -303,13 +314,13 @@ class ThreadEngine(Engine):
                 for (a, b), scratch, buffers, partial in parts
             ]
             return run(walk_blocks, blocks, self.n_threads)
-        losses, u = self._derive(v, linearize)
+        losses, u = self._derive(self.scores(v), linearize)
         self._run_rows(rmatvec, u, self._partial)
         return losses
 
-    def _derive(self, v: Vector, linearize: bool) -> tuple[list[float], Vector]:
+    def _derive(self, scores: Vector, linearize: bool) -> tuple[list[float], Vector]:
         """Return the losses of all parts, and the derivatives u in the scores."""
-        scores, ptr = self.scores(v), self.data.query_ptr
+        ptr = self.data.query_ptr
         if linearize:
             self._sort_large_queries(scores)
         u = np.empty_like(scores)

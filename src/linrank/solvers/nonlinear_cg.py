@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 from .._checks import choice
 from .._typing import Vector
-from .line_search import InterpolationName, Trial, line_search
+from .line_search import Found, InterpolationName, line_search
 from .needs import Needs
 from .result import Status
 from .smooth import SmoothSolver
@@ -73,7 +73,7 @@ class NonlinearCG(SmoothSolver):
             direction, age = self._next_direction(direction, before, age)
         return self._status_on_arrival() if self._has_arrived() else Status.MAX_ITER
 
-    def _search(self, direction: Vector, fall: float | None = None) -> Trial | None:
+    def _search(self, direction: Vector, fall: float | None = None) -> Found | None:
         """Minimise f along a direction; `fall` is t·g's of the last iteration, if known."""
         point = self.point
         slope = float(point.gradient @ direction)

@@ -26,6 +26,7 @@ from ...data.ranking import RankingData
 from ...errors import DataError
 from ...losses.base import Hinges, Loss
 from ...losses.domination import DominationLayout
+from ..base import Engine
 from ..threads import ThreadEngine
 from ..walk import walk_scores
 from .device import (
@@ -129,6 +130,8 @@ class CudaEngine(ThreadEngine):
         self._total, self._v = zeros(self.n_features + 1), empty(self.n_features)
         self._u, self._product = zeros(data.n_docs), zeros(data.n_docs)
         self._offset, self._nothing = to_device(self.layout.plan.offset), to_device(np.empty(0))
+
+    line = Engine.line  # trials are evaluated on the card
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """Compute the loss and its gradient at w; Hessian products then refer to w."""
