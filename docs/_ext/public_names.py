@@ -91,10 +91,12 @@ def skip_foreign(
 
 
 def write_signature(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, result: str
-) -> tuple[str, str]:
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, result: str
+) -> tuple[str, str] | None:
     """Write a default that a dataclass makes anew for each instance as an ellipsis."""
-    return (signature or "").replace("<factory>", "..."), result
+    if signature is None or "<factory>" not in signature:
+        return None
+    return signature.replace("<factory>", "..."), result
 
 
 def keep_bar(
