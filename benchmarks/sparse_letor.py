@@ -37,11 +37,15 @@ LETOR_RATIO = 1e3  #: largest C / smallest C; at the largest, l1 selects over 4 
 CLOSE = 0.05  #: distance to the paper's ratio within which a grid counts as the paper's
 
 
-def read_fold(name: str, fold: int, part: str) -> RankingData:
+def fold_file(name: str, fold: int, part: str) -> Path:
+    """Return the file of a part of a fold; without the folder of data, the program ends."""
     if "LINRANK_DATA" not in os.environ:
         sys.exit("LINRANK_DATA must name the folder with MQ2007 and MQ2008")
-    file = Path(os.environ["LINRANK_DATA"], name, f"Fold{fold}", f"{part}.txt")
-    return read_letor(file, n_features=N_FEATURES)
+    return Path(os.environ["LINRANK_DATA"], name, f"Fold{fold}", f"{part}.txt")
+
+
+def read_fold(name: str, fold: int, part: str) -> RankingData:
+    return read_letor(fold_file(name, fold, part), n_features=N_FEATURES)
 
 
 @cache
