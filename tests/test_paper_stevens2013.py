@@ -254,6 +254,13 @@ def test_margins_are_given_once():
         Settings(loss="domination", margin_scale=0.5).problem(RankingData(X, y, qid, margin=s))
 
 
+def test_clusters_have_no_scale_of_the_margin():
+    from linrank.dask.training import DaskTrainer
+
+    with pytest.raises(DataError, match="Store a margin for each document instead"):
+        DaskTrainer(loss="domination", margin_scale=0.5)
+
+
 def usage_error(*arguments):
     """Return the text of a usage error without its frame and line breaks."""
     return " ".join(run(*arguments, code=2).stderr.replace("│", " ").split())
