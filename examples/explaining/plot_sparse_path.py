@@ -34,11 +34,10 @@ useful = np.flatnonzero(truth)
 path, values = sparse_path(train, "l1", valid=valid)
 
 fig, ax = plt.subplots()
-for feature in range(40):
-    if feature in useful:
-        ax.semilogx(path.Cs, path.coefs[:, feature], linewidth=1.8, label=f"{feature + 1}")
-    else:
-        ax.semilogx(path.Cs, path.coefs[:, feature], color="#bbbbbb", linewidth=0.8, zorder=1)
+others = np.setdiff1d(np.arange(40), useful)
+ax.semilogx(path.Cs, path.coefs[:, others], color="#bbbbbb", linewidth=0.8)
+for feature, style in zip(useful, ("-", "--", "-.", ":", "--"), strict=True):
+    ax.semilogx(path.Cs, path.coefs[:, feature], style, linewidth=1.8, label=f"{feature + 1}")
 ax.axhline(0.0, color="#666666", linewidth=0.8)
 ax.set(
     title="The useful features enter first",

@@ -34,8 +34,9 @@ looked_at = 1.0 / place
 click = (rng.random(data.n_docs) < looked_at) & (rng.random(data.n_docs) < 0.05 + 0.9 * data.y)
 
 # %%
-# The left picture shows the bias. The click rate falls from place to place much faster than the
-# share of relevant documents. Divided by the propensity, the click rate is level with the truth.
+# The left picture at the end of this page shows the bias. The click rate falls from place to
+# place much faster than the share of relevant documents. Divided by the propensity, it follows the
+# share of relevant documents.
 share = {"relevant documents": [], "clicks": [], "clicks / propensity": []}
 for r in range(1, N_DOCS + 1):
     here = place == r
@@ -88,7 +89,7 @@ right.set_xticks(sizes, sizes)
 right.minorticks_off()
 right.set(title="Quality on new queries", xlabel="queries with clicks (log scale)")
 right.set_ylabel("mean NDCG@10, by true labels")
-right.legend()
+right.legend(loc="center right", bbox_to_anchor=(1.0, 0.3))
 plt.show()
 
 for name, values in quality.items():

@@ -60,9 +60,8 @@ for name, solver in solvers.items():
     print(f"{name:16s} {passes[name][-1]:4d} passes, {distance[name][-1]:.0e} above the optimum")
 
 # %%
-# The vertical axis is the distance to the optimum, as a share of the objective. A ranker does not
-# change visibly below about 10⁻³, which is the region of the default tolerance. The seconds on the
-# right were measured when this page was built.
+# The vertical axis is the distance to the optimum, as a share of the objective. The times on the
+# right were measured when this page was built, so they differ from run to run.
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
 for k, name in enumerate(solvers):
     style = {"marker": "os^Dv"[k], "markersize": 3, "linewidth": 1.2, "label": name}
