@@ -37,20 +37,20 @@ data = RankingData(X, y, qid, feature_names=NAMES)
 ranker = RankSVM(C=0.01, scale="standard").fit(data)
 
 # %%
-# The first two results
-# ---------------------
+# The first results
+# -----------------
 # Here are the best three products of the first query.
 query = data.take(np.flatnonzero(qid == 0))
 documents, scores = query.X, ranker.predict(query)
 best = np.argsort(-scores)
-print("product    score  " + "  ".join(f"{name:>13s}" for name in NAMES))
-for letter, row in zip("ABC", best, strict=False):
-    values = "  ".join(f"{value:13.6g}" for value in documents[row])
-    print(f"{letter}        {scores[row]:+.3f}  {values}")
+print("                    A         B         C")
+print("score         " + "".join(f"{scores[row]:10.3f}" for row in best[:3]))
+for name, values in zip(NAMES, documents[best[:3]].T, strict=True):
+    print(f"{name:14s}" + "".join(f"{value:10.2f}" for value in values))
 
 # %%
-# Why is A above B? Blue bars speak for A and red bars for B. The bars sum to the difference of the
-# scores.
+# Why is A above B? Blue bars speak for A and orange bars for B. The bars sum to the difference of
+# the scores.
 a, b = documents[best[0]], documents[best[1]]
 why = ranker.explain_pair(a, b)
 ax = why.plot()
