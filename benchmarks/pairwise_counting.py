@@ -44,21 +44,24 @@ def warm_up(counting: str) -> None:
 # Figure 4 of Lee & Lin -------------------------------------------------------------------------
 
 
+#: Columns of `compare_ways`, and what they mean.
+COLUMNS = ["data", "counting", f"to (f − f*)/f* ≤ {NEAR:g}", f"to ‖g‖ ≤ {RULE:g}‖g₀‖", "× tables",
+           "Hessian product", "× tables", "memory per row", "note"]  # fmt: skip
+ABOUT = (
+    "Squared hinge, C = 1, from w = 0. Seconds are those of the solver; laying out the pairs "
+    "comes before. Products are those at the solution, taken in turns. Memory is what the "
+    "pairs take beyond X, y and the queries"
+)
+
+
 def bench_counting(options: Options) -> Section:
     """Measure the objective of TRON against time for all counting methods (Lee & Lin, fig. 4)."""
-    section = Section(
-        "counting",
-        "Ways of counting in TRON (Lee & Lin 2014, figure 4)",
-        "Squared hinge, C = 1, from w = 0. Seconds are those of the solver; laying out the pairs "
-        "comes before. Products are those at the solution, taken in turns. Memory is what the "
-        "pairs take beyond X, y and the queries",
-        ["data", "counting", f"to (f − f*)/f* ≤ {NEAR:g}", f"to ‖g‖ ≤ {RULE:g}‖g₀‖",
-         "× tables", "Hessian product", "× tables", "memory per row", "note"],
-    )  # fmt: skip
+    title = "Ways of counting in TRON (Lee & Lin 2014, figure 4)"
+    section = Section("counting", title, ABOUT, COLUMNS)
     curves: dict[str, dict[str, Any]] = {}
     for name, data in _shapes(options.quick).items():
-        curves[name] = _compare(section, name, data, options)
-    panels = [lambda axes, name=name: _draw_curves(axes, name, curves[name]) for name in curves]
+        curves[name] = compare_ways(section, name, data, options)
+    panels = [lambda axes, name=name: draw_curves(axes, name, curves[name]) for name in curves]
     draw(options.out / "pairwise_counting.svg", panels, width=5.5)
     return section
 
@@ -76,12 +79,15 @@ def _shapes(quick: bool) -> dict[str, RankingData]:
     }
 
 
-def _compare(section: Section, name: str, data: RankingData, options: Options) -> dict[str, Any]:
+def compare_ways(
+    section: Section, name: str, data: RankingData, options: Options, ways: list[str] = WAYS
+) -> dict[str, Any]:
+    """Add a row for each counting method, "tables" among them; return their curves."""
     warm_up("tables")
     problem = make_problem(data, 1.0, n_threads=options.threads)
     best = make_solver("newton", tol=1e-9).solve(problem).objective
     found, problems, refused = {}, {}, {}
-    for counting in WAYS:
+    for counting in ways:
         warm_up(counting)
         try:
             problems[counting], memory = _make_problem(data, counting, options.threads)
@@ -145,7 +151,8 @@ def _report(section: Section, name: str, counting: str, found: dict[str, Any]) -
     )  # fmt: skip
 
 
-def _draw_curves(axes: Any, name: str, found: dict[str, Any]) -> None:
+def draw_curves(axes: Any, name: str, found: dict[str, Any]) -> None:
+    """Draw the objective against time for the result of `compare_ways`."""
     for k, (counting, own) in enumerate(found.items()):
         seconds, distance, _ = np.array(own["steps"]).T
         axes.loglog(seconds, np.maximum(distance, 1e-12), label=counting, **line_style(k))

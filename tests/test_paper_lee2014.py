@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from benchmarks.papers.lee2014_pointwise import zero_is_optimal
 from scipy import sparse
 
 import twin_lee2014 as twin
@@ -248,3 +249,15 @@ def test_features_are_scaled_by_the_range_of_the_training_data():
     np.testing.assert_allclose((scaled.min(axis=0), scaled.max(axis=0)), ([0.0] * 5, [1.0] * 5))
     np.testing.assert_allclose(outside[1], 1.0)
     assert (outside[0] < 0).all()
+
+
+# Findings ----------------------------------------------------------------------------------------
+
+
+def test_l1_svr_has_the_optimum_zero_on_mq2008(real_data):
+    """Table 5: the published figures of L1-loss SVR are those of an unfinished fit."""
+    data = read_letor(real_data / "MQ2008" / "Fold1" / "train.txt")
+    assert zero_is_optimal(data)
+    # The certificate is refused where a feature tells the relevant documents apart.
+    told = np.column_stack([data.X, data.y])
+    assert not zero_is_optimal(data.replace(X=told), most=50)
