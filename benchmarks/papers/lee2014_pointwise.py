@@ -206,9 +206,9 @@ def tables_8_9(options: Options) -> Section:
     section = Section(
         "tables-8-9", "Tables 8 and 9: sparse data",
         f"{GENERATED} (one query, many levels, some 20 non-zeros per row), and smaller. Forests "
-        "have 40 trees. RankSVM has C = 1, as in the paper, and C = l/p, which weighs the loss as a "
-        "sum over documents. The statement of the paper is that forests take several thousand "
-        "times longer (1,500 to 1,900 times in its table) and are not clearly better",
+        "have 40 trees. RankSVM has C = 1, as in the paper, and C = l/p, which makes the loss "
+        "as large as a sum over documents. The statement of the paper is that forests take several "
+        "thousand times longer (1,500 to 1,900 in its table) and are not clearly better",
         ["data", "l", "n", "n̄", "C", "RankSVM: time", "accuracy", "forest: time", "accuracy",
          "times longer"],
     )  # fmt: skip

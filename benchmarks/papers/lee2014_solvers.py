@@ -47,22 +47,28 @@ ABOUT_METHODS = (
     'Tree-TRON is `solver="tron-paper", counting="selection-tree"`, PRSVM+ the same with '
     '`counting="two-level"`, as in the paper, and TreeRankSVM is `loss="hinge", '
     'solver="cutting-planes", counting="red-black"` with `damped=False`. The last two rows are '
-    "the solvers of linrank. Distances are relative to the optimum of the own loss"
+    "the solvers of linrank. Distances are relative to the lowest "
+    "objective found for the own loss"
 )
 TIMED = ["data", "C", "method", *(f"to {target:g}" for target in TARGETS), "iterations", "products",
          "distance at the end", "accuracy", "NDCG"]  # fmt: skip
 
 
 class Trace(NamedTuple):
-    """Seconds, relative distance and weights after each iteration of a fit."""
+    """Seconds, objective and weights after each iteration of a fit; distances are set later."""
 
     seconds: list[float]
-    distance: list[float]
+    objective: list[float]
     weights: list[Any]
     products: int
+    distance: list[float]
+
+    def relative_to(self, best: float) -> Trace:
+        """Return the trace with the distances to an optimum, relative to it."""
+        return self._replace(distance=[max(f / best - 1.0, 1e-12) for f in self.objective])
 
 
-def trace(data: RankingData, method: Method, C: float, best: float, cap: float) -> Trace:
+def trace(data: RankingData, method: Method, C: float, cap: float) -> Trace:
     """Run a solver for at most `cap` seconds, and keep its iterates."""
     problem = make_problem(data, C, loss=method.loss, counting=method.counting)
     method.solver(0.1).solve(problem)  # compiles the kernels
@@ -74,13 +80,14 @@ def trace(data: RankingData, method: Method, C: float, best: float, cap: float) 
 
     solver.callback = keep
     history = solver.solve(problem).history
-    distance = [max(step.objective / best - 1.0, 1e-12) for step in history]
-    return Trace([step.seconds for step in history], distance, weights, history[-1].products)
+    seconds, objective = zip(*((step.seconds, step.objective) for step in history), strict=True)
+    return Trace(list(seconds), list(objective), weights, history[-1].products, [])
 
 
-def optimum(data: RankingData, loss: str, C: float) -> float:
-    """Return the optimum of the objective, nearly."""
-    solver = Smoothing(tol=1e-7) if loss == "hinge" else Newton(tol=1e-9)
+def optimum(data: RankingData, loss: str, C: float, cap: float) -> float:
+    """Return the optimum of the objective, as near as it is found in time."""
+    kind, tol = (Smoothing, 1e-7) if loss == "hinge" else (Newton, 1e-9)
+    solver = kind(tol=tol, callback=stop_after(cap))
     return solver.solve(make_problem(data, C, loss=loss)).objective
 
 
@@ -89,11 +96,13 @@ def compare_methods(
     by_loss: dict[str, float], cap: float,
 ) -> dict[str, tuple[Trace, list[dict[str, float]]]]:  # fmt: skip
     """Add a row for each method; `by_loss` has C of each loss. Return the traces and measures."""
-    best = {loss: optimum(train, loss, C) for loss, C in by_loss.items()}
+    best = {loss: optimum(train, loss, C, 2 * cap) for loss, C in by_loss.items()}
+    traces = {name: trace(train, own, by_loss[own.loss], cap) for name, own in METHODS.items()}
+    for title, method in METHODS.items():
+        best[method.loss] = min(best[method.loss], *traces[title].objective)
     found = {}
     for title, method in METHODS.items():
-        C = by_loss[method.loss]
-        own = trace(train, method, C, best[method.loss], cap)
+        C, own = by_loss[method.loss], traces[title].relative_to(best[method.loss])
         quality = [measure(test, test.X @ w) for w in own.weights[:: _stride(own)]]
         last = measure(test, test.X @ own.weights[-1])
         times = [
