@@ -23,7 +23,7 @@ COVERAGE = echo "coverage of the uncompiled run: $$($(BIN)/coverage report --for
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable $(1) && \
 	$(BIN)/python -m compileall -q src
 
-.PHONY: demo test test-compiled test-interpreted test-quick test-cuda test-wheel test-exports test-browser docs test-docs lint coverage hooks help clean
+.PHONY: demo dist test test-compiled test-interpreted test-quick test-cuda test-wheel test-exports test-browser docs test-docs lint coverage hooks help clean
 .PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench papers bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
@@ -63,6 +63,9 @@ test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, 
 
 test-wheel: .venv/test.stamp  ## the wheel in clean environments, with each Python that is found; PYTHONS= names more
 	$(BIN)/python tests/wheel.py $(PYTHONS)
+
+dist: .venv/dist.stamp  ## sdist and wheel in dist, checked, and tried as test-wheel does; PYTHONS= names more
+	$(BIN)/python tests/wheel.py --dist $(PYTHONS)
 
 test-exports: .venv-exports/test.stamp  ## exported models, scored by databases, Lucene and others; CONTRIBUTING.md lists them
 	.venv-exports/bin/python -m pytest -n 2 -o addopts="-q --strict-markers --import-mode=importlib" tests/exports
@@ -132,11 +135,15 @@ clean:  ## forget what was built, and every compiled kernel
 	$(call INSTALL,'.[plot]')
 	touch $@
 
-.venv/test.stamp: pyproject.toml | .venv/made.stamp
+.venv/test.stamp: pyproject.toml src/linrank/_version.py | .venv/made.stamp
 	$(call INSTALL,'.[test]')
 	touch $@ .venv/demo.stamp
 
-.venv/bench.stamp: pyproject.toml | .venv/made.stamp
+.venv/dist.stamp: pyproject.toml | .venv/test.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	touch $@
+
+.venv/bench.stamp: pyproject.toml src/linrank/_version.py | .venv/made.stamp
 	$(call INSTALL,'.[bench]')
 	touch $@ .venv/test.stamp .venv/demo.stamp
 
