@@ -21,10 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from linrank import AdditiveRankerCV, RankingData, RankSVMCV, ndcg
+from linrank._threads import resolve_threads
 from linrank._typing import Vector
 from linrank.statistics import paired_t_test
 
 from .sparse_letor import read_parts
+from .tools import machine
 
 N_FOLDS = 5
 MAX_ROUNDS = 1000  #: largest number of trees of a boosted ranker
@@ -261,6 +263,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="write the outcomes to an .npz file")
     parser.add_argument("--with", type=Path, dest="known", help="add outcomes that --save wrote")
     arguments = parser.parse_args()
+    print(machine(resolve_threads()), flush=True)
     outcomes: dict[str, Outcome] = {}
     for collection in arguments.data:
         for method in usable(arguments.methods):

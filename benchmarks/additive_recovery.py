@@ -15,9 +15,11 @@ import numpy as np
 
 from linrank import AdditiveModel, AdditiveRankerCV, RankingData
 from linrank._draw import COLOURS
+from linrank._threads import resolve_threads
 from linrank._typing import Vector
 
 from .plots import draw
+from .tools import machine
 
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "additive-recovery.svg"
 N_QUERIES = 1000
@@ -156,6 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=FIGURE)
     arguments = parser.parse_args()
+    print(machine(resolve_threads()), flush=True)
     train, valid, test = (generate(seed) for seed in range(3))
     fitted = fit(train, valid)
     report(fitted, test)

@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 
 from linrank import DataError, RankingData, make_ranking
+from linrank._threads import resolve_threads
 from linrank.engines.choose import make_engine
 from linrank.losses import get_loss
 from linrank.path import make_problem
 from linrank.solvers import make_solver
+
+from .tools import machine
 
 REPEATS = 20
 ENGINES = ("threads", "cuda", "cuda-streaming", "p-swx", "p-swx-paper")
@@ -101,6 +104,7 @@ def main() -> None:
         make_engine("cuda", small, get_loss("squared_hinge"), None, None)
     except DataError as error:
         sys.exit(f"nothing to measure: {error}")
+    print(machine(resolve_threads()), flush=True)
     peak = bandwidth()
     data = make_ranking(n_queries, (80, 160), 136, n_levels=5, correlation=0.7, random_state=0)
     print(f"{data.n_docs:,} documents, {data.n_features} features; {peak / 1e9:,.0f} GB/s")

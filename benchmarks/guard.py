@@ -34,7 +34,7 @@ from scipy import stats
 
 from . import guard_workloads
 from .guard_workloads import workloads
-from .tools import THREADS
+from .tools import THREADS, revision
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -278,7 +278,7 @@ def main() -> None:
     if options.rounds < LEAST:
         parser.error(f"--rounds is {options.rounds}; expected at least {LEAST}")
     commit = find_base(options.base)
-    print(f"this tree against {commit}, {options.threads} threads", flush=True)
+    print(f"this tree ({revision()}) against {commit}, {options.threads} threads", flush=True)
     with laid_out(commit) as src:
         found = run(options.workloads or list(known), src, options)
         suspects = [name for name, own in found.items() if own.base and own.ratio > SLOWER]

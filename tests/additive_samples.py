@@ -1,7 +1,11 @@
-"""Additive models with random curves, which no fit has made."""
+"""Additive models with random curves, which no fit has made.
+
+``python tests/additive_samples.py FILE`` draws one of them.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -115,3 +119,19 @@ def sample_model(n_docs: int = 4000, seed: int = 0) -> tuple[AdditiveModel, np.n
         AdditiveModel(len(NAMES), curves, surfaces, feature_names=NAMES, settings=SETTINGS),
         X,
     )
+
+
+def draw_sample(path: str) -> None:
+    """Draw a part of each kind as SVG: lines, steps, levels, a surface, with and without bands."""
+    import matplotlib
+
+    model, _ = sample_model()
+    curves = [curve for curve in model.curves if curve.feature in (0, 4, 5, CATEGORIES, 8)]
+    model = AdditiveModel(len(NAMES), curves, model.surfaces[:1], feature_names=NAMES)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "linrank"}):
+        axes = model.plot()
+        axes.figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    draw_sample(sys.argv[1])
