@@ -32,6 +32,11 @@ def run(*command: str) -> None:
     subprocess.run([sys.executable, *command], check=True, cwd=ROOT)
 
 
+def of_module(name: str) -> Callable[[Path, Path], None]:
+    """Return a function that runs a program whose only plot is the figure."""
+    return lambda path, work: run("-m", f"benchmarks.{name}", "--out", str(path))
+
+
 def of_suite(section: str) -> Callable[[Path, Path], None]:
     """Return a function that runs a section of the suite, and takes its plot."""
 
@@ -56,9 +61,8 @@ def of_study(picture: str) -> Callable[[Path, Path], None]:
 
 FIGURES: dict[str, Callable[[Path, Path], None]] = {
     "additive-curves": lambda path, work: run("tests/additive_samples.py", str(path)),
-    "additive-recovery": lambda path, work: run(
-        "-m", "benchmarks.additive_recovery", "--out", str(path)
-    ),
+    "additive-recovery": of_module("additive_recovery"),
+    "overview": of_module("overview"),
     "scaling": of_suite("scaling"),
     "study-ranks": of_study("ranks"),
     "study-sparsity": of_study("sparsity"),

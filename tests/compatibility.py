@@ -16,6 +16,7 @@ from enum import Enum, EnumType
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -28,14 +29,12 @@ from linrank import baselines
 from linrank.cli.app import app
 
 METHODS = ("__init__", "fit", "predict")
-# Public names that `linrank` itself does not offer.
-MORE = {
-    "dask.DaskRankSVM": "linrank.dask",
-    "path.make_problem": "linrank.path",
-    "path.regularization_path": "linrank.path",
-    "training.Trainer": "linrank.training",
-    "solvers.make_solver": "linrank.solvers",
-}
+# Packages whose `__all__` lists public names, beside `linrank` itself.
+PACKAGES = (
+    "baselines", "dask", "losses", "metrics", "penalties", "solvers", "statistics", "study",
+)  # fmt: skip
+# Public names that no `__all__` of these packages lists. `path` is where version 0.1 had them.
+MORE = ("path.make_problem", "path.regularization_path", "training.Trainer")
 PLAIN = (bool, int, float, str, type(None))
 UNKNOWN = "<object>"  # a default that JSON cannot hold, and that is not compared
 
@@ -43,14 +42,23 @@ UNKNOWN = "<object>"  # a default that JSON cannot hold, and that is not compare
 def public_callables() -> dict[str, object]:
     """Return every public function and class by its name below `linrank`."""
     found = {name: getattr(linrank, name) for name in linrank.__all__}
-    found |= {name: getattr(import_module(home), name.split(".")[1]) for name, home in MORE.items()}
-    found |= {f"baselines.{name}": getattr(baselines, name) for name in baselines.__all__}
+    names = [f"{home}.{name}" for home in PACKAGES for name in package(home).__all__]
+    for name in (*names, *MORE):
+        home, _, last = name.partition(".")
+        value = getattr(package(home), last)
+        if not any(value is known for known in found.values()) or name in MORE:
+            found[name] = value
     return {
         name: value
         for name, value in found.items()
         if inspect.isfunction(value)
         or (inspect.isclass(value) and not issubclass(value, (Exception, Enum)))
     }
+
+
+def package(name: str) -> ModuleType:
+    """Return a package or module of `linrank`."""
+    return import_module(f"linrank.{name}")
 
 
 @cache
@@ -139,6 +147,11 @@ def record_files(folder: Path) -> None:
         "ranksvm": linrank.RankSVM(C=0.1).fit(frame, data.y, qid=data.qid),
         "sparse": linrank.SparseRankSVM(C=0.1, penalty="l1").fit(data.X, data.y, qid=data.qid),
         "stumps": baselines.RankBoost(n_rounds=5).fit(data.X, data.y, qid=data.qid),
+        "additive": linrank.AdditiveRanker(C=0.1, n_bins=4, interactions=1).fit(data),
+        "kernel": linrank.KernelRankSVM(C=0.1, gamma=0.5).fit(data.X, data.y, qid=data.qid),
+        "topics": linrank.MultiTopicRanker(linrank.DominationRank(C=5.0)).fit(
+            data.X, (data.y[:, None] > [0, 1]).astype(float)
+        ),
     }
     predictions = {}
     for name, ranker in fitted.items():

@@ -20,11 +20,17 @@ from linrank.cli.app import app
 
 RECORDED = sorted((Path(__file__).parent / "compat").iterdir())
 VERSIONS = [pytest.param(folder, id=folder.name) for folder in RECORDED]
-MODELS = ("ranksvm", "sparse", "stumps")
 
 
 def read(folder: Path, name: str) -> dict:
     return json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+MODELS = [
+    pytest.param(folder, name, id=f"{folder.name} {name}")
+    for folder in RECORDED
+    for name in read(folder, "expected.json")["predictions"]
+]
 
 
 def cases(name: str) -> list:
@@ -36,8 +42,7 @@ def cases(name: str) -> list:
     ]
 
 
-@pytest.mark.parametrize("folder", VERSIONS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("folder", "name"), MODELS)
 def test_models_are_read_and_predict_the_same(folder, name, here):
     expected = read(folder, "expected.json")
     linrank.write_letor("data.txt", linrank.RankingData(expected["X"], expected["y"]))

@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-MODULES = (
-    "linrank", "linrank.baselines", "linrank.dask", "linrank.losses", "linrank.metrics",
-    "linrank.penalties", "linrank.solvers", "linrank.statistics", "linrank.study",
-)  # fmt: skip
+from compatibility import PACKAGES
+
+MODULES = ("linrank", *(f"linrank.{name}" for name in PACKAGES))
 # Public names that no `__all__` above lists: the deprecation policy names them, or public functions
 # return them.
 MORE = {

@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from benchmarks.figures import FIGURES
+
 import linrank
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +45,11 @@ def test_the_changelog_has_its_usual_form():
     dates = [match[4] for match in found]
     assert dates == sorted(dates, reverse=True)
     assert set(headings(3)) <= CATEGORIES
+
+
+def test_one_command_writes_each_figure():
+    shown = {path.stem for path in (ROOT / "docs" / "figures").glob("*.svg")}
+    assert shown == FIGURES.keys()
 
 
 def test_the_promises_of_the_last_release_are_recorded():

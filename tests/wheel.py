@@ -4,8 +4,8 @@
 (source distribution) and the wheel into ``dist``, checks their metadata, and tries both.
 
 One environment is made for each interpreter that is found: the one that runs this script, those
-named as arguments, and ``python3.11``, ``python3.12``, … on the path. Packages come from the index
-that pip is configured for.
+named as arguments, ``python3.11``, ``python3.12``, … on the path, and those of
+pyenv. Packages come from the index that pip is configured for.
 """
 
 from __future__ import annotations
@@ -48,13 +48,21 @@ NEEDED = (
 def interpreters(named: list[str]) -> list[str]:
     """Return the interpreters to try: one for each minor version that works."""
     found: dict[str, str] = {}
-    for name in [sys.executable, *named, *(f"python3.{minor}" for minor in VERSIONS)]:
+    on_path = [f"python3.{minor}" for minor in VERSIONS]
+    for name in [sys.executable, *named, *on_path, *pyenv_interpreters()]:
         path = shutil.which(name)
         code = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
         done = subprocess.run([path or "false", "-c", code], capture_output=True, text=True)
         if done.returncode == 0 and done.stdout.strip() not in found:
             found[done.stdout.strip()] = str(path)
     return list(found.values())
+
+
+def pyenv_interpreters() -> list[str]:
+    """Return the interpreters that pyenv has installed, whether it has activated them or not."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    found = [path for minor in VERSIONS for path in versions.glob(f"3.{minor}.*/bin/python")]
+    return list(map(str, found))
 
 
 def build_wheel(source: Path, folder: Path) -> Path:
