@@ -122,10 +122,16 @@ def test_all_parameters_are_described(value):
         listed = names_in(found["Parameters"])
     else:  # the fields of a class of results; properties are computed from them
         listed = [n for n in names_in(found.get("Attributes", "")) if not is_property(value, n)]
-    missing = set(parameters(value)) - set(listed)
+    missing = set(parameters(value)) - set(listed) - inherited(value)
     unknown = set(listed) - set(parameters(value))
     assert not missing, "not described"
     assert not unknown, "described, but not in the signature"
+
+
+def inherited(value: Any) -> set[str]:
+    """Return the parameters that base classes describe, such as `tol` of all solvers."""
+    bases = [base for base in getattr(value, "__mro__", ())[1:] if base.__module__ != "builtins"]
+    return {name for base in bases for name in names_in(sections(base).get("Parameters", ""))}
 
 
 def is_property(value: Any, name: str) -> bool:

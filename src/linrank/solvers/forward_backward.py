@@ -45,6 +45,8 @@ class PaperFISTA(SparseSolver):
           converge. The status then says so.
     accelerated : bool
         False: z_{k+1} = w_k, which is the update of eq. 10 (ISTA).
+    tol, max_iter, callback
+        See `Solver`.
 
     Examples
     --------

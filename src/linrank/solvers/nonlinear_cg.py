@@ -37,6 +37,8 @@ class NonlinearCG(SmoothSolver):
         the paper has both.
     line_search : {"secant", "cubic"}
         The interpolation of the line search. The paper names both.
+    tol, max_iter, callback, stop
+        See `Solver` and `Newton`.
 
     Examples
     --------

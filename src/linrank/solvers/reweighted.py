@@ -125,6 +125,8 @@ class PaperReweighted(Reweighted):
         The largest number of steps of algorithm 1 in each l1 problem.
     lipschitz : {"corrected", "printed"}
         The step bound of algorithm 1; see `PaperFISTA`.
+    tol, max_iter, callback
+        See `Solver`.
 
     Examples
     --------

@@ -149,7 +149,7 @@ class QuerySGD(StochasticSolver):
 
     Parameters
     ----------
-    tol, max_iter, callback, seed, average
+    tol, max_iter, callback, seed, average, step
         See `Solver` and `PairSGD`.
 
     Examples
