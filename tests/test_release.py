@@ -12,6 +12,7 @@ import linrank
 
 ROOT = Path(__file__).parents[1]
 CATEGORIES = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+DIAGRAMS = {"choose"}  # edited by hand; they show nothing that is measured
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
@@ -49,7 +50,7 @@ def test_the_changelog_has_its_usual_form():
 
 def test_one_command_writes_each_figure():
     shown = {path.stem for path in (ROOT / "docs" / "figures").glob("*.svg")}
-    assert shown == FIGURES.keys()
+    assert shown - DIAGRAMS == FIGURES.keys()
 
 
 def test_the_promises_of_the_last_release_are_recorded():
