@@ -18,14 +18,17 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+import warnings
 from importlib.metadata import version
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
 from linrank import AdditiveRankerCV, RankingData, make_ranking
 from linrank._threads import resolve_threads
 from linrank._typing import Vector
+from linrank.errors import GridEdgeWarning
 from linrank.features.names import BASES, BasisName
 from linrank.problem import Problem
 from linrank.training import Trainer
@@ -50,6 +53,7 @@ N_BENT = 40  #: features that the labels depend on
 N_SETTINGS = 24  #: settings of tuned boosted trees
 MAX_ROUNDS = 500  #: largest number of trees
 PRODUCT_ROWS = 240_000  #: largest number of documents with which Hessian products are timed
+WARM_ROWS = 24_000  #: documents of a fit before the measurement; enough for several threads
 BLOCK_ROWS = 1 << 14  #: documents whose utility is computed at a time
 NOISE = 1.0  #: standard deviation of the noise in the labels, relative to the effects
 TIME_LIMIT = 480.0  #: seconds after which no further tree is added
@@ -141,11 +145,23 @@ def graded(X: Vector, seed: int) -> Vector:
 # Fits -------------------------------------------------------------------------------------------
 
 
-def fit_additive(data: Halves, threads: int) -> tuple[Spent, float, AdditiveRankerCV]:
+def warm_up(threads: int) -> None:
+    """Load the compiled kernels and the buffers of BLAS, by a fit that stores data as a large one.
+
+    They are there once per process, and do not grow with the data.
+    """
+    with patch("linrank.features.positions.MANY", 0), warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        fit_additive(bent_web(WARM_ROWS), threads, Cs=[1e-6, 1e-4])
+
+
+def fit_additive(
+    data: Halves, threads: int, Cs: list[float] | None = None
+) -> tuple[Spent, float, AdditiveRankerCV]:
     """Return seconds, validation NDCG@10 and the ranker, from arrays to the chosen model."""
     train, valid = data
     started = Spent.now()
-    ranker = AdditiveRankerCV(n_threads=threads)
+    ranker = AdditiveRankerCV(Cs, n_threads=threads)
     ranker.fit(train.X, train.y, qid=train.qid, valid=(valid.X, valid.y, valid.qid))
     spent = Spent.since(started)
     return spent, float(np.nanmean(measured(valid, ranker.predict(valid.X)))), ranker
@@ -259,7 +275,7 @@ def measure(n_rows: int, n_settings: int, threads: int) -> Section:
         "NDCG@10, which is given in the last column",
         ["what", "threads", "time", "processor time", "ratio or memory", "remark"],
     )
-    fit_additive(bent_web(50 * DOCS_PER_QUERY), threads)  # loads the compiled kernels
+    warm_up(threads)
     spent, matrices = add_additive(section, data, threads)
     if n_settings:
         peer = fit_lightgbm(data, n_settings, threads)

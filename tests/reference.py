@@ -756,7 +756,7 @@ def design_of_curves(positions, starts, degree):
     X = np.zeros((n_rows, n * (1 if degree is None else degree + 1)))
     for j, start in enumerate(starts[:-1]):
         for i in range(n_rows):
-            z = float(positions[j, i])
+            z = float(positions[j, i]) / (4096 if positions.dtype == np.uint16 else 1)
             b = math.floor(z)
             if degree is None:
                 X[i, start + b] = 1 - (z - b)
@@ -778,10 +778,11 @@ def columns_of_bins(positions, shapes):
     )
 
 
-def positions_of_values(X, axes, basis):
+def positions_of_values(X, axes, basis, fixed=False):
     """Return the positions of values, one feature at a time, from the cells of its axis.
 
-    A value below a knot has a position below that of the knot, also in single precision.
+    They have single precision; with `fixed`, they are integers of 16 bits in units of 1/4096. In
+    both types, a value below a knot has a position below that of the knot.
     """
     found = []
     for x, axis in zip(X.T.astype(np.float64), axes, strict=True):
@@ -790,7 +791,11 @@ def positions_of_values(X, axes, basis):
         t = np.where(inside, axis.places(np.where(inside, x, 0.0), cells), 0.0)
         if basis == "ramp" and not axis.levels and n:
             cells = np.maximum(cells - 1, 0)
-        found.append((cells + np.minimum(t, 1.0 - (cells + 1) * 2.0**-23)).astype(np.float32))
+        if fixed:
+            steps = np.minimum(np.floor(t * 4096 + 0.5), 4095)
+            found.append((cells * 4096 + steps).astype(np.uint16))
+        else:
+            found.append((cells + np.minimum(t, 1.0 - (cells + 1) * 2.0**-23)).astype(np.float32))
     return np.array(found)
 
 

@@ -33,7 +33,7 @@ from linrank.losses import LOSSES, get_loss
 
 pytestmark = pytest.mark.interpreted
 
-STORAGES = [(np.uint8, 1), (np.float32, 1), (np.float32, 4)]
+STORAGES = [(np.uint8, 1), (np.uint16, 1), (np.uint16, 4), (np.float32, 1), (np.float32, 4)]
 SINGLE = 1e-5  # relative error of Hessian products, which are computed in single precision
 SIZES = [(3, 2), (1, 0), (5, 4), (2, 1), (7, 3)]  # bins and columns of each feature
 
@@ -47,12 +47,13 @@ def random_binned(dtype, n_powers, n_rows=60, sizes=SIZES, seed=0):
         places = rng.random(n_rows, np.float32) * (rng.random(n_rows) < 0.7)
         if n_powers == 1:
             places[bins == n_bins - 1] = 0.0  # there is no line behind the last value
-        row[:] = bins if dtype == np.uint8 else np.minimum(bins + places, bins + 0.999)
+        exact = bins if dtype == np.uint8 else np.minimum(bins + places, bins + 0.999)
+        row[:] = 4096 * exact if dtype == np.uint16 else exact
     shapes = [rng.standard_normal((n_powers, n_bins, n)) for n_bins, n in sizes]
     return BinnedMatrix(positions, shapes)
 
 
-@pytest.fixture(params=STORAGES, ids=["bytes", "lines", "cubic"])
+@pytest.fixture(params=STORAGES, ids=["bytes", "lines16", "cubic16", "lines", "cubic"])
 def X(request):
     return random_binned(*request.param)
 

@@ -8,7 +8,7 @@ from numba.core import config
 
 import reference
 from linrank._binned_kernels import BLOCK, Binned, matvec_binned, rmatvec_binned
-from linrank._simd import LOOKUP, SHRINK
+from linrank._simd import LOOKUP, SHRINK, STEPS
 
 pytestmark = pytest.mark.interpreted
 
@@ -23,7 +23,8 @@ def positions(rng, n_nodes, n_rows, dtype):
     z = z.astype(np.float32)
     z = np.where(rng.random(z.shape) < 0.2, np.floor(z), z)
     last = np.array(n_nodes)[:, None] - 1.0
-    return np.where(rng.random(z.shape) < 0.1, last, z).astype(dtype)
+    z = np.where(rng.random(z.shape) < 0.1, last, z)
+    return (STEPS * z if dtype == np.uint16 else z).astype(dtype)
 
 
 def kernel_form(positions, starts, single):
@@ -56,21 +57,23 @@ def check(rng, X, first, last, degree=None):
     n_nodes=st.lists(st.integers(1, LOOKUP + 4), min_size=1, max_size=9),
     n_rows=st.integers(1, 120),
     cut=st.tuples(st.floats(0, 1), st.floats(0, 1)),
-    dtype=st.sampled_from([np.float32, np.uint8]),
+    dtype=st.sampled_from([np.float32, np.uint8, np.uint16]),
     single=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_products_of_any_curves_and_rows(n_nodes, n_rows, cut, dtype, single, seed):
     rng = np.random.default_rng(seed)
+    n_nodes = np.minimum(n_nodes, LOOKUP if dtype == np.uint16 else np.inf).astype(int)
     first, last = sorted(round(part * n_rows) for part in cut)
     check(rng, binned(rng, n_nodes, n_rows, dtype, single), first, last)
 
 
 @pytest.mark.parametrize("n_rows", SIZES)
 @pytest.mark.parametrize("single", [False, True])
-def test_products_of_many_rows(n_rows, single):
+@pytest.mark.parametrize("dtype", [np.float32, np.uint16])
+def test_products_of_many_rows(n_rows, single, dtype):
     rng = np.random.default_rng(n_rows)
-    X = binned(rng, [9, 10, 9, 5, 17, 2, 9], n_rows, single=single)
+    X = binned(rng, [9, 10, 9, 5, 17 - (dtype == np.uint16), 2, 9], n_rows, dtype, single)
     for first in {0, min(3, n_rows), n_rows // 2}:
         check(rng, X, first, n_rows)
 
@@ -89,6 +92,7 @@ def test_polynomials(degree):
     rng = np.random.default_rng(degree)
     for n_rows in (1, 40, BLOCK + 30):
         check(rng, binned(rng, [8, 1, 70, 3], n_rows), n_rows // 3, n_rows, degree)
+        check(rng, binned(rng, [8, 1, 16, 3], n_rows, np.uint16), n_rows // 3, n_rows, degree)
 
 
 @pytest.mark.parametrize("single", [False, True])

@@ -18,7 +18,7 @@ from linrank.features.axis import Axis, level_axis, ordered_axis, split_axis
 from linrank.features.basis import FORMS, fit_axis, make_columns
 from linrank.features.design import DesignSteps
 from linrank.features.names import BASES
-from linrank.features.positions import BLOCK_ROWS, COUNTED, find_positions
+from linrank.features.positions import BLOCK_ROWS, COUNTED, choose_storage, find_positions
 
 pytestmark = pytest.mark.interpreted
 
@@ -152,15 +152,35 @@ def test_positions_are_those_of_the_slow_twin(basis, n_bins, form):
     expected = reference.positions_of_values(X, axes, basis)
     matrix = sparse.csr_array(X) if form.startswith("csr") else X
     for threads in (1, 2):
-        found = find_positions(matrix, axes, basis, threads)
+        found = find_positions(matrix, axes, basis, choose_storage(axes, basis, len(X)), threads)
         assert found.dtype == (np.uint8 if basis == "step" else np.float32)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("basis", ["ramp", "spline"])
+def test_positions_of_many_values_have_16_bits(basis, form, monkeypatch):
+    X = make_values()
+    axes = make_axes(X, basis, 6)
+    for f, axis in enumerate(axes):
+        values = around(axis.knots)[: len(X)]
+        X[: len(values), f] = values
+    expected = reference.positions_of_values(X, axes, basis, fixed=True)
+    monkeypatch.setattr("linrank.features.positions.MANY", X.size)
+    storage = choose_storage(axes, basis, len(X))
+    assert storage is np.uint16
+    assert choose_storage(axes, basis, len(X) - 1) is np.float32
+    assert choose_storage([*axes, Axis(np.arange(20.0))], basis, len(X)) is np.float32
+    assert choose_storage(axes, basis, len(X), n_more=1) is np.float32
+    found = find_positions(sparse.csr_array(X) if form == "csr" else X, axes, basis, storage)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_many_levels_do_not_fit_in_a_byte():
     X = np.arange(300.0)[:, None]
     axes = [level_axis(X[:, 0])]
-    found = find_positions(np.append(X, [[-1.0], [np.nan]], axis=0), axes, "step")
+    X = np.append(X, [[-1.0], [np.nan]], axis=0)
+    found = find_positions(X, axes, "step", choose_storage(axes, "step", len(X)))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found[0], np.arange(302))
 
@@ -169,9 +189,11 @@ def test_positions_do_not_leave_their_bins():
     """A value just below a knot has a position just below that of the knot."""
     knots = np.array([0.0, 1.0, 1e3, 1e300])
     x = np.nextafter(knots[1:], -np.inf)[:, None]
-    found = find_positions(x, [Axis(knots)], "ramp")
+    found = find_positions(x, [Axis(knots)], "ramp", np.float32)
     np.testing.assert_array_equal(np.floor(found), [[0.0, 1.0, 2.0]])
     np.testing.assert_allclose(found, [[1.0, 2.0, 3.0]], rtol=3e-7)
+    found = find_positions(x, [Axis(knots)], "ramp", np.uint16)
+    np.testing.assert_array_equal(found, [[4095, 8191, 12287]])
 
 
 # Columns -----------------------------------------------------------------------------------

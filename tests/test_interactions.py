@@ -210,7 +210,7 @@ def test_values_below_a_knot_stay_below_it():
     axis = Axis(np.arange(200.0))
     knots = np.arange(1.0, 200.0)
     X = np.column_stack([np.concatenate([np.nextafter(knots, 0.0), knots])])
-    found = find_positions(X, [axis], "ramp")[0]
+    found = find_positions(X, [axis], "ramp", np.float32)[0]
     np.testing.assert_array_equal(np.floor(found), np.concatenate([knots - 1, knots]))
 
 

@@ -407,7 +407,7 @@ def test_a_hessian_belongs_to_its_engine():
 
 
 def test_a_sample_will_do_while_the_working_set_grows(monkeypatch):
-    settings = ProximalSettings(first_set=1, rows_per_feature=5)
+    settings = ProximalSettings(first_set=1, rows_per_feature=5, least_rows=1)
     problem = sparse_problem(L1(), 30.0)
     hessians = count_calls(monkeypatch, "hessian")
     result = ProximalNewton(tol=1e-9, settings=settings).solve(problem)
@@ -419,7 +419,7 @@ def test_a_sample_will_do_while_the_working_set_grows(monkeypatch):
 @pytest.mark.parametrize("promise", [0.0, 0.1])
 def test_a_sample_that_was_not_effective_gives_way_near_the_optimum(promise):
     problem = sparse_problem(L1(), 30.0)
-    solver = ProximalNewton(settings=ProximalSettings(rows_per_feature=1))
+    solver = ProximalNewton(settings=ProximalSettings(rows_per_feature=1, least_rows=1))
     solver.problem, solver.point = problem, Iterate(np.zeros(D), *problem.value_grad(np.zeros(D)))
     solver._prepare()
     features = np.arange(D)

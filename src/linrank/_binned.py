@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._binned_kernels import Binned, matvec_binned, rmatvec_binned
+from ._binned_kernels import Binned, matvec_binned, position, rmatvec_binned
 from ._jit import njit
 from ._maps import read_only
+from ._simd import STEPS
 from ._typing import Integers, Vector
 
 
@@ -32,8 +33,9 @@ class BinnedMatrix:
 
     Parameters
     ----------
-    positions : uint8 or float32 array of shape (n_features, n_rows)
-        The bin of each value plus its place t in the bin.
+    positions : uint8, uint16 or float32 array of shape (n_features, n_rows)
+        The bin of each value plus its place t in the bin. Numbers of 16 bits are in units of
+        1/4096.
     shapes : sequence of arrays of shape (n_powers, n_bins, n_columns)
         The columns of each feature. If n_powers is 1, column c is linear between its values
         ``shape[0, b, c]`` at the whole positions b. Otherwise it is ``Σ_p shape[p, b, c]·t^p`` in
@@ -171,6 +173,20 @@ class BinnedMatrix:
         return out
 
 
+def bins_of(positions: NDArray[Any]) -> NDArray[np.uint16]:
+    """Return the bins of positions.
+
+    Examples
+    --------
+    >>> bins_of(np.array([0.5, 2.75], np.float32)).tolist()
+    [0, 2]
+    >>> bins_of(np.array([4095, 4096], np.uint16)).tolist()
+    [0, 1]
+    """
+    whole = positions // STEPS if positions.dtype == np.uint16 else positions
+    return whole.astype(np.uint16)
+
+
 @njit(inner=True)
 def advance_binned(X, first, last, u, out, next_first, next_last, v, s):  # type: ignore[no-untyped-def]
     """Compute `rmatvec_binned` of one range of rows, and `matvec_binned` of the next."""
@@ -184,7 +200,7 @@ def _entry(X, i, c):  # type: ignore[no-untyped-def]
     j = X.owner[c]
     n_bins = X.starts[j + 1] - X.starts[j]
     end = X.shape_starts[c + 1]
-    z = X.positions[j, i]
+    z = position(X, j, i)
     b = np.int64(z)
     t = z - np.float64(b)
     total = 0.0

@@ -5,9 +5,12 @@ feature has a *curve*, which is given by a table. X·v is the sum of the curves 
 a row. Xᵀ·u is the derivative of Σ u·(X·v) with respect to the table.
 
 If the table has one number per row, row k is a *node*: the value of the curve at the position k.
-The curve is linear between nodes. Positions of 8-bit integers are nodes themselves. If the table
-has several numbers per row, row b has the coefficients of a polynomial in z − b for bin b. The
-table has the constants of all rows first, then all coefficients of z − b, and so on.
+The curve is linear between nodes. If the table has several numbers per row, row b has the
+coefficients of a polynomial in z − b for bin b. The table has the constants of all rows first, then
+all coefficients of z − b, and so on.
+
+Positions are numbers of single precision, or integers. Integers of 8 bits are nodes themselves, and
+those of 16 bits are in units of 1/`STEPS`.
 
 Positions are stored feature by feature, so that SIMD vectors hold rows. Two facts make curves with
 few nodes fast:
@@ -27,6 +30,7 @@ from ._jit import njit
 from ._prefetch import prefetch
 from ._simd import (
     LOOKUP,
+    STEPS,
     add_at,
     add_hinges,
     buffer,
@@ -60,12 +64,19 @@ class Binned(NamedTuple):
     grows with the number of nodes. Hessian products need no more, but gradients do.
     """
 
-    positions: NDArray[Any]  #: float32 or uint8
+    positions: NDArray[Any]  #: float32, uint8, or uint16 in units of 1/`STEPS`
     starts: Integers
     owner: Integers
     shape_starts: Integers
     shapes: Vector
     single: bool
+
+
+@njit(inner=True)
+def position(X, j, i):  # type: ignore[no-untyped-def]
+    """Return the position of row i in feature j, as a number."""
+    z = np.float64(X.positions[j, i])
+    return z / STEPS if X.positions.itemsize == 2 else z  # known when the kernel is compiled
 
 
 @njit(inner=True)
@@ -117,7 +128,7 @@ def matvec_binned(X, first, last, table, out):  # type: ignore[no-untyped-def]
 def _add_polynomial(X, j, first, last, table, degree, scores):  # type: ignore[no-untyped-def]
     n, start = np.uint64(X.starts[-1]), X.starts[j]
     for i in range(first, last):
-        z = X.positions[j, i]
+        z = position(X, j, i)
         b = np.int64(z)
         t, place = z - b, np.uint64(start + b)
         value = table[place + np.uint64(degree) * n]
@@ -130,7 +141,7 @@ def _add_polynomial(X, j, first, last, table, degree, scores):  # type: ignore[n
 def _add_curve(X, j, first, last, table, scores):  # type: ignore[no-untyped-def]
     start, end = X.starts[j], len(table) - 1
     for i in range(first, last):
-        z = X.positions[j, i]
+        z = position(X, j, i)
         b = np.int64(z)
         value = table[np.uint64(start + b)]
         if X.positions.itemsize > 1:  # known when the kernel is compiled: integers have no place
@@ -220,7 +231,7 @@ def rmatvec_binned(X, first, last, u, sums):  # type: ignore[no-untyped-def]
 def _count_powers(X, j, first, last, u, degree, sums):  # type: ignore[no-untyped-def]
     n, start = np.uint64(X.starts[-1]), X.starts[j]
     for i in range(first, last):
-        z = X.positions[j, i]
+        z = position(X, j, i)
         b = np.int64(z)
         t, value, place = z - b, u[i - first], np.uint64(start + b)
         sums[place] += value
@@ -233,7 +244,7 @@ def _count_powers(X, j, first, last, u, degree, sums):  # type: ignore[no-untype
 def _count_curve(X, j, first, last, u, sums):  # type: ignore[no-untyped-def]
     start, end = X.starts[j], len(sums) - 1
     for i in range(first, last):
-        z = X.positions[j, i]
+        z = position(X, j, i)
         b = np.int64(z)
         upper = u[i - first] * (z - b)
         sums[np.uint64(start + b)] += u[i - first] - upper

@@ -16,7 +16,8 @@ from numba.np.arrayobj import populate_array
 from . import _simd
 from ._curve_instructions import extend_curves
 from ._prefetch import CACHE_LINE, prefetch, prefetch_row
-from ._registers import VectorType, add_multiple, address, convert, read, spread
+from ._registers import VectorType, add_multiple, address, constants, convert, read, spread
+from ._simd import STEPS
 
 
 def extend_numba() -> None:
@@ -108,8 +109,12 @@ def _make_buffer(context, builder, signature, arguments):  # type: ignore[no-unt
 
 @intrinsic
 def _load(typing_context, like, array, i):  # type: ignore[no-untyped-def]
+    form = like.form
+    unit = constants(form, [1.0 / STEPS] * form.count) if array.dtype == types.uint16 else None
+
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return read(context, builder, array, *arguments[1:], i, like.form)
+        values = read(context, builder, array, *arguments[1:], i, form)
+        return values if unit is None else builder.fmul(values, unit)
 
     return like(like, array, i), generate
 

@@ -22,6 +22,7 @@ LOOKUP = 16  #: pieces of a curve that `interpolate` can look up
 #: Factor of a position before it is rounded down. An integer k becomes the end of piece k − 1, and
 #: the next larger number of single precision stays in piece k.
 SHRINK = 1 - 2.0**-24
+STEPS = 4096  #: steps of a bin in positions of 16 bits; positions below `LOOKUP` then fit
 
 
 def four() -> Few:
@@ -49,8 +50,12 @@ def buffer(like: Few, n: int) -> NDArray[Any]:
 
 
 def load(like: Few, array: NDArray[Any], i: int) -> Few:
-    """Return ``array[i : i + n]`` as a SIMD vector of n numbers; i must not be negative."""
-    return array[i : i + len(like)].astype(like.dtype)
+    """Return ``array[i : i + n]`` as a SIMD vector of n numbers; i must not be negative.
+
+    Integers of 16 bits are positions in units of 1/`STEPS`.
+    """
+    values = array[i : i + len(like)].astype(like.dtype)
+    return values / like.dtype.type(STEPS) if array.dtype == np.uint16 else values
 
 
 def store(array: Vector, i: int, values: Few) -> None:

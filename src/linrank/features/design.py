@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._binned import BinnedMatrix
+from .._binned import BinnedMatrix, bins_of
 from .._checks import choice, whole_number
 from .._jit import njit
 from .._rows import (
@@ -34,7 +34,7 @@ from .basis import Columns, fit_axis, make_columns
 from .forms import FeaturesLike, FormsLike, check_forms, read_features, read_forms
 from .names import BASES, BasisName
 from .pairs import Pair, coarse_axis, coarse_cells, fill_codes, pure_columns
-from .positions import find_positions
+from .positions import Storage, choose_storage, find_positions
 
 FITTED_ROWS = 2**16  #: documents from which knots are chosen; more change the quantiles little
 FITTED_FEATURES = 8  #: features whose sample is copied at a time; eight fill a cache line of X
@@ -104,8 +104,9 @@ class DesignSteps:
             make_columns(axis, self.basis, float(self.smooth), forms.get(j))
             for j, axis in enumerate(axes)
         ]
-        positions = find_positions(data.X, axes, self.basis, n_threads, len(pairs))
-        design = Design(self.basis, axes, columns)
+        storage = choose_storage(axes, self.basis, data.n_docs, len(pairs))
+        positions = find_positions(data.X, axes, self.basis, storage, n_threads, len(pairs))
+        design = Design(self.basis, axes, columns, storage)
         X = design.over(positions[: len(axes)], data.has_missing)
         design = replace(design, moments=bin_moments(X, n_threads)).with_other_levels()
         if data.has_missing:
@@ -148,6 +149,8 @@ class Design:
     basis : BasisName
     axes : sequence of Axis
     columns : sequence of Columns
+    storage : type
+        The type of positions.
     moments : list of arrays of shape (n_moments, n_bins)
         For each feature, the sums of t^q over the training documents in each bin.
     pairs : sequence of Pair
@@ -157,6 +160,7 @@ class Design:
     basis: BasisName
     axes: Sequence[Axis]
     columns: Sequence[Columns]
+    storage: Storage = np.float32
     moments: Sequence[Vector] = ()
     pairs: Sequence[Pair] = ()
 
@@ -204,7 +208,8 @@ class Design:
         self, X: Matrix, has_missing: bool = False, n_threads: int | None = None
     ) -> BinnedMatrix:
         """Return the columns for some documents."""
-        positions = find_positions(X, self.axes, self.basis, n_threads, len(self.pairs))
+        n_pairs = len(self.pairs)
+        positions = find_positions(X, self.axes, self.basis, self.storage, n_threads, n_pairs)
         features, axes = [pair.features for pair in self.pairs], [pair.axes for pair in self.pairs]
         self._fill_codes(positions, features, axes, n_threads)
         return self.over(positions, has_missing)
@@ -214,7 +219,7 @@ class Design:
         shapes = self.shapes
         if has_missing:
             for j, row in enumerate(positions[: len(self.axes)]):
-                if row.max(initial=0) >= shapes[j].shape[1]:
+                if bins_of(row.max(initial=0)) >= shapes[j].shape[1]:
                     shapes[j] = self._with_bin(j)
         return BinnedMatrix(positions, shapes)
 
@@ -246,7 +251,7 @@ class Design:
 
         def fill(j: int) -> int:
             coarse = coarse_axis(self.axes[j], self.cell_counts(j))
-            codes[j] = self._table(j, coarse)[positions[j].astype(np.uint16)]
+            codes[j] = self._table(j, coarse)[bins_of(positions[j])]
             return coarse.n_cells
 
         sizes = run(fill, [(j,) for j in range(len(codes))], resolve_threads(n_threads))

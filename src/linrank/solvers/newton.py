@@ -225,6 +225,7 @@ class Newton(SmoothSolver):
         fraction is no smaller than the stopping rule needs. Features that a step takes beyond a
         bound are moved to the bound, and the system is solved again for the others.
         """
+        self._last = None  # frees its matrix before another one is made
         w, gradient, face = self.point.w, self.point.gradient, self._face()
         step, right = np.zeros_like(w), -gradient
         forcing, most = self._accuracy(face, loosest)
@@ -268,6 +269,7 @@ class Newton(SmoothSolver):
             return forcing, MAX_PRODUCTS
         is_new = self._preconditioner.made_at is self.point
         if not (estimate.is_diagonal or is_new or estimate.is_reliable()):
+            del estimate  # two matrices need not be in memory at once
             self._preconditioner.discard()
             estimate, size = self._decrement(face)
         if estimate.is_diagonal:

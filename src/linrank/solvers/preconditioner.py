@@ -154,7 +154,7 @@ class AgeingPreconditioner:
 
     def discard(self) -> None:
         """Discard the estimate; the next use of the preconditioner makes a new one."""
-        self.estimate = None
+        self.estimate = self._inverse = None
 
     def adopt(self, other: AgeingPreconditioner, share: float, engine: Engine) -> None:
         """Use the Hessian of a sample, multiplied by `share`, for all data.
@@ -183,6 +183,7 @@ class AgeingPreconditioner:
             self.made_at = point
             self.speed, self.regret, self._inverse = 0.0, 0.0, None
         if self._inverse is None or not _same(self._free, problem.free):
+            self._inverse = None  # frees its matrix before another one is made
             self._inverse = invert(problem.hessian(self.estimate.of_loss))
             self._free = problem.free
         return self.estimate, self._inverse
@@ -279,8 +280,9 @@ def rows_per_feature(cost: float, savings: float) -> float:
 def invert(P: Vector) -> Preconditioner:
     """Return ``v ↦ P⁻¹v`` for a diagonal P, or by a Cholesky factor of a matrix P.
 
-    P is scaled to unit diagonal before it is factored. Without the scaling the factor is useless
-    when features range over many orders of magnitude.
+    A matrix P is overwritten by its factor, which saves the memory of a copy. It is scaled to unit
+    diagonal before it is factored. Without the scaling the factor is useless when features range
+    over many orders of magnitude.
     """
     if P.ndim == 1:
         inverse = 1.0 / P
@@ -289,7 +291,7 @@ def invert(P: Vector) -> Preconditioner:
     floor = np.finfo(float).eps * max(1.0, float(diagonal.max()))
     # Each feature has a scale of its own. Rounding can make an entry zero or negative.
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, floor))
-    P = P * scale
+    P *= scale
     P *= scale[:, None]
     with blas_threads(1 if len(P) < HESSIAN.threaded_factor else resolve_threads()):
         factor, lower = _cholesky(P)
@@ -298,11 +300,17 @@ def invert(P: Vector) -> Preconditioner:
 
 
 def _cholesky(P: Vector) -> tuple[Vector, bool]:
-    """Factor a matrix with unit diagonal; enlarge the diagonal if the matrix is indefinite."""
-    lift = 0.0
+    """Factor a symmetric matrix in place; enlarge the diagonal if the matrix is indefinite.
+
+    The factor replaces the upper triangle of P, which is the lower one of P'. If there is none, the
+    lower triangle of P still has all entries.
+    """
+    diagonal, lift = P.diagonal().copy(), 0.0
     while True:
         try:
-            lifted = P + lift * np.eye(len(P)) if lift else P
-            return cho_factor(lifted, lower=True, check_finite=False)
+            return cho_factor(P.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             lift = max(1e-14, 10 * lift)
+            below = np.tril(P, -1)
+            P[:] = below + below.T
+            P.flat[:: len(P) + 1] = diagonal + lift

@@ -35,9 +35,10 @@ class ProximalSettings:
     least_spare, most_spare : int
         Smallest and largest number of spare features. Their Hessian is computed together with that
         of the working set.
-    rows_per_feature : int
-        Sampled rows per feature for the Hessian of a sample. Larger values make the Hessian more
-        exact and more expensive.
+    rows_per_feature, least_rows : int
+        Sampled rows per feature for the Hessian of a sample, and their smallest number. Larger
+        values make the Hessian more exact and more expensive. With 60 instead of 320 rows per
+        feature, a path of 1,088 columns took half the time.
     far : float
         Predicted decrease, relative to the objective, above which the Hessian of a sample is
         used.
@@ -79,7 +80,8 @@ class ProximalSettings:
     first_set: int = 10
     least_spare: int = 5
     most_spare: int = 100
-    rows_per_feature: int = 320
+    rows_per_feature: int = 60
+    least_rows: int = 20_000
     far: float = 0.01
     reuse_ratio: float = 0.2
     continuation_factor: float = 4.0
@@ -258,6 +260,7 @@ class ProximalNewton(SparseSolver):
         if old is not None and old.has(features) and not old.is_exact and complete:
             # The last sample was not effective. Near the optimum, all queries are needed.
             exact |= self._promise <= settings.far * self.point.value
+        self._curvature = old = None  # frees the old matrix before the new one is made
         if complete:
             missing = self.problem.penalty.slack(self.point.gradient)
             missing[features] = np.inf
@@ -266,7 +269,8 @@ class ProximalNewton(SparseSolver):
             spare = np.argpartition(missing, n_spare - 1)[:n_spare] if n_spare else features[:0]
             spare = self._terms.whole_groups(spare, np.flatnonzero(np.isfinite(missing)))
             features = np.sort(np.concatenate([features, spare]))
-        n_rows = None if exact else settings.rows_per_feature * len(features)
+        n_sampled = max(settings.least_rows, settings.rows_per_feature * len(features))
+        n_rows = None if exact else n_sampled
         is_exact = n_rows is None or n_rows >= engine.data.n_docs
         H = self.problem.loss_hessian(features, n_rows)
         return Curvature(features, H, is_exact)
