@@ -279,6 +279,20 @@ def test_the_inverse_of_a_singular_matrix_keeps_features_of_small_scale():
     np.testing.assert_allclose(invert(P)(np.array([0.0, 0.0, 1.0])), [0.0, 0.0, 1e12], rtol=1e-6)
 
 
+def test_an_indefinite_matrix_gets_a_larger_diagonal():
+    """The inverse is that of the scaled matrix plus the smallest lift with a Cholesky factor."""
+    rng = np.random.default_rng(0)
+    A, v = rng.standard_normal((6, 4)), rng.standard_normal(6)
+    P = A @ A.T  # of rank 4, and a little less than semidefinite after the next line
+    P -= 3e-9 * np.diag(P.diagonal())
+    scale = 1.0 / np.sqrt(P.diagonal())
+    scaled, lift = P * scale * scale[:, None], 1e-14
+    while np.linalg.eigvalsh(scaled).min() + lift <= 0:
+        lift *= 10
+    expected = scale * np.linalg.solve(scaled + lift * np.eye(6), scale * v)
+    np.testing.assert_allclose(invert(P)(v), expected, rtol=1e-5)
+
+
 def test_a_newton_step_certifies_the_distance():
     """The estimate is −½ g's + ½‖r‖² with r = −g − Hs, and ½‖r‖² is at most half the goal."""
     problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)
