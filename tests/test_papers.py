@@ -14,7 +14,7 @@ from linrank.penalties import PENALTIES
 from linrank.solvers import SOLVER_CHOICES
 
 ROOT = Path(__file__).parents[1]
-PAPERS = ("chapelle2010", "stevens2013", "laporte2014", "jin2014")
+PAPERS = ("chapelle2010", "lee2014", "stevens2013", "laporte2014", "jin2014")
 COLUMNS = ["item", "section", "name here", "verdict", "test"]
 VERDICTS = ("as written", "differs: ", "not available: ")
 #: Values of settings, by the name of the setting.
