@@ -60,6 +60,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"(^|/)(?!plot_)[^/]*\.py$",
+    "within_subsection_order": "gallery_order.reading_order",  # in _ext
     "backreferences_dir": "api/backreferences",
     "doc_module": ("linrank",),
     "inspect_global_variables": True,
