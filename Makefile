@@ -74,6 +74,7 @@ test-browser: .venv-browser/test.stamp  ## HTML pages in chromium, with axe-core
 	$(BROWSE) -n 2 --ignore=tests/browser/test_site.py tests/browser
 
 docs: .venv-docs/docs.stamp  ## the documentation site, in docs/_build/html
+	rm -rf docs/api/generated
 	.venv-docs/bin/python -m sphinx -b html -q -W --keep-going -n -E -j 2 docs docs/_build/html
 
 test-docs: docs .venv-browser/test.stamp  ## the site in chromium, its links, and the spelling of all files; LINRANK_SHOTS as above
