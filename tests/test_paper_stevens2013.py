@@ -153,6 +153,8 @@ def test_the_name_of_the_solver():
     by_name = make_solver("coordinate-descent-paper", Settings(loss="domination").loss, L1())
     assert type(by_name) is PaperCoordinateDescent
     assert not by_name.relax
+    with pytest.raises(DataError, match="has no option 'relax'"):
+        make_solver("coordinate-descent-paper", Settings(loss="domination").loss, relax=True)
     with pytest.raises(DataError, match=r"a sum over pairs. Use solver='newton'"):
         make_solver("coordinate-descent-paper")
 
@@ -204,7 +206,7 @@ def test_the_scale_of_the_margin_is_chosen_on_held_out_data(files):
     assert len({one.best_score_ for one in single}) > 1
     assert (ranker.margin_, ranker.C_) == (best.margin, best.C_)
     assert ranker.best_params_ == {"C": best.C_, "margin": best.margin}
-    assert ranker.model_.settings["margin_scale"] == (best.margin or None)
+    assert ranker.model_.settings["margin_scale"] == best.margin
     np.testing.assert_array_equal(ranker.coef_, best.coef_)
     assert single[1].best_params_ == {"C": single[1].C_}
 
@@ -246,12 +248,33 @@ def test_bad_margins_get_a_sentence(margin, words):
         DominationRankCV(CS, margin=margin).fit(X, y, qid)
 
 
-def test_margins_are_given_once():
+@pytest.mark.parametrize("scale", SCALES)
+def test_margins_of_documents_are_scaled(scale):
+    """§1.5 scales the difference of user counts, which are not the labels."""
     X, y, qid, s = make_arrays("levels")
-    with pytest.raises(DataError, match="Use one of them"):
-        DominationRankCV(CS, margin=[0.0, 0.5]).fit(X, y, qid, margin=s)
-    with pytest.raises(DataError, match=r"margin scale is 0.5 per label. Use one of them"):
-        Settings(loss="domination", margin_scale=0.5).problem(RankingData(X, y, qid, margin=s))
+    chosen = DominationRankCV(CS, penalty="l2", cv=2, margin=[scale]).fit(X, y, qid, margin=s)
+    scaled = DominationRankCV(CS, penalty="l2", cv=2).fit(X, y, qid, margin=scale * s)
+    assert (chosen.margin_, chosen.C_) == (scale, scaled.C_)
+    np.testing.assert_array_equal(chosen.coef_, scaled.coef_)
+
+
+def test_the_best_scale_of_margins_of_documents():
+    X, y, qid, s = make_arrays("levels")
+    options = {"penalty": "l2", "cv": 2, "metric": "pairwise-accuracy"}
+    single = [
+        DominationRankCV(CS, **options).fit(X, y, qid, margin=scale * s).best_score_
+        for scale in SCALES
+    ]
+    ranker = DominationRankCV(CS, margin=SCALES, **options).fit(X, y, qid, margin=s)
+    assert len(set(single)) > 1
+    assert ranker.best_score_ == max(single)
+
+
+def test_one_number_does_not_scale_margins_of_documents():
+    X, y, qid, s = make_arrays("levels")
+    for ranker in (DominationRank(margin=0.5), DominationRankCV(CS, margin=0.5)):
+        with pytest.raises(DataError, match=r"Use fit\(…, margin=0.5 \* s\) with margin=0"):
+            ranker.fit(X, y, qid, margin=s)
 
 
 def test_clusters_have_no_scale_of_the_margin():
@@ -269,4 +292,7 @@ def usage_error(*arguments):
 def test_bad_options_of_the_command_line(files):
     text = usage_error("train", "train.txt", "--margin-scale", "0.5,1")
     assert "--margin-scale with several numbers needs a choice. Add --valid or --folds" in text
+    held_out = "--valid", "vali.txt", "--C", "1"
+    text = usage_error("train", "train.txt", "--margin-scale", "0.5,1", *held_out)
+    assert "and leave out --C" in text
     assert "not a list of numbers ≥ 0" in usage_error("train", "train.txt", "--margin-scale=-1")

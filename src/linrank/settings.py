@@ -67,7 +67,8 @@ class Settings:
         What is done to the features before they are weighted.
     margin_scale : float, optional
         The scores of a pair should differ by margin_scale·(y_i − y_j), instead of 1 for a pairwise
-        loss and 0 for a domination loss.
+        loss and 0 for a domination loss. If the data have a margin s for each document, they should
+        differ by margin_scale·(s_i − s_j).
 
     Examples
     --------
@@ -189,15 +190,11 @@ class Settings:
         )  # fmt: skip
 
     def _with_margins(self, data: RankingData) -> RankingData:
-        """Return the data with the margins of their labels, if the settings ask for them."""
+        """Return the data with the scaled margins of documents, or of labels if there are none."""
         if self.margin_scale is None:
             return data
-        if data.margin is not None:
-            raise DataError(
-                f"the data have a margin for each document, but the margin scale is "
-                f"{self.margin_scale:g} per label. Use one of them."
-            )
-        return data.replace(margin=self.margin_scale * data.y)
+        margin = data.y if data.margin is None else data.margin
+        return data.replace(margin=self.margin_scale * margin)
 
     def new_solver(self, callback: Callback | None = None) -> Solver:
         """Return a copy of the solver for one fit."""

@@ -206,7 +206,8 @@ SHARED: dict[str, Declared] = {
         Annotated[Any, option(
             "--margin-scale", LOSS,
             "The scores of a pair should differ by this number times the difference of the labels, "
-            "instead of 1. The best of several numbers, such as 0.25,0.5,1, is chosen with C.",
+            "or of the margins if --margin is given, instead of 1. The best of several numbers, "
+            "such as 0.25,0.5,1, is chosen with C.",
             parser=parse_scales, metavar="NUMBER[,NUMBER…]", show_default=False,
         )],
         None,

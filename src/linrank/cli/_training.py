@@ -56,7 +56,8 @@ def make_trainers(options: Mapping[str, Any], chooses: bool) -> list[Trainer]:
     scales = options.pop("margin_scale") or (None,)
     if len(scales) > 1 and not chooses:
         raise typer.BadParameter(
-            "--margin-scale with several numbers needs a choice. Add --valid or --folds."
+            "--margin-scale with several numbers needs a choice. Add --valid or --folds, and leave "
+            "out --C."
         )
     kind, variants = _kind_of_trainer(options, chooses)
     given = {name: value for name, value in options.items() if value is not None}
@@ -86,7 +87,9 @@ def _kind_of_trainer(
 
     if not chooses:
         if options["average"] is not None:
-            raise typer.BadParameter("--average needs a choice of C. Add --valid or --folds.")
+            raise typer.BadParameter(
+                "--average needs a choice of C. Add --valid or --folds, and leave out --C."
+            )
         return AdditiveTrainer, [{}]
     options["average"] = options["average"] or AVERAGED_FITS
     options["memory"] = []  # trainers share the basis of the curves

@@ -43,10 +43,11 @@ class DominationRanker(SparseRanker):
     ) -> RankingData:  # fmt: skip
         """Check the arguments of `fit`."""
         data = super()._training_data(X, y, qid, sample_weight, query_weight, propensity, margin)
-        if data.margin is not None and any(self._scales()):
+        if data.margin is not None and not np.ndim(self.margin) and any(self._scales()):
             raise DataError(
                 "fit has a margin for each document, but the ranker has "
-                f"margin={self.margin} per label. Use one of them."
+                f"margin={self.margin} per label. Use fit(…, margin={self.margin} * s) with margin=0 "
+                "of the ranker."
             )
         return data
 
@@ -181,7 +182,9 @@ class DominationRankCV(ChoosesC, DominationRanker):
     rule
         See `SparseRankSVMCV`.
     margin : float or sequence of float
-        Δ(i, j) = margin·(y_i − y_j). The best of several numbers is chosen together with C.
+        Δ(i, j) = margin·(y_i − y_j). The best of several numbers is chosen together with C. If
+        `fit` has a margin s for each document, several numbers are scales of s:
+        Δ(i, j) = margin·(s_i − s_j).
     penalty, shape, feature_cost, levels, tol, solver, normalize, max_iter, n_threads, \
 engine, verbose, bounds, scale, missing
         See `DominationRank`. The penalty cannot be ``"none"``, which leaves no C to choose.
@@ -263,11 +266,9 @@ engine, verbose, bounds, scale, missing
         return [number_from_zero("margin", scale) for scale in scales]
 
     def _trainers(self, criterion: Criterion) -> list[Trainer]:
-        """Return a trainer for each scale of the margin."""
-        return [
-            self._trainer(criterion=criterion, margin_scale=scale or None)
-            for scale in self._scales()
-        ]
+        """Return a trainer for each scale of the margin; a single 0 leaves margins of `fit`."""
+        scales = self._scales() if np.ndim(self.margin) else [self._scales()[0] or None]
+        return [self._trainer(criterion=criterion, margin_scale=scale) for scale in scales]
 
     def _store_model(self, training: Training) -> None:
         super()._store_model(training)

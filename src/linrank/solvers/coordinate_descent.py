@@ -138,7 +138,7 @@ class PaperCoordinateDescent(CoordinateDescent):
 
     Parameters
     ----------
-    tol, max_iter, callback, stop, relax
+    tol, max_iter, callback, stop
         See `CoordinateDescent`.
 
     Examples
@@ -151,5 +151,5 @@ class PaperCoordinateDescent(CoordinateDescent):
     True
     """
 
-    relax: bool = False
+    relax: bool = state(default=False)  #: longer steps would not be those of the paper
     name: ClassVar[str] = "coordinate-descent-paper"

@@ -10,9 +10,10 @@ from ...errors import DataError
 def check_available(engine: str) -> None:
     """Raise a `DataError` that says what is missing, if this machine cannot run the engine."""
     if find_spec("numba_cuda") is None:
+        extra = "cublas" if engine == "p-swx-paper" else "cuda"
         raise DataError(
             f"engine={engine!r} needs numba-cuda, which is not installed: "
-            "pip install 'linrank[cuda]', or use engine='threads'"
+            f"pip install 'linrank[{extra}]', or use engine='threads'"
         )
     if engine == "p-swx-paper" and not is_simulated() and find_spec("cupy") is None:
         raise DataError(
