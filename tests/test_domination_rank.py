@@ -74,7 +74,7 @@ def test_own_margins(arrays):
     s = np.random.default_rng(0).random(60)
     ranker = DominationRank(0.5, penalty="l2", **TINY).fit(X, y, qid, margin=s)
     np.testing.assert_allclose(ranker.coef_, slow_ridge(X, y, qid, 0.5, margin=s), atol=1e-5)
-    with pytest.raises(DataError, match="Use one of them"):
+    with pytest.raises(DataError, match=r"per label\. Use fit"):
         DominationRank(margin=1.0).fit(X, y, qid, margin=s)
 
 

@@ -273,8 +273,17 @@ def test_the_best_scale_of_margins_of_documents():
 def test_one_number_does_not_scale_margins_of_documents():
     X, y, qid, s = make_arrays("levels")
     for ranker in (DominationRank(margin=0.5), DominationRankCV(CS, margin=0.5)):
-        with pytest.raises(DataError, match=r"Use fit\(…, margin=0.5 \* s\) with margin=0"):
+        with pytest.raises(DataError, match=r"Use fit\(…, margin=0.5 \* s\) and margin=0"):
             ranker.fit(X, y, qid, margin=s)
+
+
+@pytest.mark.parametrize("margin", [5e307, 1e308])
+@pytest.mark.parametrize("solver", ["auto", "coordinate-descent-paper"])
+def test_margins_beyond_double_precision_get_a_sentence(solver, margin):
+    """The gradient of the loss is finite. Margins of two levels are finite, or infinite."""
+    X, y, qid, _ = make_arrays("levels")
+    with pytest.raises(DataError, match=r"the objective at w = 0 is (inf|nan), .* margins"):
+        DominationRank(penalty="l2", margin=margin, solver=solver).fit(X, y, qid)
 
 
 def test_clusters_have_no_scale_of_the_margin():

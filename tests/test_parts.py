@@ -108,9 +108,9 @@ def test_options_are_compared_and_shown(solver):
     kind = SOLVERS[solver]
     assert kind.name == solver
     assert kind() == kind()
-    assert kind(tol=1e-6) != kind()
-    assert kind(tol=1e-6).options() == kind().options()
-    assert repr(kind(max_iter=7)).startswith(f"{kind.__name__}(tol=0.001, max_iter=7")
+    assert kind(tol=1e-5) != kind()
+    assert kind(tol=1e-5).options() == kind().options()
+    assert repr(kind(tol=1e-5, max_iter=7)).startswith(f"{kind.__name__}(tol=1e-05, max_iter=7")
     assert pickle.loads(pickle.dumps(kind(max_iter=7))) == kind(max_iter=7)
 
 

@@ -379,14 +379,14 @@ def test_the_gap_is_a_part_of_the_objective():
 @pytest.mark.parametrize("slope", [0.0, 2e-150, 1.0, 9e69])
 def test_gradients_that_double_precision_can_work_with(slope):
     solver = any_solver()
-    solver.slope_at_zero = slope
+    solver.value_at_zero, solver.slope_at_zero = 1.0, slope
     solver._check_scale()
 
 
 @pytest.mark.parametrize("slope", [1e-150, 1e70, np.inf, np.nan])
 def test_gradients_beyond_double_precision_get_a_sentence(slope):
     solver = any_solver()
-    solver.slope_at_zero = slope
+    solver.value_at_zero, solver.slope_at_zero = 1.0, slope
     with pytest.raises(DataError, match="the gradient at w = 0 has norm"):
         solver._check_scale()
 

@@ -65,6 +65,21 @@ def divide_as_printed(values, pivot):
     return lt, [i for i in places if i not in lt]
 
 
+def move_as_printed(values, pivot):
+    """Return what lines 22 to 29 of Algorithm 3 write with one thread, by place from 0 on."""
+    lt, gt = divide_as_printed(values, pivot)
+    lp, gp = 0, len(values) - 1 - len(gt)
+    written = {}
+    for i in range(len(values)):
+        if i in lt:
+            written[lp] = values[i]
+            lp += 1
+        else:
+            written[gp] = values[i]
+            gp -= 1
+    return written
+
+
 def quicksort_as_printed(values, minsize, rng, limit=10_000):
     """Return how many divisions Algorithm 3 needs for one sequence."""
     stack, n_divisions = [np.asarray(values)], 0

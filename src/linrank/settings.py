@@ -8,6 +8,7 @@ from functools import cache
 from inspect import signature
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ._checks import choice, number_from_zero
@@ -194,7 +195,8 @@ class Settings:
         if self.margin_scale is None:
             return data
         margin = data.y if data.margin is None else data.margin
-        return data.replace(margin=self.margin_scale * margin)
+        with np.errstate(over="ignore"):  # The solver refuses margins that are not finite.
+            return data.replace(margin=self.margin_scale * margin)
 
     def new_solver(self, callback: Callback | None = None) -> Solver:
         """Return a copy of the solver for one fit."""

@@ -138,6 +138,11 @@ def test_algorithm_3_as_printed_divides_equal_values_one_by_one():
     assert twin.quicksort_as_printed(rng.standard_normal(500), 64, rng) < 60
 
 
+def test_algorithm_3_as_printed_writes_to_wrong_places():
+    """The larger numbers 3 and 2 are written to the places 0 and −1, and 1 replaces 3."""
+    assert twin.move_as_printed(np.array([3.0, 1.0, 2.0]), pivot=2) == {0: 1.0, -1: 2.0}
+
+
 def test_what_does_not_fit_gets_a_sentence(monkeypatch):
     X, y, qid = make_problem_arrays("five levels", n=30, d=3)
     for options in ({"loss": "huber"}, {"loss": "domination"}, {"normalize": "pairs"}):

@@ -46,8 +46,8 @@ class DominationRanker(SparseRanker):
         if data.margin is not None and not np.ndim(self.margin) and any(self._scales()):
             raise DataError(
                 "fit has a margin for each document, but the ranker has "
-                f"margin={self.margin} per label. Use fit(…, margin={self.margin} * s) with margin=0 "
-                "of the ranker."
+                f"margin={self.margin} per label. Use fit(…, margin={self.margin} * s) and "
+                "margin=0 of the ranker."
             )
         return data
 

@@ -270,13 +270,18 @@ class Solver:
         return Status.PRECISION if gap <= self._noise() else Status.STUCK
 
     def _check_scale(self) -> None:
-        """Raise a `DataError` if the gradient is too small or too large for double precision."""
-        slope = self.slope_at_zero
-        if slope == 0:  # w = 0 is the optimum for any scale
+        """Raise a `DataError` if the objective or its gradient is too large for double precision.
+
+        The gradient must not be too small, either. If it is 0, w = 0 is the optimum for any scale.
+        """
+        value, slope = self.value_at_zero, self.slope_at_zero
+        if not np.isfinite(value):
+            found = f"the objective at w = 0 is {value}"
+        elif slope != 0 and not SMALLEST_SLOPE < slope < LARGEST_SLOPE:
+            found = f"the gradient at w = 0 has norm {slope:.1e}"
+        else:
             return
-        if not SMALLEST_SLOPE < slope < LARGEST_SLOPE:
-            raise DataError(
-                f"the gradient at w = 0 has norm {slope:.1e}, which is outside the range of double "
-                "precision. Scale the features, weights and margins, or choose another C than "
-                f"{self.problem.C:g}."
-            )
+        raise DataError(
+            f"{found}, which is outside the range of double precision. Scale the features, weights "
+            f"and margins, or choose another C than {self.problem.C:g}."
+        )
