@@ -206,7 +206,7 @@ def test_plots_are_of_pyplot(sample, monkeypatch):
     assert len(first.figure.axes) == 2
     pyplot.close(first.figure)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(DataError, match=r"pip install linrank\[plot\]"):
+    with pytest.raises(DataError, match=r"pip install 'linrank\[plot\]'"):
         sample.plot()
 
 

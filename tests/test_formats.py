@@ -93,7 +93,7 @@ def test_parquet_files_that_cannot_be_read(tmp_path, data):
 def test_parquet_needs_pyarrow(tmp_path, data, monkeypatch):
     frame_of(data).to_parquet(tmp_path / "train.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(DataError, match=r"needs pyarrow.* pip install linrank\[frames\]"):
+    with pytest.raises(DataError, match=r"needs pyarrow.* pip install 'linrank\[frames\]'"):
         load(tmp_path / "train.parquet")
 
 

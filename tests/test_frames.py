@@ -148,7 +148,7 @@ def test_pandas_needs_no_other_library(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     frame = pd.DataFrame({"a": [0.5, 1], "b": [1, 2], "c": [True, False]})
     assert RankingData(frame, [0, 1]).X.tolist() == [[0.5, 1, 1], [1, 2, 0]]
-    with pytest.raises(DataError, match=r"needs pyarrow .* pip install linrank\[frames\]"):
+    with pytest.raises(DataError, match=r"needs pyarrow .* pip install 'linrank\[frames\]'"):
         RankingData(frame.astype({"b": "category"}), [0, 1])
 
 

@@ -111,7 +111,7 @@ def test_sentences(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="there is no folder"):
         draw(tmp_path / "none" / "plot.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(DataError, match=r"pip install linrank\[plot\]"):
+    with pytest.raises(DataError, match=r"pip install 'linrank\[plot\]'"):
         check_plot_file("plot.png")
 
 
@@ -262,5 +262,5 @@ def fail(ax):
 
 def test_plots_need_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(DataError, match=r"pip install linrank\[plot\]"):
+    with pytest.raises(DataError, match=r"pip install 'linrank\[plot\]'"):
         LinearModel([1.0]).plot()

@@ -46,7 +46,7 @@ def has_matplotlib() -> bool:
 def check_matplotlib() -> None:
     """Raise a `DataError` if matplotlib is not installed."""
     if not has_matplotlib():
-        raise DataError("plots need matplotlib; install it: pip install linrank[plot]")
+        raise DataError("plots need matplotlib; install it: pip install 'linrank[plot]'")
 
 
 def drawn(draw: Callable[[Axes], None], ax: Axes | None, height: float = 4.0) -> Axes:

@@ -67,5 +67,5 @@ def test_names_are_in_the_metadata(linear, needs, tmp_path):
 
 def test_without_the_package_the_error_names_it(linear, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    with pytest.raises(DataError, match=r"pip install linrank\[onnx\]"):
+    with pytest.raises(DataError, match=r"pip install 'linrank\[onnx\]'"):
         linear.model.export("onnx")

@@ -66,7 +66,7 @@ def demo(
         draw(training, plot, "ndcg@10", vali.name)
         lines.append(("plot", f"saved as {plot}"))
     else:
-        lines.append(("plot", "not drawn; it needs pip install linrank[plot]"))
+        lines.append(("plot", "not drawn; it needs pip install 'linrank[plot]'"))
     show(facts(lines))
     scores = training.model.predict(documents.X)
     show(evaluation_table(evaluate_data(documents, scores, METRICS)))

@@ -1,6 +1,6 @@
 """Training on a Dask cluster: the data stay on the workers, and only sums are sent.
 
-This package needs ``pip install linrank[dask]``; nothing outside of it imports Dask. Names are
+This package needs ``pip install 'linrank[dask]'``; nothing outside of it imports Dask. Names are
 imported when they are first used, because workers need few of them, and a worker that replaces a
 lost one should start quickly.
 

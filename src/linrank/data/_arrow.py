@@ -24,7 +24,7 @@ SLICE_ROWS = 1024  #: rows that are copied into X at a time; more rows leave the
 
 def needs(what: str, error: ImportError) -> DataError:
     """Return the error for a library that is not installed."""
-    return DataError(f"{what} needs {error.name} ({error}). Run pip install linrank[frames]")
+    return DataError(f"{what} needs {error.name} ({error}). Run pip install 'linrank[frames]'")
 
 
 def check_features(schema: pa.Schema, names: Sequence[str]) -> None:

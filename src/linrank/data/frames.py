@@ -1,7 +1,7 @@
 """Data frames as arrays: pandas, polars, pyarrow and all that share their columns with Arrow.
 
 A frame of pandas or polars whose columns are numbers becomes an array without other libraries. All
-other frames become Arrow tables by way of narwhals and pyarrow (``pip install linrank[frames]``).
+other frames become Arrow tables by way of narwhals and pyarrow (``pip install 'linrank[frames]'``).
 """
 
 from __future__ import annotations

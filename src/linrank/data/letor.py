@@ -57,7 +57,7 @@ def read_letor(
     path : path-like
         The file, or a folder of files that are parts of the data. Each is plain text, or compressed
         with gzip, bzip2, xz or zstandard, whatever its name.
-        zstandard needs ``pip install linrank[zstd]``. A compressed file is decompressed twice, so
+        zstandard needs ``pip install 'linrank[zstd]'``. A compressed file is decompressed twice, so
         that its text is never held in memory.
     n_features : int, optional
         The number of features. A line with a larger index is an error. By default, the largest

@@ -1,4 +1,4 @@
-"""ONNX graphs; they need the package onnx (``pip install linrank[onnx]``)."""
+"""ONNX graphs; they need the package onnx (``pip install 'linrank[onnx]'``)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_onnx(formula: Formula, *, name: str = "linrank", dtype: Precision = "f
     try:
         from onnx import checker, helper
     except ImportError:
-        raise DataError("ONNX needs the package onnx: pip install linrank[onnx]") from None
+        raise DataError("ONNX needs the package onnx: pip install 'linrank[onnx]'") from None
     nodes = _Nodes(np.dtype(dtype))
     if isinstance(formula, AdditiveFormula):
         terms = _add_curves(nodes, formula)

@@ -299,7 +299,7 @@ class Model(ShowsParts):
     def write_report(self, path: str | os.PathLike[str], title: str = "") -> None:
         """Write a page with all numbers and pictures of the model: one HTML file.
 
-        The page needs no network. Its pictures need matplotlib (``pip install linrank[plot]``).
+        The page needs no network. Its pictures need matplotlib (``pip install 'linrank[plot]'``).
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Plot files; they need matplotlib (``pip install linrank[plot]``)."""
+"""Plot files; they need matplotlib (``pip install 'linrank[plot]'``)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_PICTURES = (
-    "The report has no pictures, because matplotlib is not installed (pip install linrank[plot])."
+    "The report has no pictures, because matplotlib is not installed (pip install 'linrank[plot]')."
 )
 
 #: Colours that follow the page, as variables of its style sheet. Where a variable is not defined,
