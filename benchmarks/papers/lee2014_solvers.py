@@ -219,13 +219,14 @@ def figure_7(options: Options) -> Section:
     """Compare the solvers with a large, a medium and a small C (figure 7)."""
     section = Section(
         "figure-7", "Figure 7: solvers with a fixed C",
-        f"Real data: fold 1. {GENERATED} as YAHOO LTRC set 2 and MQ2007-list, and smaller; their "
-        f"measures are on the training data. {ABOUT_METHODS}", TIMED,
+        f"Real data: fold 1. {GENERATED} as MQ2007-list, and smaller. Data as YAHOO LTRC set 2 are "
+        "left out: with C = 100, one quadratic program of the cutting planes takes minutes. "
+        f"{ABOUT_METHODS}", TIMED,
     )  # fmt: skip
     cases = {name: read_parts(name, 1)[::2] for name in real_sets(options)}
     if not options.quick:
-        wide, many = generated("YAHOO LTRC set 2", options), lists(options, 20)
-        cases |= {"as YAHOO LTRC set 2": [wide, wide], "as MQ2007-list": [many[0], many[2]]}
+        many = lists(options, 20)
+        cases["as MQ2007-list"] = [many[0], many[2]]
     panels = []
     for name, (train, test) in cases.items():
         for C in (100.0, 1.0, 1e-4):
