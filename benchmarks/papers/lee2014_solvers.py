@@ -120,7 +120,7 @@ def compare_methods(
 
 
 def _stride(own: Trace) -> int:
-    """Return the distance of the iterations that are measured: at most 60 are."""
+    """Return the distance of the iterations that are measured and drawn: at most 60 are."""
     return 1 + len(own.weights) // 60
 
 
@@ -129,7 +129,8 @@ def _draw(axes: Any, title: str, found: dict[str, Any], what: str | None) -> Non
     for k, (name, (own, quality)) in enumerate(found.items()):
         style = line_style(k) | {"label": name}
         if what is None:
-            axes.loglog(own.seconds[1:], own.distance[1:], **style)
+            some = slice(1, None, _stride(own))
+            axes.loglog(own.seconds[some], own.distance[some], **style)
             continue
         points = zip(own.seconds[:: _stride(own)], quality, strict=True)
         # The weights w = 0 of the start rank nothing.
