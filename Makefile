@@ -9,7 +9,8 @@ PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
 # Tests whose assertions compare results of floating-point arithmetic.
 NUMERICAL := $(patsubst %,tests/test_%.py,bounds combinations coordinate_descent counting cutting_planes domination binned binned_kernels \
 	domination_rank estimators explain export export_additive features grid kernel lbfgs metric_peers metrics pair_sums pipeline_models \
-	preferences sgd solvers sparse sparse_baselines sparse_solvers stopping structures)
+	preferences sgd solvers sparse sparse_baselines sparse_solvers stopping structures dual paper_chapelle2010 \
+	paper_laporte2014 paper_lee2014 paper_stevens2013)
 # What numpy dispatches to on this processor, beyond what it was built for.
 FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 
