@@ -24,7 +24,7 @@ COVERAGE = echo "coverage of the uncompiled run: $$($(BIN)/coverage report --for
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable $(1) && \
 	$(BIN)/python -m compileall -q src
 
-.PHONY: demo dist test test-compiled test-interpreted test-quick test-cuda test-wheel test-exports test-browser docs test-docs lint coverage hooks help clean
+.PHONY: demo dist test test-compiled test-interpreted test-quick test-oldest test-cuda test-wheel test-exports test-browser docs test-docs lint coverage hooks help clean
 .PHONY: test-variations variation-blas variation-instructions variation-data
 .PHONY: bench papers bench-guard bench-pairwise bench-sparse bench-domination bench-dask
 
@@ -56,6 +56,10 @@ variation-instructions: .venv/test.stamp
 
 variation-data: .venv/test.stamp
 	$(PYTEST) --flip-last-bits $(NUMERICAL)
+
+test-oldest: .venv-oldest/test.stamp  ## the quick tests with the oldest dependencies that pyproject.toml allows
+	LINRANK_DATA= NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/kernels OMP_WAIT_POLICY=passive .venv-oldest/bin/python -m pytest -n 2 \
+		--dist worksteal -W ignore::DeprecationWarning -m "not slow" --ignore-glob="tests/test_dask*" tests
 
 test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, and compiled; needs no card
 	NUMBA_ENABLE_CUDASIM=1 \
@@ -124,7 +128,7 @@ fuzz: .venv/test.stamp  ## random trials within MINUTES=60; SEED=, ONLY= (a camp
 		$(if $(ONLY),--only $(ONLY)) $(if $(CASE),--case $(CASE))
 
 clean:  ## forget what was built, and every compiled kernel
-	rm -rf .venv .venv-cuda .venv-exports .venv-browser .venv-docs demo build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-oldest .venv-cuda .venv-exports .venv-browser .venv-docs demo build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache
 	rm -rf docs/_build docs/gallery docs/api/generated docs/api/backreferences
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -152,6 +156,14 @@ clean:  ## forget what was built, and every compiled kernel
 .venv-cuda/test.stamp: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-cuda
 	.venv-cuda/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda]' pytest pytest-xdist hypothesis greenlet
+	touch $@
+
+# Old packages meet new ones that they depend on, so their DeprecationWarnings are not errors here.
+.venv-oldest/test.stamp: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	VIRTUAL_ENV=.venv-oldest .venv-oldest/bin/uv pip install --quiet --resolution lowest-direct \
+		--only-binary :all: --no-binary linrank --editable '.[test]'
 	touch $@
 
 .venv-exports/test.stamp: pyproject.toml

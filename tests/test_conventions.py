@@ -79,6 +79,14 @@ def sizes(data):
 # scikit-learn ------------------------------------------------------------------------------------
 
 
+# Before version 1.9, scikit-learn asks for `decision_function` of classifiers only.
+needs_ranker_scores = pytest.mark.skipif(
+    tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9),
+    reason="scikit-learn before 1.9 calls no decision_function of a ranker",
+)
+
+
+@needs_ranker_scores
 def test_roc_auc_is_a_scorer(binary):
     X, y = binary
     found = cross_val_score(RankSVM(0.01), X, y, scoring="roc_auc", cv=3)
@@ -89,6 +97,7 @@ def test_roc_auc_is_a_scorer(binary):
     np.testing.assert_allclose(found, expected)
 
 
+@needs_ranker_scores
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
 def test_scores_become_probabilities(binary, ensemble, method):
@@ -101,6 +110,7 @@ def test_scores_become_probabilities(binary, ensemble, method):
                                                       abs=0.02)  # fmt: skip
 
 
+@needs_ranker_scores
 def test_roc_curves_are_drawn(binary):
     X, y = binary
     ranker = RankSVM(0.01).fit(X, y)
