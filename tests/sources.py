@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "linrank"
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}  # public, in spite of their names
+LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,27 @@ def private_accesses(file: str) -> Iterator[tuple[int, str]]:
         of_parent = isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()"
         if not (of_itself or of_parent or node.attr in own | NAMED_TUPLE):
             yield node.lineno, ast.unparse(node)
+
+
+def cached_properties(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines that take `cached_property` from a module, by whatever name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.attr] if isinstance(node, ast.Attribute) else []
+        if "cached_property" in names:
+            yield node.lineno
+
+
+def shared_locks(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that make a lock once for all: not in a function."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in LOCKS:
+            yield node.lineno
+        yield from shared_locks(node)
 
 
 def own_private_names(tree: ast.Module) -> set[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import textwrap
+
 import pytest
 
 import prose
@@ -74,6 +77,41 @@ def test_private_attributes_are_not_used_from_outside():
         if (file, text) not in FOREIGN
     ]
     assert not wrong, "\n".join(["private attributes of other modules' objects:", *wrong])
+
+
+def test_attributes_are_computed_without_a_lock():
+    wrong = [
+        f"{file}:{line}"
+        for file, tree in sources.modules().items()
+        for line in sources.cached_properties(tree)
+    ]
+    assert not wrong, "\n".join(["use `lazy_property` of linrank._lazy, which says why:", *wrong])
+
+
+def test_shared_locks_are_released_in_forked_processes():
+    wrong = [
+        f"{file}:{line}"
+        for file, tree in sources.modules().items()
+        for line in sources.shared_locks(tree)
+        if "register_at_fork" not in ast.unparse(tree)
+    ]
+    assert not wrong, "\n".join(["use `os.register_at_fork`, as in _threads.py:", *wrong])
+
+
+def test_locks_that_a_fork_may_inherit_are_found():
+    code = """
+    from functools import cache, cached_property as lazily
+    import functools
+    LOCK: object = threading.RLock()
+    class Shared:
+        lock = Condition()
+        @functools.cached_property
+        def own(self):
+            return Lock()
+    """
+    tree = ast.parse(textwrap.dedent(code))
+    assert list(sources.cached_properties(tree)) == [2, 7]
+    assert list(sources.shared_locks(tree)) == [4, 6]
 
 
 @pytest.mark.parametrize("page", prose.PAGES, ids=lambda page: page.name)

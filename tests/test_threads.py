@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -15,7 +16,7 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
 from commandline import PATIENCE
-from linrank import DataError, _threads, make_ranking
+from linrank import AdditiveRanker, DataError, _threads, make_ranking
 from linrank._rows import aligned_zeros
 from linrank._threads import blas_threads, resolve_threads, run
 from linrank.engines.threads import ThreadEngine
@@ -203,6 +204,31 @@ def test_a_fork_while_a_thread_sorts_labels():
     other._sort = lambda *_: (0, 1, 2)
     with meanwhile(read_slowly):
         assert run_in_child(lambda: other.ideal) == 0
+
+
+# What a fit of an `AdditiveRanker` computes on first use.
+ADDITIVE = ["anchors", "widths", "starts", "owner", "kernel_form", "_map", "_map_back", "_tables"]
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_a_fork_while_a_thread_fits_an_additive_ranker(name):
+    data = make_ranking(6, 5, 2, random_state=0)
+
+    def fit():
+        AdditiveRanker(C=0.1, n_threads=1).fit(data).predict(data.X)
+
+    def fit_slowly(pause):
+        def look(frame, event, argument):
+            if event == "call" and frame.f_code.co_name == name:
+                sys.setprofile(None)
+                pause()
+
+        sys.setprofile(look)
+        fit()
+
+    fit()  # a kernel that is being compiled would delay the fork
+    with meanwhile(fit_slowly):
+        assert run_in_child(fit) == 0
 
 
 def test_a_fork_while_a_thread_compiles():

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from scipy import sparse
 
 from ._binned_kernels import Binned, matvec_binned, position, rmatvec_binned
 from ._jit import njit
+from ._lazy import lazy_property
 from ._maps import read_only
 from ._simd import STEPS
 from ._typing import Integers, Vector
@@ -77,12 +77,12 @@ class BinnedMatrix:
         """The numbers per bin in the table that is looked up."""
         return int(self.shapes[0].shape[0])
 
-    @cached_property
+    @lazy_property
     def starts(self) -> Integers:
         """The first bin of each feature among the bins of all features, and their number."""
         return np.concatenate([[0], np.cumsum([shape.shape[1] for shape in self.shapes])])
 
-    @cached_property
+    @lazy_property
     def owner(self) -> Integers:
         """The feature of each column."""
         return np.repeat(np.arange(len(self.shapes)), [shape.shape[2] for shape in self.shapes])
@@ -92,7 +92,7 @@ class BinnedMatrix:
         """The number of bins of all features."""
         return int(self.starts[-1])
 
-    @cached_property
+    @lazy_property
     def polynomials(self) -> list[Vector]:
         """The columns as polynomials of t in each bin, in the form of `shapes`."""
         if self.n_powers > 1:
@@ -102,7 +102,7 @@ class BinnedMatrix:
             for shape in self.shapes
         ]
 
-    @cached_property
+    @lazy_property
     def kernel_form(self) -> Binned:
         """The arrays that kernels read."""
         shapes = [np.moveaxis(shape, 2, 0).ravel() for shape in self.polynomials]
@@ -117,18 +117,18 @@ class BinnedMatrix:
             single=False,
         )
 
-    @cached_property
+    @lazy_property
     def _map(self) -> sparse.csr_array:
         """The linear map from a vector to the table of all bins, power by power."""
         return sparse.csr_array(sparse.vstack([
             sparse.block_diag([shape[p] for shape in self.shapes]) for p in range(self.n_powers)
         ]))  # fmt: skip
 
-    @cached_property
+    @lazy_property
     def _map_back(self) -> sparse.csr_array:
         return sparse.csr_array(self._map.T)
 
-    @cached_property
+    @lazy_property
     def _map_squares_back(self) -> sparse.csr_array:
         """The linear map from sums of u·t^q by bins to the sums of u·x² of the columns."""
         n = self.polynomials[0].shape[0]

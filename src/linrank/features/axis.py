@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import boolean
+from .._lazy import lazy_property
 from .._typing import Integers, Vector
 from ..errors import DataError
 
@@ -66,7 +66,7 @@ class Axis:
             cells = np.searchsorted(knots, x, side="right")
         return np.where(np.isnan(x), len(knots) + 1, cells)
 
-    @cached_property
+    @lazy_property
     def anchors(self) -> Vector:
         """The value of each cell at which its place t is 0."""
         knots = self.knots
@@ -74,7 +74,7 @@ class Axis:
             return np.zeros(self.n_cells)
         return np.concatenate([knots[:1], knots, [0.0]])
 
-    @cached_property
+    @lazy_property
     def widths(self) -> Vector:
         """The length of each cell; that of the outer cells is the length of their neighbours."""
         if self.levels or len(self.knots) < 2:

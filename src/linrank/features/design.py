@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -15,6 +14,7 @@ from scipy import sparse
 from .._binned import BinnedMatrix, bins_of
 from .._checks import choice, whole_number
 from .._jit import njit
+from .._lazy import lazy_property
 from .._rows import (
     kernel_matrix,
     n_square_sums,
@@ -174,7 +174,7 @@ class Design:
             for pair in self.pairs
         ]
 
-    @cached_property
+    @lazy_property
     def owner(self) -> Integers:
         """The feature of each column; pairs have the numbers after those of all features."""
         shapes = self.shapes

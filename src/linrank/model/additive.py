@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy import sparse
 
 from .._checks import known_names, whole_number
 from .._draw import check_matplotlib, drawn, drawn_figure
+from .._lazy import lazy_property
 from .._maps import check_maps
 from .._rows import n_tasks, row_ranges
 from .._threads import resolve_threads, run, split
@@ -144,7 +144,7 @@ class AdditiveModel(Model):
         n_blocks = max(n_threads, X.shape[0] * self.n_features // BLOCK_ENTRIES)
         return split(np.arange(X.shape[0] + 1) if ptr is None else ptr, n_blocks)
 
-    @cached_property
+    @lazy_property
     def _tables(self) -> Tables:
         return make_tables(self.curves, self.surfaces)
 

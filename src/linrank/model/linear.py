@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from .._lazy import lazy_property
 from .._maps import check_maps
 from .._rows import multiply
 from .._threads import resolve_threads, run
@@ -222,12 +222,12 @@ class LinearModel(Model):
     def _filled(self, X: Matrix) -> Matrix:
         return X if self.preprocessing is None else self.preprocessing.filled(X)
 
-    @cached_property
+    @lazy_property
     def _one_row(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of an array that `predict` may multiply by `coef` as one document."""
         return ((self.n_features,), (1, self.n_features)) if self.is_linear else ()
 
-    @cached_property
+    @lazy_property
     def used(self) -> Integers:
         """The features that have a part in the score, as numbers from 0 on."""
         used = self.scaled_coef[: self.n_features] != 0
@@ -235,7 +235,7 @@ class LinearModel(Model):
             used |= np.nan_to_num(self.missing) != 0
         return np.flatnonzero(used)
 
-    @cached_property
+    @lazy_property
     def _near(self) -> _Near:
         """The values that are within `FAR` widths of the training range, of features in use."""
         if self.summary is None:

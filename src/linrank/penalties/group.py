@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from .._lazy import lazy_property
 from .._typing import Integers, Mask, Vector
 from ..errors import DataError
 from .base import check_parameter
@@ -109,12 +109,12 @@ class GroupL1(NormPenalty):
         groups = None if self.groups is None else np.asarray(self.groups).tolist()
         return super().describe() | {"groups": groups, "ridge": self.ridge}
 
-    @cached_property
+    @lazy_property
     def _parts(self) -> tuple[Vector, Vector]:
         unit = self.weights / np.sqrt(self.sizes)
         return self.ratio * unit, self.ridge * unit
 
-    @cached_property
+    @lazy_property
     def _costs(self) -> Vector:
         return (1.0 - self.ratio) * self.weights
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from .._lazy import lazy_property
 from .._typing import Integers, Mask, Vector
 from .base import Penalty
 from .norms import NormPenalty
@@ -63,7 +63,7 @@ class Mixed(NormPenalty):
         """Return l1 and l2."""
         return self.l1, self.l2
 
-    @cached_property
+    @lazy_property
     def _costs(self) -> Vector:
         return self.norm + self.strength * self.thresholds
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from .._lazy import lazy_property
 from .._typing import Integers, Vector
 from ..errors import DataError
 from .base import Kind, Penalty
@@ -38,7 +38,7 @@ class NormPenalty(Penalty):
         """The cost of ‖w_G‖, repeated for each feature of G."""
         return self.norm_part()[0]
 
-    @cached_property
+    @lazy_property
     def first(self) -> Integers:
         """The first feature of each group."""
         return np.unique(self.groups, return_index=True)[1]

@@ -6,12 +6,12 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._lazy import lazy_property
 from .._tables import data_frame, html_table
 from .._typing import Vector
 from ..criterion import best_index
@@ -103,7 +103,7 @@ class StudyResults:
     settings: dict[str, str] = field(default_factory=dict)
     made: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
-    @cached_property
+    @lazy_property
     def data_sets(self) -> list[str]:
         """The names of the data sets."""
         return list(dict.fromkeys(data for data, _ in self.tests))
