@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from .._checks import whole_number
 from .._threads import resolve_threads, run
 from .._typing import Array, Integers, Vector
-from ..data.checks import Matrix, check_finite, check_matrix, check_n_features
+from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
 from ..model import Column, Content, Model, numbers
 
@@ -132,16 +131,24 @@ class LightGBMModel(Model):
         """Score the rows of a matrix with the right number of features."""
         X = check_matrix(X)
         check_finite(X, None)
-        scores = np.zeros(X.shape[0])
+        scores, trees = np.zeros(X.shape[0]), self.trees
+        if sparse.issparse(X):  # rows become dense, with the columns that trees read only
+            used = self._features()
+            trees = [tree._replace(feature=np.searchsorted(used, tree.feature)) for tree in trees]
+            X = X[:, used]
 
         def add(first: int) -> None:
             rows = X[first : first + BLOCK_ROWS]
             rows = rows.toarray() if sparse.issparse(rows) else rows
-            for tree in self.trees:
+            for tree in trees:
                 scores[first : first + BLOCK_ROWS] += tree.scores(rows)
 
         run(add, [(first,) for first in range(0, X.shape[0], BLOCK_ROWS)], resolve_threads())
         return scores
+
+    def _features(self) -> Integers:
+        """Return the features that trees read."""
+        return np.unique(np.concatenate([np.empty(0, np.int64), *(t.feature for t in self.trees)]))
 
     def facts(self) -> dict[str, object]:
         """Return the number of trees."""
@@ -167,6 +174,4 @@ class LightGBMModel(Model):
     def _from_parameters(cls, content: Content, **shared: Any) -> Self:
         if not isinstance(content["trees"], list):
             raise DataError("trees is not a list")
-        n_features = whole_number("n_features", content["n_features"])
-        check_n_features(n_features)
-        return cls(content["trees"], n_features, **shared)
+        return cls(content["trees"], content["n_features"], **shared)

@@ -336,10 +336,11 @@ class StumpModel(Model):
 
     @classmethod
     def _from_parameters(cls, content: Content, **shared: Any) -> Self:
-        n_features, feature = content["n_features"], numbers(content, "features")
-        if not all(type(f) is int for f in (*feature, n_features)):
-            raise DataError("features and n_features must be whole numbers")
+        feature = numbers(content, "features")
+        if not all(type(f) is int for f in feature):
+            raise DataError("features must be whole numbers")
         threshold, alpha = (np.array(numbers(content, name)) for name in ("thresholds", "alphas"))
         if "defaults" in content:
             shared["defaults"] = numbers(content, "defaults")
-        return cls(Stumps(np.array(feature, np.int64), threshold, alpha), n_features, **shared)
+        stumps = Stumps(np.array(feature, np.int64), threshold, alpha)
+        return cls(stumps, content["n_features"], **shared)

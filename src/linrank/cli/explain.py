@@ -235,5 +235,5 @@ def _as_json(
 
 
 def _contributions(found: Explanation, top: int) -> list[dict[str, object]]:
-    columns = {name: values[:top] for name, values in found.columns().items()}
+    columns = found.columns(top)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

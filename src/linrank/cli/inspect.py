@@ -193,7 +193,7 @@ def _write(model: Model, file: Path, top: int, plot: Path | None, report: Path |
 
 
 def _model_json(file: Path, model: Model, top: int) -> dict[str, object]:
-    names, columns = model.part_names(), model.columns()
+    columns = model.columns()
     return {
         "file": str(file),
         "kind": "model",
@@ -205,7 +205,7 @@ def _model_json(file: Path, model: Model, top: int) -> dict[str, object]:
         "training": model.training,
         "largest": [
             {
-                "feature": names[f],
+                "feature": model.part_name(f),
                 **{column.name: column.values[f] for column in columns},
                 **model.details(f),
             }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from .._checks import known_names, whole_number
+from .._checks import known_names
 from .._draw import check_matplotlib, drawn, drawn_figure
 from .._lazy import lazy_property
 from .._maps import check_maps
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_FEATURES = 2**24  #: a larger number in a file is damage, and would fill the memory
 CURVES = 12  #: curves and surfaces that a plot shows by default
 
 
@@ -74,7 +73,6 @@ class AdditiveModel(Model):
         training: Mapping[str, object] | None = None,
         preprocessing: Preprocessing | None = None,
     ) -> None:
-        n_features = whole_number("n_features", n_features, most=MOST_FEATURES)
         super().__init__(n_features, feature_names, index_base, settings, training)
         self.curves = sorted(curves, key=lambda curve: curve.feature)
         self.surfaces = list(surfaces)
@@ -86,8 +84,8 @@ class AdditiveModel(Model):
                 f"{n_features}. Use preprocessing of the same features."
             )
 
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
+    @lazy_property
+    def pairs(self) -> list[tuple[int, int]]:  # type: ignore[override]
         """The two features of each surface."""
         return [surface.features for surface in self.surfaces]
 
@@ -278,8 +276,8 @@ class AdditiveModel(Model):
         >>> model = AdditiveRanker(C=0.1).fit(make_ranking(random_state=0)).model_
         >>> axes = model.plot_curve(int(model.used[0]))
         """
-        names = self.part_names()
         if isinstance(feature, str):
+            names = self.part_names()
             if feature not in names:
                 raise DataError(f"feature is {feature!r}; {known_names(feature, names)}")
             feature = names.index(feature)
@@ -302,9 +300,8 @@ class AdditiveModel(Model):
 
     def drawings(self) -> dict[int, Part]:
         """Return all curves and surfaces with their names, by their places among the parts."""
-        names = self.names()
         return {
-            part: Part(function, [names[f] for f in features])
+            part: Part(function, [self.part_name(f) for f in features])
             for part, function, features in self._functions()
         }
 
@@ -316,8 +313,8 @@ class AdditiveModel(Model):
 
     def largest(self, n: int) -> list[tuple[str, float]]:
         """Return names and importances of the n most important curves and surfaces."""
-        names, importance = self.part_names(), self.columns()[-1].values
-        return [(names[f], float(importance[f])) for f in self.ordered()[:n]]
+        importance = self.columns()[-1].values
+        return [(self.part_name(f), float(importance[f])) for f in self.ordered()[:n].tolist()]
 
     def count_used(self) -> int:
         """Return the number of features that have a part in the score."""
@@ -337,12 +334,9 @@ class AdditiveModel(Model):
         steps = content.get("preprocessing")
         if steps is not None:
             shared["preprocessing"] = Preprocessing.from_description(steps)
-        n_features = content["n_features"]
-        if type(n_features) is not int:
-            raise DataError(f"n_features is {repr(n_features)[:60]}; expected a whole number")
         curves = read_all(content, "curves", read_curve)
         surfaces = read_all(content, "surfaces", read_surface)
-        return cls(n_features, curves, surfaces, **shared)
+        return cls(content["n_features"], curves, surfaces, **shared)
 
 
 def _check_features(features: list[int], pairs: list[tuple[int, int]], n_features: int) -> None:

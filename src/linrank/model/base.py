@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checks import whole_number
 from .._files import atomic_write
 from .._typing import Array, Integers, Vector
 from .._version import __version__
@@ -18,7 +19,7 @@ from ..data.checks import Matrix, check_finite, group_by_query, take_rows
 from ..data.names import names_or_numbers
 from ..errors import DataError, FileFormatError
 from .explain import Explanation, explain_row, explain_two
-from .files import Content, plain, read_content, shared_parts, wrong_format
+from .files import MOST_FEATURES, Content, plain, read_content, shared_parts, wrong_format
 from .rows import as_rows
 from .shown import ShowsParts
 
@@ -47,6 +48,7 @@ class Model(ShowsParts):
     """
 
     format: ClassVar[str]  #: entry "format" of the model's files
+    most_features: ClassVar[int] = MOST_FEATURES
     is_additive: ClassVar[bool] = False  #: whether a score is a sum of parts; see `part_names`
     base_name: ClassVar[str] = "at the training means"  #: which score explanations count from
 
@@ -58,6 +60,7 @@ class Model(ShowsParts):
         settings: Mapping[str, object] | None = None,
         training: Mapping[str, object] | None = None,
     ) -> None:
+        n_features = whole_number("n_features", n_features, most=self.most_features)
         if feature_names is not None and len(feature_names) != n_features:
             raise DataError(
                 f"feature_names has {len(feature_names)} entries for {n_features} features; pass "
@@ -106,6 +109,13 @@ class Model(ShowsParts):
         """Return the names of the parts of a score: the features, and then the pairs "a × b"."""
         names = self.names()
         return names + [f"{names[j]} × {names[k]}" for j, k in self.pairs]
+
+    def part_name(self, part: int) -> str:
+        """Return the name of one part of a score; see `part_names`."""
+        if part >= self.n_features:
+            return " × ".join(map(self.part_name, self.pairs[part - self.n_features]))
+        names = self.feature_names
+        return str(self.index_base + part) if names is None else names[part]
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> Vector:
         """Score documents; higher is better.
@@ -348,7 +358,7 @@ class Model(ShowsParts):
                 f"{VERSION}. Upgrade linrank."
             )
         try:
-            return cls._from_parameters(content, **shared_parts(content))
+            return cls._from_parameters(content, **shared_parts(content, cls.most_features))
         except KeyError as error:
             raise FileFormatError(f"{path}: damaged: {error} is missing") from None
         except (DataError, OverflowError, TypeError, ValueError) as error:

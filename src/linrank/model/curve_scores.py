@@ -35,20 +35,25 @@ def make_tables(curves: Sequence[Curve], surfaces: Sequence[Surface]) -> Tables:
     """Return curves and surfaces as arrays that `score_rows` reads."""
     width = 2 + max((curve.pieces.shape[1] for curve in curves), default=0)
     plan, knots, cells, values = [], [np.empty(0)], [np.empty((0, width))], [np.empty(0)]
+    n_knots = n_cells = n_values = 0
 
     def add(feature: int, axis: Axis, first: int) -> None:
-        plan.append((feature, sum(map(len, knots)), len(axis.knots), axis.levels, first))
+        nonlocal n_knots
+        plan.append((feature, n_knots, len(axis.knots), axis.levels, first))
         knots.append(axis.knots)
+        n_knots += len(axis.knots)
 
     for curve in curves:
-        add(curve.feature, curve.axis, sum(map(len, cells)))
+        add(curve.feature, curve.axis, n_cells)
         cells.append(np.zeros((curve.axis.n_cells, width)))
         cells[-1][:, 0], cells[-1][:, 1] = curve.axis.anchors, curve.axis.widths
         cells[-1][:, 2 : 2 + curve.pieces.shape[1]] = curve.pieces
+        n_cells += curve.axis.n_cells
     for surface in surfaces:
         for feature, axis in zip(surface.features, surface.axes, strict=True):
-            add(feature, axis, sum(map(len, values)))
+            add(feature, axis, n_values)
         values.append(surface.values.ravel())
+        n_values += surface.values.size
     table = np.array(plan, np.int64).reshape(len(plan), 5)
     joined = [read_only(np.concatenate(found)) for found in (knots, cells, values)]
     return Tables(read_only(table), joined[0], joined[1], joined[2], len(curves))

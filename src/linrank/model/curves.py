@@ -13,6 +13,8 @@ from .._typing import Integers, Vector
 from ..errors import DataError
 from ..features.axis import Axis, finite_array
 
+HIGHEST_DEGREE = 15  #: of curves; the tables for scoring give every cell as many coefficients
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -25,6 +27,7 @@ class Curve:
     axis : Axis
     pieces : array of shape (n_cells, degree + 1)
         ``f(x) = Σ_p pieces[cell, p]·t^p``. A step function has degree 0, a broken line degree 1.
+        The degree is at most 15.
     counts : array of shape (n_cells,), optional
         The number of training documents in each cell.
     band : (array, array), optional
@@ -51,7 +54,7 @@ class Curve:
     def __post_init__(self) -> None:
         n_cells = self.axis.n_cells
         _set(self, "feature", whole_number("feature", self.feature, least=0))
-        _set(self, "pieces", _pieces(self.pieces, "pieces", n_cells))
+        _set(self, "pieces", _pieces(self.pieces, "pieces", n_cells, HIGHEST_DEGREE))
         _set(self, "counts", _counts(self.counts, (n_cells,)))
         if self.band is not None:
             if len(self.band) != 2:
@@ -162,12 +165,12 @@ def _set(owner: object, name: str, value: object) -> None:
     object.__setattr__(owner, name, value)  # the classes are frozen for their users
 
 
-def _pieces(values: ArrayLike, name: str, n_cells: int, degree: int | None = None) -> Vector:
+def _pieces(values: ArrayLike, name: str, n_cells: int, degree: int) -> Vector:
     """Return a table with one row of coefficients per cell."""
     table = finite_array(values, name, 2)
     if len(table) != n_cells or not table.shape[1]:
         raise DataError(f"{name} has {len(table)} rows for {n_cells} cells. Use one row per cell.")
-    if degree is not None and table.shape[1] > degree + 1:
+    if table.shape[1] > degree + 1:
         raise DataError(f"{name} has degree {table.shape[1] - 1}; expected {degree} at most")
     return table
 

@@ -108,14 +108,14 @@ class Explanation:
             return None
         return f"{n_left:,} other{'s' if n_left > 1 else ''}", float(left.sum())
 
-    def columns(self) -> dict[str, Any]:
-        """Return the columns of a table: names, values and contributions, the largest first."""
-        order = self.order
+    def columns(self, n: int | None = None) -> dict[str, Any]:
+        """Return the columns of a table: names, values and contributions, the n largest first."""
+        order = self.order[:n]
         values = {"value": self.values}
         if self.other is not None:
             values = {"first": self.values, "second": self.other}
         given = {name: self._with_pairs(found)[order] for name, found in values.items()}
-        names = [self.names[f] for f in order]
+        names = [self.names[f] for f in order.tolist()]
         return {"feature": names, **given, "contribution": self.contributions[order]}
 
     def _with_pairs(self, values: Vector) -> Array:
@@ -127,8 +127,8 @@ class Explanation:
 
     def table(self, n: int = TOP) -> Cells:
         """Return a table of the n largest contributions, with a last row for the others."""
-        columns, left = self.columns(), self.rest(n)
-        names, *given, sizes = (values[:n] for values in columns.values())
+        columns, left = self.columns(n), self.rest(n)
+        names, *given, sizes = columns.values()
         rows = [[name, *map(_value, x)] for name, *x in zip(names, *given, strict=True)]
         sizes = sizes.tolist()
         if left is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections import Counter
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from .._checks import whole_number
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError, FileFormatError
 
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 
 Content: TypeAlias = dict[str, Any]  #: a JSON object
 
+# A model file of N bytes must not take more time or memory than a multiple of N. Numbers that size
+# an array are therefore compared with the content of the file, or with one of these limits.
 MAX_DEPTH = 20  #: nesting levels of lists and objects in a model file; deeper files are refused
+MOST_FEATURES = 2**22  #: features of a model whose file may have fewer numbers than features
 
 _MODEL_FILE = "a file that linrank train or model_.save has written"
 
@@ -103,13 +109,19 @@ def wrong_format(path: str | os.PathLike[str], content: Content, expected: str) 
     )
 
 
-def shared_parts(content: Content) -> Content:
-    """Check and return the entries of a file that all models have."""
+def shared_parts(content: Content, most_features: int) -> Content:
+    """Check the entries of a file that all models have; return those but the number of features."""
+    if type(content["n_features"]) is not int:
+        found = repr(content["n_features"])[:60]
+        raise DataError(f"n_features is {found}; expected a whole number")
+    whole_number("n_features", content["n_features"], most=most_features)
     if type(content["index_base"]) is not int or content["index_base"] not in (0, 1):
         raise DataError(f"index_base is {content['index_base']!r}; expected 0 or 1")
     for name in ("settings", "training"):
         if not isinstance(content[name], dict):
             raise DataError(f"{name} is not an object")
+        if not _is_finite(content[name]):
+            raise DataError(f"{name} has a number that is not finite")
     names = content["feature_names"]
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if names is not None and not is_list:
@@ -121,8 +133,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> Content:
     """Return the entries of a JSON object, whose names must be distinct."""
     content = dict(pairs)
     if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"{twice[:40]!r} is given twice")
     return content
 
@@ -135,6 +146,19 @@ def _check_depth(content: object) -> None:
         level = [item for part in below if isinstance(part, list) for item in part]
     if any(isinstance(part, dict | list) for part in level):
         raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+
+
+def _is_finite(value: object) -> bool:
+    """Return whether a value of a file, or each of its parts, is no number beyond all floats.
+
+    JSON has no such numbers, but Python's reader accepts ``NaN``, ``Infinity`` and ``1e999``.
+    """
+    if isinstance(value, dict | list):
+        return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
+    try:
+        return not isinstance(value, int | float) or math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def numbers(content: Content, name: str) -> list[float]:
@@ -173,8 +197,14 @@ def read_matrix(parts: object, shape: tuple[int, int]) -> Matrix:
 
 
 def plain(settings: Mapping[str, object]) -> Content:
-    """Convert settings to JSON types; values that JSON cannot hold become text."""
-    return json.loads(json.dumps(dict(settings), default=_as_plain))
+    """Convert settings to JSON types; values that JSON cannot hold become text.
+
+    Examples
+    --------
+    >>> plain({"C": np.float64(0.5), "limits": (1, np.inf), "gain": abs})
+    {'C': 0.5, 'limits': [1, 'Infinity'], 'gain': '<built-in function abs>'}
+    """
+    return json.loads(json.dumps(dict(settings), default=_as_plain), parse_constant=str)
 
 
 def _as_plain(value: object) -> object:

@@ -14,7 +14,7 @@ from .._maps import check_maps
 from .._rows import multiply
 from .._threads import resolve_threads, run
 from .._typing import Array, Integers, Vector
-from ..data.checks import Matrix
+from ..data.checks import MAX_FEATURES, Matrix
 from ..errors import DataError
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing, lowest_scores
 from ..features.summary import FAR, FeatureSummary, warn_of_range
@@ -79,6 +79,7 @@ class LinearModel(Model):
     """
 
     format = "linrank-model"
+    most_features = MAX_FEATURES  # the file holds a weight for each of them
     is_additive = True
 
     def __init__(
@@ -247,9 +248,8 @@ class LinearModel(Model):
 
     def largest(self, n: int) -> list[tuple[str, float]]:
         """Return names and weights of the n features with the largest absolute weights."""
-        names = self.names()
         order = np.argsort(-np.abs(self.coef), kind="stable")[:n]
-        return [(names[f], float(self.coef[f])) for f in order]
+        return [(self.part_name(f), float(self.coef[f])) for f in order.tolist()]
 
     @property
     def standardized_coef(self) -> Vector | None:
@@ -324,8 +324,6 @@ class LinearModel(Model):
             )
         name = "weights" if steps is None else "scaled_weights"
         model = cls(numbers(content, name), **shared)
-        if not model.n_features:
-            raise DataError("there are no weights. Use a model with at least one feature.")
         if model.n_features != content["n_features"]:
             raise DataError(
                 f"{model.n_features} weights where n_features is {content['n_features']}. Use one "

@@ -47,8 +47,8 @@ class ShowsParts:
 
     n_features: int
 
-    def part_names(self) -> list[str]:
-        """Return the names of the parts: the features, and then the pairs of features."""
+    def part_name(self, part: int) -> str:
+        """Return the name of a part: a feature or, after all features, a pair of features."""
         raise NotImplementedError
 
     def facts(self) -> dict[str, object]:
@@ -110,14 +110,14 @@ class ShowsParts:
             raise DataError(f"a {type(self).__name__} has no weights of features to plot")
         choice("column", column, [None, *columns])
         shown = self.columns()[-1] if column is None else columns[column]
-        values, names = shown.values, self.part_names()
+        values = shown.values
         order = np.argsort(-np.abs(values), kind="stable")[: min(top, np.count_nonzero(values))]
         title = f"{len(order)} of {features(self.n_features)}, by {shown.title}"
 
         def draw(axes: Axes) -> None:
             draw_bars(
-                axes, [names[f] for f in order], values[order].tolist(), title=title,
-                label=shown.meaning,
+                axes, list(map(self.part_name, order.tolist())), values[order].tolist(),
+                title=title, label=shown.meaning,
             )  # fmt: skip
 
         return drawn(draw, ax, height_of_bars(len(order)))
@@ -133,9 +133,9 @@ class ShowsParts:
     def __repr__(self) -> str:
         facts = [features(self.n_features)]
         facts += [f"{name}: {fact}" for name, fact in self.facts().items()]
-        names, order = self.part_names(), self.ordered()[:NAMED]
+        order = self.ordered()[:NAMED].tolist()
         for column in self.columns()[-1:]:
-            largest = [f"{names[f]} {x:.3g}" for f in order if (x := column.values[f])]
+            largest = [f"{self.part_name(f)} {x:.3g}" for f in order if (x := column.values[f])]
             facts += [f"largest by {column.title}: {', '.join(largest)}"] if largest else []
         return printable(f"{type(self).__name__}({'; '.join(facts)})")
 
@@ -145,10 +145,10 @@ class ShowsParts:
 
     def table(self, top: int = TOP) -> Cells:
         """Return a table of the most important parts: names, numbers and remarks."""
-        names, columns, order = self.part_names(), self.columns(), self.ordered()[:top]
+        columns, order = self.columns(), self.ordered()[:top]
         remarks = self.remarks(order)
         rows = zip(
-            (names[f] for f in order), *(column.texts(order) for column in columns),
+            map(self.part_name, order.tolist()), *(column.texts(order) for column in columns),
             *remarks.values(), strict=True,
         )  # fmt: skip
         titles = ["feature", *(column.title for column in columns), *remarks]

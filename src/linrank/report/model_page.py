@@ -19,6 +19,7 @@ from .table import Cell, Column, Table, Value
 OPEN = 24  #: pictures that are shown at once; readers open those of less important parts
 NAMED = 3  #: features that the summary names
 BARS = 20  #: features in the picture of a model without curves
+ROWS = 10_000  #: parts in the table of all parts; a browser needs seconds for more
 
 _CURVES = (
     "A curve shows what a value of the feature adds to the score, compared with the average "
@@ -69,9 +70,9 @@ def model_page(model: Model, title: str = "") -> Page:
 def _summary(model: Model) -> Iterator[Block]:
     facts = {"features": model.n_features, **model.facts()}
     yield Facts(_texts(facts))
-    names, columns, order = model.part_names(), model.columns(), model.ordered()
+    columns, order = model.columns(), model.ordered()[:NAMED].tolist()
     if columns:
-        largest = [names[f] for f in order[:NAMED] if columns[-1].values[f]]
+        largest = [model.part_name(f) for f in order if columns[-1].values[f]]
         if largest:
             yield f"The most important parts by {columns[-1].title} are: {', '.join(largest)}."
 
@@ -90,8 +91,12 @@ def _features(model: Model) -> Iterator[Block]:
 
 
 def _table(model: Model) -> Table:
-    """Return all parts of a model, the most important ones first."""
-    columns, order, names = model.columns(), model.ordered(), model.part_names()
+    """Return the parts of a model, the most important ones first."""
+    columns, order = model.columns(), model.ordered()
+    title = "Features by importance"
+    if len(order) > ROWS:
+        title += f": the first {ROWS:,} of {len(order):,}"
+        order = order[:ROWS]
     remarks = model.remarks(order)
     numbers = [
         [Cell(value, text) for value, text in zip(c.values[order], c.texts(order), strict=True)]
@@ -100,9 +105,11 @@ def _table(model: Model) -> Table:
     heads = [Column("feature"), *(Column(c.title, "number", help=c.meaning) for c in columns)]
     rows: Sequence[Sequence[Value | Cell]] = [
         list(row)
-        for row in zip([names[f] for f in order], *numbers, *remarks.values(), strict=True)
+        for row in zip(
+            map(model.part_name, order.tolist()), *numbers, *remarks.values(), strict=True
+        )
     ]
-    return Table("features", "Features by importance", [*heads, *map(Column, remarks)], rows)
+    return Table("features", title, [*heads, *map(Column, remarks)], rows)
 
 
 def _curves(model: Model) -> Iterator[Block]:
