@@ -554,7 +554,7 @@ def test_durations(seconds, text):
 
 def job(key: str, method: str, fold: str = "Fold1", metric: str = "map") -> Job:
     criterion = Criterion(metric)
-    return Job(key, "X", fold, method, {}, None, None, None, criterion, 1)
+    return Job(key, "X", fold, method, {}, None, None, None, criterion, 1, 0, 1)
 
 
 def ended(one: Job, valid: float, test: float) -> Finished:

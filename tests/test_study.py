@@ -1,6 +1,8 @@
 """Studies: the protocol, keys and hashes, the store of results, and faults."""
 
 import importlib
+import io
+import json
 import linecache
 import os
 import random
@@ -11,7 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -494,7 +496,7 @@ def test_stored_outcomes_are_those_of_the_run(data, tmp_path, method):
             tmp_path / "a.sqlite", n_processes=0, progress=news
         )
         for done in news.ended:
-            stored = store.get(done.job.key)
+            stored = store.get(done.job)
             assert stored.trials == done.outcome.trials
             np.testing.assert_array_equal(stored.scores, done.outcome.scores)
             assert (stored.weights is None) == (done.outcome.weights is None)
@@ -689,16 +691,16 @@ def test_killed_at_random_moments_a_study_ends_in_the_same_results(tmp_path):
 
 
 def _rows(file):
-    """Return what was learnt: keys, places, settings, chosen trials and scores."""
-    with ResultStore(file) as store, sqlite3.connect(file) as connection:
-        places = connection.execute("SELECT key, data, fold, method, setting FROM run").fetchall()
+    """Return what was learnt: keys, places, settings, trials without seconds, and scores."""
+    question = "SELECT key, data, fold, method, setting, content, arrays FROM run"
+    with closing(sqlite3.connect(file)) as connection:
         return {
-            place: (
-                [trial[:4] for trial in store.get(place[0]).trials],
-                store.get(place[0]).scores.tolist(),
+            tuple(place): (
+                [[*trial.values()][:4] for trial in json.loads(content)["trials"]],
+                np.load(io.BytesIO(arrays))["scores"].tolist(),
             )
-            for place in places
-        }  # fmt: skip
+            for *place, content, arrays in connection.execute(question)
+        }
 
 
 def test_processes_end_with_their_parent(tmp_path):

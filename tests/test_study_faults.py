@@ -319,7 +319,7 @@ def test_runs_are_stored_at_the_end_if_there_is_room_again(data, tmp_path, monke
     results = Study({"made": data}, ["svr:C=1"], n_folds=3).run(file, n_processes=0)
     assert not results.problems
     with ResultStore(file) as store:
-        assert len(store.known(job.key for job in n_calls)) == 3
+        assert len(store.known(n_calls)) == 3
 
 
 def test_the_parts_are_removed_while_they_are_locked(tmp_path, monkeypatch):

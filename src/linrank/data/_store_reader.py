@@ -7,10 +7,8 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.lib import format as npy
 
 from .._maps import map_file
 from .._typing import Array
@@ -26,6 +24,7 @@ from .checks import (
     check_rows,
     check_weight,
 )
+from .npy import read_head
 from .ranking import RankingData
 from .text import TextColumn, join_strings
 
@@ -122,7 +121,8 @@ def _read_array(file: Path, name: str, description: object, mmap: bool) -> Array
     """Read or map one array, after checking it against ``meta.json`` and `ARRAYS`."""
     _require(file.is_file(), f"{file.name} is missing")
     with file.open("rb") as opened:
-        shape, dtype = _read_head(opened, file.name)
+        shape, is_fortran, dtype = read_head(opened, file.name)
+        _require(not is_fortran, f"{file.name} is stored by columns; expected rows")
         kinds, n_axes = ARRAYS[name]
         known = dtype.kind in kinds if len(kinds[0]) == 1 else dtype.str[1:] in kinds
         found = describe(dtype, shape)
@@ -144,20 +144,6 @@ def _read_array(file: Path, name: str, description: object, mmap: bool) -> Array
         array = np.fromfile(opened, dtype, n_bytes // max(dtype.itemsize, 1))
         _require(array.nbytes == n_bytes, f"{file.name} is truncated")
         return array.reshape(shape)
-
-
-def _read_head(opened: BinaryIO, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and dtype of the array in a ``.npy`` file."""
-    try:
-        version = npy.read_magic(opened)
-        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
-        shape, is_fortran, dtype = read(opened)
-    except Exception as error:  # numpy evaluates the header as a Python literal.
-        raise ValueError(f"{name} has an invalid header: {error}") from None
-    _require(not dtype.hasobject, f"{name} holds objects")
-    _require(not is_fortran, f"{name} is stored by columns; expected rows")
-    _require(all(n >= 0 for n in shape), f"{name} has a negative size")
-    return shape, dtype
 
 
 def _assemble(arrays: Arrays, meta: Meta) -> RankingData:

@@ -212,7 +212,8 @@ def _path(found: FoldResult) -> Vector:
     rows = [
         (t.setting["C"], t.valid, np.nan if t.n_features is None else t.n_features, t.seconds)
         for t in found.trials
-        if {**t.setting, "C": best["C"]} == best and t.setting["C"] > 0
+        if {**t.setting, "C": best["C"]} == best
+        and isinstance(t.setting["C"], float | int) and t.setting["C"] > 0
     ]
     return np.array(sorted(rows), dtype=np.float64).reshape(-1, 4)
 

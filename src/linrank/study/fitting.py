@@ -23,9 +23,8 @@ from ..penalties.registry import make_penalty
 from ..solvers.result import Result
 from .folds import PARTS
 from .jobs import SEED, Job
-from .outcomes import Curve, Outcome, Trial, Weights
+from .outcomes import LONGEST_CURVE, PATH_FEATURES, Curve, Outcome, Trial, Weights
 
-PATH_FEATURES = 20  #: features whose weights along a path are kept, for pictures
 WARM_QUERIES = 5  #: queries of the first fit of a class in a process
 
 
@@ -188,7 +187,7 @@ def _curve(result: Any) -> Curve | None:
     """Return the history of one of linrank's solvers."""
     if not isinstance(result, Result) or not result.history:
         return None
-    history = result.history
+    history = result.history[:: -(-len(result.history) // LONGEST_CURVE)]
     return Curve(
         seconds=np.array([step.seconds for step in history]),
         products=np.array([step.products for step in history]),

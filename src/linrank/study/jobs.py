@@ -35,6 +35,8 @@ class Job:
         The class that chooses C along a path, and `Cs`, its values.
     criterion : Criterion
     n_threads : int
+    n_docs, n_features : int
+        Documents of the test part, and features of the data, which the outcome must have.
     parts : Path
         The folder of the stores ``train``, ``valid`` and ``test``.
     """
@@ -49,6 +51,8 @@ class Job:
     Cs: tuple[float, ...] | None
     criterion: Criterion
     n_threads: int
+    n_docs: int
+    n_features: int
     parts: Path = Path()
 
 
@@ -63,7 +67,7 @@ def plan(entry: Entry, fold: FoldData, criterion: Criterion, n_threads: int) -> 
         key = key_of(ranker, chooser, Cs, fold.digest, criterion)
         yield Job(
             key, fold.data, fold.fold, entry.name, setting, ranker, chooser, Cs, criterion,
-            n_threads,
+            n_threads, fold.test.n_docs, fold.train.n_features,
         )  # fmt: skip
 
 

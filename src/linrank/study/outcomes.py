@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from .._typing import Integers, Vector
 
+PATH_FEATURES = 20  #: features whose weights along a path are kept, for pictures
+LONGEST_CURVE = 2**20  #: steps of a solver that are kept; pictures show fewer
+
 
 class Trial(NamedTuple):
     """One setting of a method on one fold."""

@@ -3,38 +3,42 @@
 A run is written in one transaction when it is finished. If the process is killed at any moment, the
 file holds every run that was finished, and no part of another one. Rows are found by the key of a
 run, which is a hash of its data, method, settings and metric. Several studies can use one file.
+
+The file may be damaged or come from others. It must have the one table of `TABLE` and nothing else,
+such as views or triggers, and `rows` checks each row that is read.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import platform
 import sqlite3
-import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from .._typing import Array, Integers, Vector
+from .._typing import Integers, Vector
 from ..data.ranking import RankingData
 from ..errors import DataError, FileFormatError
 from .jobs import Job
 from .keys import package_version, package_versions
-from .outcomes import Brief, Curve, Outcome, Trial, Weights
+from .outcomes import Brief, Outcome
+from .rows import Row, origin, pack, plain, unpack
 
 APPLICATION = 0x6C72736B  #: number by which SQLite files of studies are recognised: "lrsk"
 VERSION = 1  #: of the table
 PATIENCE = 60.0  #: seconds to wait while another process writes
 PACKAGES = ("linrank", "numpy", "scipy", "sklearn", "numba")  #: whose versions are stored
-BATCH = 500  #: keys in one question; SQLite limits the number of its parameters
+#: Errors of SQLite about the disk, rights and other processes; all others are about the content.
+DISK = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY,
+}  # fmt: skip
 
 TABLE = """
 CREATE TABLE run (
@@ -73,7 +77,7 @@ class ResultStore:
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "study.sqlite")
     >>> with ResultStore(path) as store:
-    ...     store.known(["a key"])
+    ...     store.known([])
     {}
     """
 
@@ -81,6 +85,7 @@ class ResultStore:
         self.path = Path(path)
         with self._sentences():
             self._connection = sqlite3.connect(self.path, timeout=PATIENCE)
+            self._connection.execute("PRAGMA trusted_schema = OFF")
             self._prepare()
 
     def _prepare(self) -> None:
@@ -89,8 +94,8 @@ class ResultStore:
             transaction.execute("BEGIN IMMEDIATE")
             (application,) = transaction.execute("PRAGMA application_id").fetchone()
             (version,) = transaction.execute("PRAGMA user_version").fetchone()
-            (n_tables,) = transaction.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            if not n_tables:
+            schema = transaction.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+            if not schema:
                 transaction.execute(TABLE)
                 transaction.execute(f"PRAGMA application_id = {APPLICATION}")
                 transaction.execute(f"PRAGMA user_version = {VERSION}")
@@ -104,6 +109,25 @@ class ResultStore:
                     f"{self.path}: written by a newer linrank (version {version} of the file; this "
                     f"linrank reads versions up to {VERSION}). Upgrade linrank."
                 )
+            else:
+                self._check(version, schema, transaction.execute("PRAGMA quick_check(1)"))
+
+    def _check(self, version: int, schema: list[tuple[Any, ...]], damage: Iterable[Any]) -> None:
+        """Refuse a file whose version, tables or pages are not those of a file of results."""
+        if version < 1:
+            raise self._damaged(f"its version is {version}")
+        for kind, name, sql in schema:
+            if (kind, name) != ("table", "run") or str(sql).split() != TABLE.split():
+                raise self._damaged(f"it has an unknown {str(kind)[:10]} {str(name)[:40]!r}")
+        for (said,) in damage:
+            if said != "ok":
+                raise self._damaged(" ".join(str(said).split()))
+
+    def _damaged(self, reason: str) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path}: the file of results is damaged: {reason}. Restore it from a copy, or "
+            "name another file."
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -119,63 +143,67 @@ class ResultStore:
         """Turn errors of SQLite into sentences that name the file."""
         try:
             yield
-        except (zipfile.BadZipFile, json.JSONDecodeError, KeyError) as error:
-            raise FileFormatError(
-                f"{self.path}: damaged: {error}. Remove the file, or name another one."
-            ) from None
-        except sqlite3.DatabaseError as error:
-            said = str(error)
-            if "not a database" in said or "malformed" in said:
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            if code == sqlite3.SQLITE_NOTADB:
                 raise FileFormatError(
-                    f"{self.path}: not a file of results ({said}). Name another file."
+                    f"{self.path}: not a file of results ({error}). Name another file."
                 ) from None
-            raise StoreFailed(f"{self.path}: results cannot be stored: {said}") from None
+            if code not in DISK:
+                raise self._damaged(str(error)) from None
+            raise StoreFailed(f"{self.path}: results cannot be stored: {error}") from None
 
-    def known(self, keys: Iterable[str]) -> dict[str, Brief]:
-        """Return those of the keys whose runs are finished, with what a table shows of them."""
-        keys = list(keys)
+    def known(self, jobs: Iterable[Job]) -> dict[str, Brief]:
+        """Return the keys of those runs that are finished, with what a table shows of them."""
         found: dict[str, Brief] = {}
-        with self._sentences():
-            for first in range(0, len(keys), BATCH):
-                some = keys[first : first + BATCH]
-                marks = ", ".join("?" * len(some))
-                rows = self._connection.execute(
-                    f"SELECT key, content FROM run WHERE key IN ({marks})", some
-                )
-                found.update((key, _brief(json.loads(content))) for key, content in rows)
+        for job, row in self._rows(jobs):
+            with self._checked(job):
+                outcome, _ = unpack(row, job), origin(row)
+            found[job.key] = Brief(outcome.best, outcome.total_seconds)
         return found
 
     def add(self, job: Job, outcome: Outcome) -> None:
         """Store a finished run in one transaction."""
-        content, arrays = _pack(outcome)
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        packed = pack(job, outcome, made, versions(job.ranker))
         row = (
-            job.key, job.data, job.fold, job.method, json.dumps(job.setting, default=_plain),
-            json.dumps(content, default=_plain), _bytes(arrays),
-            datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(versions(job.ranker)),
+            job.key, job.data, job.fold, job.method, json.dumps(plain(job.setting)), *packed
         )  # fmt: skip
         with self._sentences(), self._connection as transaction:
             transaction.execute(f"INSERT OR REPLACE INTO run VALUES ({', '.join('?' * 9)})", row)
 
-    def get(self, key: str) -> Outcome:
+    def get(self, job: Job) -> Outcome:
         """Return a finished run."""
-        with self._sentences():
-            found = self._connection.execute(
-                "SELECT content, arrays FROM run WHERE key = ?", (key,)
-            ).fetchone()
-            if found is None:
-                raise KeyError(key)
-            return _unpack(json.loads(found[0]), _arrays(found[1]))
+        for _, row in self._rows([job]):
+            with self._checked(job):
+                return unpack(row, job)
+        raise self._damaged(f"the run {job.key} is no longer in it")
 
-    def made(self, keys: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
+    def made(self, jobs: Iterable[Job]) -> list[tuple[str, dict[str, str]]]:
         """Return when some runs were made, and with which versions of programs."""
-        with self._sentences():
-            found = [
-                self._connection.execute(
-                    "SELECT made, versions FROM run WHERE key = ?", (key,)
-                ).fetchone()
-                for key in keys
-            ]
-        return [(row[0], json.loads(row[1])) for row in found if row is not None]
+        found = []
+        for job, row in self._rows(jobs):
+            with self._checked(job):
+                found.append(origin(row))
+        return found
+
+    def _rows(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, tuple[Any, ...]]]:
+        """Yield the runs that are finished, with their rows as they are in the file."""
+        question = f"SELECT {', '.join(Row._fields)} FROM run WHERE key = ?"
+        for job in jobs:
+            with self._sentences():
+                row = self._connection.execute(question, (job.key,)).fetchone()
+            if row is not None:
+                yield job, row
+
+    @contextmanager
+    def _checked(self, job: Job) -> Iterator[None]:
+        """Turn the errors of a damaged row into a sentence that names the file."""
+        try:
+            yield
+        except (ValueError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise self._damaged(f"the run {job.key}: {reason}") from None
 
 
 class StoreFailed(DataError):
@@ -186,62 +214,3 @@ def versions(ranker: Any) -> dict[str, str]:
     """Return the versions of the programs that the results of a ranker depend on."""
     python = {"Python": platform.python_version()}
     return python | {name: package_version(name) for name in PACKAGES} | package_versions(ranker)
-
-
-def _pack(outcome: Outcome) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the plain values of an outcome, and its arrays."""
-    content = {
-        "trials": [trial._asdict() for trial in outcome.trials],
-        **{name: getattr(outcome, name) for name in PLAIN},
-    }
-    arrays = {"scores": outcome.scores}
-    for part in (outcome.weights, outcome.curve):
-        if part is not None:
-            values = {n: v for n, v in vars(part).items() if isinstance(v, np.ndarray)}
-            arrays |= {f"{type(part).__name__}.{name}": value for name, value in values.items()}
-    if outcome.weights is not None:
-        content["names"] = outcome.weights.names
-    return content, arrays
-
-
-def _plain(value: Any) -> Any:
-    """Return a number or list of numpy as one of Python, and other values as text."""
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else repr(value)
-
-
-#: Attributes of an outcome that are numbers or texts.
-PLAIN = (
-    "chosen", "n_features", "n_used", "train_seconds", "score_seconds", "total_seconds", "notes"
-)  # fmt: skip
-
-
-def _unpack(content: dict[str, Any], arrays: dict[str, Array]) -> Outcome:
-    """Return the outcome that `_pack` has packed."""
-
-    def part(kind: type) -> dict[str, Array]:
-        start = f"{kind.__name__}."
-        return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
-
-    weights, curve = part(Weights), part(Curve)
-    return Outcome(
-        trials=[Trial(**trial) for trial in content["trials"]],
-        scores=arrays["scores"],
-        weights=Weights(**weights, names=content["names"]) if weights else None,
-        curve=Curve(**curve) if curve else None,
-        **{name: content[name] for name in PLAIN},
-    )
-
-
-def _brief(content: dict[str, Any]) -> Brief:
-    return Brief(Trial(**content["trials"][content["chosen"]]), content["total_seconds"])
-
-
-def _bytes(arrays: dict[str, Any]) -> bytes:
-    with closing(io.BytesIO()) as file:
-        np.savez_compressed(file, **arrays)
-        return file.getvalue()
-
-
-def _arrays(content: bytes) -> dict[str, Array]:
-    with np.load(io.BytesIO(content), allow_pickle=False) as found:
-        return dict(found)

@@ -218,7 +218,7 @@ class Study:
             planned = {job.key: job for job in plan(entry, fold, criterion, n_threads)}
             work.planned[fold.data, fold.fold, entry.name] = list(planned.values())
             jobs += planned.values()
-        known = place.store.known(job.key for job in jobs)
+        known = place.store.known(jobs)
         work.stored += [(job, known[job.key]) for job in jobs if job.key in known]
         others = {job.key for job in work.waiting}  # runs that several methods share are done once
         waiting = {job.key: job for job in jobs if job.key not in known.keys() | others}
@@ -229,20 +229,20 @@ class Study:
     def _results(self, work: _Work, store: ResultStore) -> StudyResults:
         greater = parse_metric(self.metric).greater_is_better
         found = dict(work.scored)
-        for place, jobs in work.planned.items():
+        for place, planned in work.planned.items():
             outcomes = [
-                work.outcome(job.key, store)
-                for job in jobs if job.key not in work.failed
+                work.outcome(job, store)
+                for job in planned if job.key not in work.failed
             ]  # fmt: skip
             if outcomes:
                 found[place] = best_of(outcomes, greater)
-        keys = [job.key for jobs in work.planned.values() for job in jobs]
+        jobs = [job for planned in work.planned.values() for job in planned]
         return StudyResults(
             metric=self.metric, metrics=list(self.metrics), flavour=self.flavour,
             methods=[entry.name for entry in self.entries], tests=work.tests, found=found,
             missing=work.missing(), problems=work.problems,
             settings={entry.name: describe(entry) for entry in self.entries},
-            made=store.made(keys),
+            made=store.made(jobs),
         )  # fmt: skip
 
 
@@ -293,12 +293,12 @@ class _Work:
                 f"{store.path}. The next study does them again.",
             ]
 
-    def outcome(self, key: str, store: ResultStore) -> Outcome:
+    def outcome(self, job: Job, store: ResultStore) -> Outcome:
         """Return a finished run from memory or from the store."""
-        done = self.unsaved.get(key)
+        done = self.unsaved.get(job.key)
         if done is not None and done.outcome is not None:
             return done.outcome
-        return store.get(key)
+        return store.get(job)
 
     def missing(self) -> list[Missing]:
         """Return the runs that failed; equal runs of several methods are listed for each."""
