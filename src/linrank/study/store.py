@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from .._text import printable
 from .._typing import Integers, Vector
 from ..data.ranking import RankingData
 from ..errors import DataError, FileFormatError
@@ -34,6 +35,7 @@ APPLICATION = 0x6C72736B  #: number by which SQLite files of studies are recogni
 VERSION = 1  #: of the table
 PATIENCE = 60.0  #: seconds to wait while another process writes
 PACKAGES = ("linrank", "numpy", "scipy", "sklearn", "numba")  #: whose versions are stored
+LONGEST_REASON = 200  #: characters of an error about damage, which may quote the file
 #: Errors of SQLite about the disk, rights and other processes; all others are about the content.
 DISK = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
@@ -118,12 +120,13 @@ class ResultStore:
             raise self._damaged(f"its version is {version}")
         for kind, name, sql in schema:
             if (kind, name) != ("table", "run") or str(sql).split() != TABLE.split():
-                raise self._damaged(f"it has an unknown {str(kind)[:10]} {str(name)[:40]!r}")
+                raise self._damaged(f"it has an unknown {kind} {name!r}")
         for (said,) in damage:
             if said != "ok":
-                raise self._damaged(" ".join(str(said).split()))
+                raise self._damaged(str(said))
 
     def _damaged(self, reason: str) -> FileFormatError:
+        reason = printable(" ".join(reason.split())[:LONGEST_REASON])
         return FileFormatError(
             f"{self.path}: the file of results is damaged: {reason}. Restore it from a copy, or "
             "name another file."
@@ -202,8 +205,7 @@ class ResultStore:
         try:
             yield
         except (ValueError, RecursionError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise self._damaged(f"the run {job.key}: {reason}") from None
+            raise self._damaged(f"the run {job.key}: {error}") from None
 
 
 class StoreFailed(DataError):

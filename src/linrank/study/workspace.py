@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..data.store import is_store, save_store
+from ..data.store import save_store
 from ..errors import DataError
 from .folds import PARTS, FoldData
 from .store import ResultStore
@@ -22,8 +22,8 @@ SUFFIX = ".parts"  #: of the folder beside the results from which processes read
 class Workspace:
     """The file of results, and a folder with the parts of folds that is removed at the end.
 
-    If the process is killed, the folder stays. The next study with the same results uses the parts
-    that are complete.
+    If the process is killed, the folder stays. The next study with the same results writes its
+    parts again, because nothing says who wrote those that it finds.
 
     Parameters
     ----------
@@ -42,6 +42,7 @@ class Workspace:
     def __init__(self, results: str | os.PathLike[str] | None) -> None:
         self.results = None if results is None else Path(results)
         self.problems: list[str] = []
+        self._written: dict[str, Path] = {}  # folders of parts by their digests
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -94,23 +95,25 @@ class Workspace:
         self._folder = self._temporary()
 
     def write_parts(self, fold: FoldData) -> Path:
-        """Write the parts of a fold as stores, unless they are complete, and return their folder.
+        """Write the parts of a fold as stores, each fold once, and return their folder.
 
         If there is no room beside the results, the parts are written to the temporary folder of
         the system.
         """
-        try:
-            return _write(fold, self._folder / fold.digest)
-        except (DataError, OSError) as error:
-            with suppress(OSError):
-                shutil.rmtree(self._folder / fold.digest)
-            self._use_temporary(" ".join(str(error).split()))
-            return _write(fold, self._folder / fold.digest)
+        if fold.digest not in self._written:
+            try:
+                folder = _write(fold, self._folder / fold.digest)
+            except (DataError, OSError) as error:
+                with suppress(OSError):
+                    shutil.rmtree(self._folder / fold.digest)
+                self._use_temporary(" ".join(str(error).split()))
+                folder = _write(fold, self._folder / fold.digest)
+            self._written[fold.digest] = folder
+        return self._written[fold.digest]
 
 
 def _write(fold: FoldData, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in zip(PARTS, fold.parts, strict=True):
-        if not is_store(folder / name):
-            save_store(data, folder / name)
+        save_store(data, folder / name)
     return folder
