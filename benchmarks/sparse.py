@@ -1,11 +1,10 @@
 """Sparse rankers: ``make bench-sparse``, or ``python -m benchmarks.sparse``.
 
-Sections: ``letor`` (the protocol of Laporte et al. 2014 on MQ2007 and MQ2008), ``table-iv`` and
-``grids`` (what the sparsity ratios of that paper depend on), ``speed`` (one fit against FISTA on
-listed pairs and scikit-learn's l1), ``path`` (fifty values of C against one fit), ``wide``
-(100,000 × 10,000 at 2 % density), ``correlated`` (paths over nearly equal features) and ``raw``
-(raw features against scaled ones). All but the last three need LETOR 4.0 in the folder
-``LINRANK_DATA``.
+Sections: ``table-iv`` and ``grids`` (what the sparsity ratios of Laporte et al. 2014 depend on),
+``speed`` (one fit against FISTA on listed pairs and scikit-learn's l1), ``path`` (fifty values of C
+against one fit), ``wide`` (100,000 × 10,000 at 2 % density), ``correlated`` (paths over nearly
+equal features) and ``raw`` (raw features against scaled ones). All but the last three need LETOR
+4.0 in the folder ``LINRANK_DATA``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from linrank.problem import Problem
 from linrank.solvers import FISTA, ProximalNewton, Step
 
 from .sparse_hard import bench_correlated, bench_raw
-from .sparse_letor import bench_grids, bench_letor, bench_table_iv, read_fold
+from .sparse_letor import bench_grids, bench_table_iv, read_fold
 from .tools import (
     Options,
     Section,
@@ -229,7 +228,7 @@ def _path_over(data: RankingData) -> RegularizationPath:
 
 
 SECTIONS = {
-    "letor": bench_letor, "table-iv": bench_table_iv, "grids": bench_grids, "speed": bench_speed,
+    "table-iv": bench_table_iv, "grids": bench_grids, "speed": bench_speed,
     "path": bench_path, "wide": bench_wide, "correlated": bench_correlated, "raw": bench_raw,
 }  # fmt: skip
 

@@ -1,10 +1,9 @@
-"""Sparsity ratios by the protocol of Laporte et al. 2014 on LETOR 4.0, and what they depend on."""
+"""What the sparsity ratios of Laporte et al. 2014, table IV, depend on; data of LETOR 4.0."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -14,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from linrank import RankingData, SparseRankSVMCV, evaluate, make_problem, read_letor
+from linrank import RankingData, evaluate, make_problem, read_letor
 from linrank._typing import Vector
 from linrank.counting.names import NormalizeName
 from linrank.criterion import Criterion
+from linrank.data.sparsity import count_valued, sparsity_ratio
 from linrank.metrics.names import RuleName
 from linrank.path import RegularizationPath, regularization_path, sparse_grid
 from linrank.penalties import L1, make_penalty
@@ -27,12 +27,11 @@ from linrank.solvers import Result, Reweighted
 from .tools import Options, Section
 
 N_FEATURES = 46
-#: Sparsity ratio, MAP and NDCG@10 of the best method in Laporte et al. 2014, tables IV to VI.
+#: Sparsity ratios of Laporte et al. 2014, table IV.
 PAPER_RATIO = {
     "MQ2008": {"l1": 0.39, "mcp": 0.27, "log": 0.09, "lp": 0.07},
     "MQ2007": {"l1": 0.60, "mcp": 0.19, "log": 0.29, "lp": 0.05},
 }
-PAPER_BEST = {"MQ2008": (0.4804, 0.2323), "MQ2007": (0.4672, 0.4445)}
 LETOR_RATIO = 1e3  #: largest C / smallest C; at the largest, l1 selects over 4 of 5 features
 CLOSE = 0.05  #: distance to the paper's ratio within which a grid counts as the paper's
 
@@ -61,50 +60,6 @@ def read_parts(name: str, fold: int, standardise: bool = False) -> list[RankingD
 
 def folds(options: Options) -> range:
     return range(1, 3 if options.quick else 6)
-
-
-def bench_letor(options: Options) -> Section:
-    """Measure five folds on their test data, with C chosen by MAP on validation data."""
-    section = Section(
-        "letor",
-        "Sparse rankers by the protocol of Laporte et al. 2014",
-        "Squared hinge divided by the number of pairs, means over the folds; C by MAP on the "
-        f"validation part, of 50 values from the first with which l1 selects a feature to "
-        f"{LETOR_RATIO:,.0f} times that; metrics in LETOR 4.0's conventions. The paper gives the "
-        "figure of the best method only, and says for the others whether they are significantly "
-        "below it",
-        ["set", "penalty", "MAP", "NDCG@10", "features used", "sparsity ratio", "paper: ratio",
-         "paper: best MAP", "paper: best NDCG@10", "seconds"],
-    )  # fmt: skip
-    for name, ratios in PAPER_RATIO.items():
-        for penalty, paper in ratios.items():
-            started = time.perf_counter()
-            found = np.array([letor_fold(name, fold, penalty) for fold in folds(options)])
-            mean, best = found.mean(axis=0), PAPER_BEST[name]
-            section.add(
-                name, penalty, f"{mean[0]:.4f}", f"{mean[1]:.4f}", f"{mean[2]:.1f}",
-                f"{mean[3]:.2f}", f"{paper:.2f}", f"{best[0]:.4f}", f"{best[1]:.4f}",
-                f"{time.perf_counter() - started:.1f}", folds=found.tolist(),
-            )  # fmt: skip
-    return section
-
-
-def letor_fold(name: str, fold: int, penalty: str) -> list[float]:
-    """Return MAP, NDCG@10, number of features and sparsity ratio of one fold.
-
-    The loss is divided by the number of pairs. For most penalties, this only changes the scale of
-    C. For mcp with λ = 1/C it matters: beside a sum over 250,000 pairs, γ = 2 would make it equal
-    to l1.
-    """
-    train, valid, test = read_parts(name, fold)
-    problem = make_problem(train, normalize="pairs", penalty=L1())
-    assert isinstance(problem, Problem)
-    ranker = SparseRankSVMCV(
-        sparse_grid(problem, 50, LETOR_RATIO), metric="map", penalty=penalty, normalize="pairs",
-        tol=1e-4,
-    )  # fmt: skip
-    ranker.fit(train.X, train.y, train.qid, valid=(valid.X, valid.y, valid.qid))
-    return [*measure(test, ranker.coef_), ranker.n_selected_, ranker.sparsity_ratio_]
 
 
 def measure(data: RankingData, coef: Vector) -> list[float]:
@@ -209,7 +164,7 @@ def chosen_weights(
     error = criterion.standard_error(valid, valid.X @ tried.coefs[best])
     coef = tried.coefs[criterion.choose(values, error, tried.n_features)]
     counted = np.count_nonzero(np.abs(coef) > threshold * np.abs(coef).max())
-    return [*measure(test, coef), counted / n_useful(train)]
+    return [*measure(test, coef), float(sparsity_ratio(counted, count_valued(train.X)))]
 
 
 @cache
@@ -226,11 +181,6 @@ def letor_path(
     problem = problem.with_penalty(make_penalty(penalty, shape=shape).for_features(N_FEATURES))
     reweighted = None if solver is None or penalty == "l1" else solver(tol=1e-4, max_iter=max_iter)
     return regularization_path(problem, grid, tol=1e-4, solver=reweighted or "auto")
-
-
-def n_useful(data: RankingData) -> int:
-    """Count the features that are not zero in all documents."""
-    return int(np.count_nonzero(data.X.any(axis=0)))
 
 
 def bench_grids(options: Options) -> Section:
@@ -268,7 +218,7 @@ def ratios_and_values(name: str, fold: int, penalty: str) -> tuple[Vector, Vecto
     train, valid, _ = read_parts(name, fold)
     path = letor_path(name, fold, penalty, n=61)
     values = np.where(path.n_features > 0, path.evaluate(valid, "map"), -1.0)
-    return path.n_features / n_useful(train), values
+    return sparsity_ratio(path.n_features, count_valued(train.X)), values
 
 
 def parts_of_grid(n: int) -> Iterator[slice]:

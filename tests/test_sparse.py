@@ -22,7 +22,7 @@ from linrank import (
     sparse_path,
     write_letor,
 )
-from linrank.estimators.selecting import has_values
+from linrank.data.sparsity import has_values
 from linrank.path import first_C
 from linrank.penalties import L1, PENALTIES, Log, make_penalty
 from linrank.solvers import make_solver
@@ -111,7 +111,7 @@ def test_the_C_that_a_concave_penalty_is_told_does_select(data, penalty):
 
 @pytest.mark.parametrize("form", ["dense64", "csr32"])
 def test_features_without_values(monkeypatch, form):
-    monkeypatch.setattr("linrank.estimators.selecting.BLOCK_ENTRIES", 9)  # three rows at a time
+    monkeypatch.setattr("linrank.data.sparsity.BLOCK_ENTRIES", 9)  # three rows at a time
     X = np.zeros((10, 3))
     X[7, 1] = X[2, 0] = 2.0
     matrix = as_form(X, form)

@@ -23,7 +23,15 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from linrank import RankingData, RankSVM, RankSVMCV, evaluate, make_ranking, write_letor
+from linrank import (
+    RankingData,
+    RankSVM,
+    RankSVMCV,
+    SparseRankSVM,
+    evaluate,
+    make_ranking,
+    write_letor,
+)
 from linrank.baselines import LambdaMARTRanker, LinearSVRRanker
 from linrank.criterion import Criterion, mean_metric
 from linrank.data.trec import Run, run_of
@@ -88,6 +96,23 @@ def test_a_path_chooses_the_same_C_as_the_ranker_that_chooses(data):
         assert [trial.setting["C"] for trial in outcome.trials] == [0.001, 0.1, 10]
         assert outcome.curve is not None
         assert outcome.weights.path.shape == (3, 6)
+
+
+def test_sparsity_ratios_leave_out_features_that_are_zero_everywhere(data, tmp_path):
+    """Laporte et al. (2014), §V-B: the study has the ratio of the ranker, from any file."""
+    X = np.hstack([data.X, np.zeros((data.n_docs, 4))])
+    data = RankingData(X, data.y, data.qid)
+    method, ranker = "sparse:l1,C=0.006", SparseRankSVM(C=0.006, penalty="l1")
+    for _ in range(2):  # the second study reads the results of the first
+        study = Study({"made": data}, [method], n_folds=3)
+        results = study.run(tmp_path / "a.sqlite", n_processes=0)
+        expected = [
+            ranker.fit(train.X, train.y, train.qid).sparsity_ratio_
+            for _, train, *_ in split(data, 3)
+        ]
+        found = results.sparsity("made", method).tolist()
+        assert found == expected == (results.used("made", method) / 6).tolist()
+    assert 0 < expected[0] < 1
 
 
 @pytest.mark.parametrize("names", [list("abcdef"), None])

@@ -61,7 +61,10 @@ def make(ranks, *, metric="mrr", metrics=(), data="made", **options):
         for method, folds in ranks.items():
             if folds[k] is not None:
                 found[data, f"Fold{k + 1}", method] = fold_result(folds[k], **options)
-    return StudyResults(metric, [metric, *metrics], "standard", list(ranks), tests, found)
+    valued = dict.fromkeys(tests, 10)
+    return StudyResults(
+        metric, [metric, *metrics], "standard", list(ranks), tests, found, n_valued=valued
+    )
 
 
 def random_ranks(seed, n_folds=3, n_queries=12, best=1):
@@ -74,7 +77,10 @@ def joined(*parts):
     first = parts[0]
     tests = {key: test for part in parts for key, test in part.tests.items()}
     found = {key: one for part in parts for key, one in part.found.items()}
-    return StudyResults(first.metric, first.metrics, "standard", first.methods, tests, found)
+    valued = {key: n for part in parts for key, n in part.n_valued.items()}
+    return StudyResults(
+        first.metric, first.metrics, "standard", first.methods, tests, found, n_valued=valued
+    )
 
 
 def column(table, name):
@@ -161,12 +167,15 @@ def test_differences_count_wins_ties_and_losses():
 
 
 def test_decrease_is_shown_if_it_is_significant():
-    """Tables V and VI of Laporte et al. (2014)."""
+    """Tables V and VI of Laporte et al. (2014), by the same rule as the stars of the summary."""
     analysis = Analysis(make(THREE))
     best = analysis.best("made")
-    shown = {row[0].value: row[1] for row in quality.decrease_table(analysis, "mrr").cells}
+    table = quality.decrease_table(analysis, "mrr")
+    assert "adjusted for the number of methods by Holm" in table.note
+    shown = {row[0].value: row[1] for row in table.cells}
+    adjusted = column(quality.test_table(analysis, "mrr"), "Holm p")
     for method in set(THREE) - {best}:
-        p = expected_p(best, method)
+        p = adjusted[method]
         relative = values_of(THREE[method]).mean() / values_of(THREE[best]).mean() - 1
         assert shown[method].value == pytest.approx(relative)
         told = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
@@ -177,6 +186,18 @@ def test_decrease_is_shown_if_it_is_significant():
         True,
         False,
     }
+
+
+def test_tables_mark_the_same_differences():
+    """One of these four methods has p = 0.02, and 0.06 after the adjustment."""
+    ranks = {f"m{k}": random_ranks(20 + k) for k in range(4)}
+    analysis = Analysis(make(ranks))
+    stars = cells(quality.summary_table(analysis), "mrr")
+    shown = {row[0].value: row[1].text for row in quality.decrease_table(analysis, "mrr").cells}
+    best = analysis.best("made")
+    assert {m for m in ranks if stars[m].mark} == {m for m in ranks if shown[m] != "~"} - {best}
+    unadjusted = column(quality.test_table(analysis, "mrr"), "one-sided p")
+    assert any(p < 0.05 and not stars[m].mark for m, p in unadjusted.items())
 
 
 def test_a_baseline_is_compared_with_in_the_other_direction():

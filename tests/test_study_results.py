@@ -1,4 +1,4 @@
-"""Files of results that are damaged, or that others have made: one sentence, or the right results."""
+"""Files of results that are damaged or made by others: one sentence, or the right results."""
 
 import io
 import json
@@ -26,6 +26,8 @@ from linrank.study.store import APPLICATION, TABLE, VERSION, ResultStore
 from linrank.study.workspace import Workspace
 
 METHODS = ["ranksvm:C=0.1|1", "svr:C=1"]
+#: Sentences about other files, newer versions and disks.
+OTHERS = ("Name another file", "Upgrade linrank", "results cannot be stored: ")
 COLUMNS = ("key", "data", "fold", "method", "setting", "content", "arrays", "made", "versions")
 
 
@@ -90,10 +92,14 @@ def holds(file, whole):
     try:
         found = outcomes_of(file, whole.jobs)
     except DataError as error:
-        assert str(error).startswith(f"{file}: ")
-        assert str(error).endswith(".") or "cannot be stored" in str(error)
-        assert "\n" not in str(error)
-        assert len(str(error)) < 500 + len(str(file))
+        said = str(error)
+    else:
+        said = ""
+    if said:
+        assert said.startswith(f"{file}: ")
+        assert said.endswith("name another file.") or any(part in said for part in OTHERS)
+        assert "\n" not in said
+        assert len(said) < 500 + len(str(file))
         return False
     for key, (outcome, made) in found.items():
         assert content_of(outcome) == content_of(whole.found[key])
@@ -254,8 +260,7 @@ def test_edited_rows_without_a_digest_are_refused_or_reported(study, whole, file
             try:
                 with ResultStore(file) as store:
                     store.known(whole.jobs)
-            except FileFormatError as error:
-                assert "the file of results is damaged" in str(error)
+            except FileFormatError:
                 continue
             n_read += 1
             report_of(study, file)

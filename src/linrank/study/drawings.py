@@ -213,7 +213,8 @@ def _path(found: FoldResult) -> Vector:
         (t.setting["C"], t.valid, np.nan if t.n_features is None else t.n_features, t.seconds)
         for t in found.trials
         if {**t.setting, "C": best["C"]} == best
-        and isinstance(t.setting["C"], float | int) and t.setting["C"] > 0
+        and isinstance(t.setting["C"], float | int)
+        and t.setting["C"] > 0
     ]
     return np.array(sorted(rows), dtype=np.float64).reshape(-1, 4)
 

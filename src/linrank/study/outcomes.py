@@ -62,7 +62,7 @@ class Outcome:
     scores : float64 array
         Scores of the documents of the test part with the chosen trial.
     n_features : int
-        Features of the data.
+        Features of the data; those that are zero in all documents count, too.
     n_used : int or None
         Features that the chosen model uses; None if it does not tell.
     train_seconds, score_seconds : float

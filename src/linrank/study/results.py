@@ -15,6 +15,7 @@ from .._lazy import lazy_property
 from .._tables import data_frame, html_table
 from .._typing import Vector
 from ..criterion import best_index
+from ..data.sparsity import sparsity_ratio
 from ..errors import DataError
 from ..metrics import parse_metric
 from ..metrics.names import FlavourName
@@ -78,6 +79,9 @@ class StudyResults:
     settings : mapping of methods to their exact settings, as text
     made : list of (time, versions)
         When the runs were made, and with which versions of programs.
+    n_valued : mapping of (data set, fold) to int
+        Features that are not zero in all documents of the training part; sparsity ratios count no
+        others.
 
     Examples
     --------
@@ -102,6 +106,7 @@ class StudyResults:
     problems: list[str] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
     made: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    n_valued: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @lazy_property
     def data_sets(self) -> list[str]:
@@ -177,9 +182,9 @@ class StudyResults:
         return self._over_folds(data, method, lambda found: found.outcome.n_used)
 
     def sparsity(self, data: str, method: str) -> Vector:
-        """Return the sparsity ratio, features in use / all features, in each fold."""
-        n_features = self._over_folds(data, method, lambda found: found.outcome.n_features)
-        return self.used(data, method) / n_features
+        """Return the sparsity ratio in each fold; see `linrank.data.sparsity.sparsity_ratio`."""
+        n_valued = [self.n_valued.get((data, fold), math.nan) for fold in self.folds(data)]
+        return sparsity_ratio(self.used(data, method), n_valued)
 
     def train_seconds(self, data: str, method: str) -> Vector:
         """Return the seconds of one fit with the chosen setting, in each fold."""

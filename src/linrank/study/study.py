@@ -12,6 +12,7 @@ from .._checks import choice
 from .._threads import resolve_threads
 from ..criterion import Criterion
 from ..data.ranking import RankingData
+from ..data.sparsity import count_valued
 from ..errors import DataError
 from ..metrics import parse_metric, parse_metrics
 from ..metrics.names import FLAVOURS, FlavourName
@@ -209,6 +210,7 @@ class Study:
     def _plan_fold(self, fold: FoldData, work: _Work, place: Workspace, n_threads: int) -> None:
         criterion = Criterion(self.metric, self.flavour)
         work.tests[fold.data, fold.fold] = TestPart.of(fold.test)
+        work.n_valued[fold.data, fold.fold] = count_valued(fold.train.X)
         jobs: list[Job] = []
         for entry in self.entries:
             if isinstance(entry, ScoreFiles):
@@ -242,7 +244,7 @@ class Study:
             methods=[entry.name for entry in self.entries], tests=work.tests, found=found,
             missing=work.missing(), problems=work.problems,
             settings={entry.name: describe(entry) for entry in self.entries},
-            made=store.made(jobs),
+            made=store.made(jobs), n_valued=work.n_valued,
         )  # fmt: skip
 
 
@@ -254,6 +256,7 @@ class _Work:
         self.waiting: list[Job] = []
         self.stored: list[tuple[Job, Brief]] = []
         self.tests: dict[tuple[str, str], TestPart] = {}
+        self.n_valued: dict[tuple[str, str], int] = {}
         self.scored: dict[tuple[str, str, str], FoldResult] = {}
         self.unsaved: dict[str, Finished] = {}
         self.failed: dict[str, str] = {}  #: reasons by the keys of runs

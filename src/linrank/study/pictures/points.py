@@ -54,7 +54,7 @@ def draw_tradeoff(
         Names of the methods.
     data_sets : sequence of str
     sparsity : float64 array of shape (n_data_sets, n_methods)
-        Features in use divided by all features; NaN if there is no result.
+        Features in use divided by features with values; NaN if there is no result.
     values : float64 array of shape (n_data_sets, n_methods)
         The metric; NaN if there is no result.
     metric : str
@@ -88,7 +88,7 @@ def draw_tradeoff(
             f"{data_set} (dotted: mean {mean:.4f})" if known else f"{data_set}: no results"
         )
         if d + columns >= len(data_sets):
-            ax.set_xlabel("sparsity ratio (features in use / all)")
+            ax.set_xlabel("sparsity ratio (features in use / with values)")
         if d % columns == 0:
             ax.set_ylabel(plain(metric))
         corners = np.array([[0.0, mean], [1.0, mean]] if known else [])
@@ -185,7 +185,7 @@ def draw_removed(
         Names of the methods.
     data_sets : sequence of str
     sparsity : float64 array of shape (n_data_sets, n_methods)
-        Features in use divided by all features; NaN if there is no result.
+        Features in use divided by features with values; NaN if there is no result.
 
     Returns
     -------

@@ -9,6 +9,11 @@ from ..analysis import Analysis
 from ..results import known_mean
 from .rows import of_data, place, place_columns, places
 
+RATIO = (
+    "Features in use divided by the features that are not 0 in all training documents, mean over "
+    "the folds."
+)
+
 
 def sparsity_table(analysis: Analysis) -> Table:
     """Return the sparsity ratio of each method on each data set (Laporte et al. 2014, table IV)."""
@@ -22,10 +27,7 @@ def sparsity_table(analysis: Analysis) -> Table:
     columns = [Column("method"), *(Column(data, "number", 2) for data in ratios)]
     cells = map(_smallest_bold, ratios.values())
     rows = [[method, *found] for method, *found in zip(results.methods, *cells, strict=True)]
-    note = (
-        "Features in use divided by all features of the data set, mean over the folds. Methods "
-        "whose models do not tell their features have no value."
-    )
+    note = f"{RATIO} Methods whose models do not tell their features have no value."
     return Table("sparsity", "Sparsity ratio", columns, rows, note)
 
 
@@ -41,7 +43,7 @@ def feature_table(analysis: Analysis) -> Table:
         Column("features", "number", 1, "Features in use, mean over the folds."),
         Column("fewest", "count", help="In a fold."),
         Column("most", "count", help="In a fold."),
-        Column("ratio", "number", 2, "Features in use divided by all features."),
+        Column("ratio", "number", 2, RATIO),
     ]
     rows: list[list[Value | Cell]] = []
     for data, method in places(analysis):
@@ -82,7 +84,7 @@ def pareto_table(analysis: Analysis) -> Table:
     columns = [
         *place_columns(analysis),
         Column(metric, "number"),
-        Column("ratio", "number", 2, "Features in use divided by all features."),
+        Column("ratio", "number", 2, RATIO),
         Column("training", "seconds"),
         Column("on the front", help="Whether no other method is as good in all three."),
     ]

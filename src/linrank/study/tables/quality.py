@@ -10,7 +10,11 @@ from ..results import known_mean
 from .rows import fold_names, of_data, p_text, place, place_columns, places
 
 WORSE, INCOMPLETE = "*", "†"
-TEST = f"one-sided paired t-test over queries, {100 * ALPHA:g} %"
+#: The rule by which all tables mark differences from the best method.
+TEST = (
+    f"one-sided paired t-test over queries, {100 * ALPHA:g} %, adjusted for the number of methods "
+    "by Holm"
+)
 LOW, HIGH = f"{100 * LEVEL:g} % low", f"{100 * LEVEL:g} % high"
 
 
@@ -56,10 +60,7 @@ def _summary_note(rows: list[list[Value | Cell]]) -> str:
     marks = "".join(cell.mark for row in rows for cell in row if isinstance(cell, Cell))
     said = []
     if WORSE in marks:
-        said.append(
-            f"{WORSE} Significantly worse than the best ({TEST}, adjusted for the number of "
-            "methods by Holm)."
-        )
+        said.append(f"{WORSE} Significantly worse than the best ({TEST}).")
     if INCOMPLETE in marks:
         said.append(
             f"{INCOMPLETE} Some folds are missing: the mean is that of the other folds, and tests "
@@ -90,7 +91,7 @@ def fold_table(analysis: Analysis, metric: str) -> Table:
 def decrease_table(analysis: Analysis, metric: str) -> Table:
     """Return the best mean of each data set, and the decrease of methods that are worse.
 
-    These are tables V and VI of Laporte et al. (2014), whose p-values are not adjusted.
+    These are tables V and VI of Laporte et al. (2014), with p-values that are adjusted by Holm.
     """
     methods, data_sets = analysis.results.methods, analysis.results.data_sets
     columns = [Column("method"), *(Column(data, "percent", 1) for data in data_sets)]
@@ -108,7 +109,7 @@ def decrease_table(analysis: Analysis, metric: str) -> Table:
     rows = [[method, *found] for method, *found in zip(methods, *cells, strict=True)]
     note = (
         "The best method of a data set has its mean. Other methods have the change in percent with "
-        f"its p-value if the best method is significantly better ({TEST}, not adjusted), and ~ "
+        f"its adjusted p-value if the best method is significantly better ({TEST}), and ~ "
         "otherwise."
     )
     key = f"decrease-{analysis.metric_keys[metric]}"
@@ -118,9 +119,9 @@ def decrease_table(analysis: Analysis, metric: str) -> Table:
 def _decrease_cell(found: MethodComparison | None) -> Cell:
     if found is None or not found.n:
         return Cell(None)
-    if found.one_sided >= ALPHA:
+    if not found.significant:
         return Cell(found.relative, "~")
-    return Cell(found.relative, f"{100 * found.relative:+.1f} % ({p_text(found.one_sided)})")
+    return Cell(found.relative, f"{100 * found.relative:+.1f} % ({p_text(found.adjusted)})")
 
 
 def difference_table(analysis: Analysis, metric: str) -> Table | None:
