@@ -109,12 +109,15 @@ def krylov_solve(H, b, system, tol, most):
 def truncated_newton(f, n_features, system, search="fallback", tol=1e-6, cg_tol=1e-3, cg_iter=20):
     """Run algorithm 1 until the Newton decrement is at most tol·f(w).
 
-    Returns the iterates, the number of products of each, and the decrements relative to f.
+    With the system "exact", steps are those of Newton's method: w ← w − H⁻¹g (§2). Returns the iterates, the number of products of each, and the decrements relative to f.
     """
     w, iterates, products, decrements = np.zeros(n_features), [], [], []
     for _ in range(100):
-        g = f.gradient(w)
-        step, ratios = krylov_solve(f.hessian(w), -g, system, cg_tol, cg_iter)
+        g, H = f.gradient(w), f.hessian(w)
+        if system == "exact":
+            step, ratios = np.linalg.solve(H, -g), []
+        else:
+            step, ratios = krylov_solve(H, -g, system, cg_tol, cg_iter)
         t = 1.0
         rise = f.value(w + step) / f.value(w) - 1
         if search == "always" or (search == "fallback" and rise > 1e-13):

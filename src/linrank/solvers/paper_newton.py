@@ -9,16 +9,20 @@ import numpy as np
 
 from .._checks import choice, positive_number, whole_number
 from .._typing import Vector
+from ..errors import DataError
 from .base import ROUNDING, Iterate, state
-from .conjugate_gradients import Solution, conjugate_gradients
+from .conjugate_gradients import conjugate_gradients
 from .line_search import line_search
 from .minres import minres
 from .needs import Needs
+from .preconditioner import invert
 from .result import Status
 from .smooth import SmoothSolver, StopName
 
-SystemName = Literal["minres", "cg"]
+SystemName = Literal["minres", "cg", "exact"]
 LineSearchName = Literal["never", "fallback", "always"]
+
+MAX_EXACT = 16_384  #: features for which system="exact" keeps a Hessian, which then needs 2 GiB
 
 
 @dataclass
@@ -48,17 +52,18 @@ class PaperNewton(SmoothSolver):
     callback : callable, optional
     stop : {"decrement", "optimum", "gradient"}
         ``decrement``: the rule of the paper. The others are those of `SmoothSolver`.
-    system : {"minres", "cg"}
-        The solver of H s = −g. The paper describes conjugate gradients and runs MINRES (§2).
+    system : {"minres", "cg", "exact"}
+        The solver of H s = −g. The paper describes conjugate gradients and runs MINRES. ``exact``:
+        compute H and its Cholesky factor, in O(nd² + d³) (§2).
     line_search : {"fallback", "never", "always"}
         ``never``: the step length is 1, which the paper uses in practice. ``fallback``: if that
         step raises the objective, an exact line search shortens it. ``always``: each step has an
         exact line search, which is the optional line of algorithm 1.
     cg_tol : float
-        Residual ‖g + Hs‖ / ‖g‖ at which a system is solved. The paper does not give a number. The
-        default is that of the program that the authors published.
+        Residual ‖g + Hs‖ / ‖g‖ at which MINRES and conjugate gradients end. The paper does not
+        give a number.
     cg_iter : int
-        Largest number of products for one system; the default is that of the same program.
+        Largest number of their products for one system. The paper does not give a number.
 
     Examples
     --------
@@ -89,13 +94,19 @@ class PaperNewton(SmoothSolver):
 
     def _prepare(self) -> None:
         super()._prepare()
+        if self.system == "exact" and self.problem.n_features > MAX_EXACT:
+            raise DataError(
+                f"system='exact' computes a Hessian of {self.problem.n_features:,} × "
+                f"{self.problem.n_features:,} numbers, which is supported for at most "
+                f"{MAX_EXACT:,} features. Use system='minres'."
+            )
         self._decrement = np.inf
 
     def _minimise(self) -> Status:
         for _ in range(self.max_iter):
             if self._has_arrived():
                 return self._status_on_arrival()
-            step = self._newton_step().x
+            step = self._newton_step()
             self._decrement = -float(self.point.gradient @ step)
             if not self._move(step):
                 return self._status_on_arrival() if self._has_arrived() else self._status_at_rest()
@@ -107,12 +118,14 @@ class PaperNewton(SmoothSolver):
             return super()._has_arrived()
         return self._decrement <= self.tol * self.point.value
 
-    def _newton_step(self) -> Solution:
-        """Solve H s = −g approximately."""
+    def _newton_step(self) -> Vector:
+        """Return the solution s of H s = −g, exact or approximate."""
         hessp, right = self.problem.hessp, -self.point.gradient
+        if self.system == "exact":
+            return invert(self.problem.hessian())(right)
         if self.system == "minres":
-            return minres(hessp, right, self.cg_tol, self.cg_iter)
-        return conjugate_gradients(hessp, right, np.copy, self.cg_tol**2, self.cg_iter)
+            return minres(hessp, right, self.cg_tol, self.cg_iter).x
+        return conjugate_gradients(hessp, right, np.copy, self.cg_tol**2, self.cg_iter).x
 
     def _move(self, step: Vector) -> bool:
         """Move along the step; return False if that does not lower the objective."""
