@@ -184,9 +184,10 @@ def save_model(kind):
     elif kind == "linrank-additive":
         step = Curve(0, Axis([1.5]), [[0.0], [2.0], [0.5]])
         AdditiveModel(2, [step], feature_names=["bm25", "length"]).save("m.json")
-    elif kind == "linrank-lightgbm":
+    elif kind in ("linrank-lightgbm", "linrank-trees"):
+        name = "lambdamart" if kind == "linrank-lightgbm" else "forest"
         write_text(Path("t.txt"), make_ranking(20, 8, 2, random_state=0))
-        run("train", "t.txt", "--method", "lambdamart:n_estimators=2", code=None)
+        run("train", "t.txt", "--method", f"{name}:n_estimators=2", code=None)
         Path("model.json").replace("m.json")
     return load_model("m.json")
 
@@ -199,6 +200,7 @@ WORDS = {
     "linrank-kernel": "kernel  rbf(gamma=0.5)",
     "linrank-topics": "topics  2",
     "linrank-lightgbm": "trees  2",
+    "linrank-trees": "trees  2",
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from commandline import error_of, run, run_json, write_text
+from commandline import run, run_json, write_text
 from linrank import (
     DominationRank,
     KernelRankSVM,
@@ -18,8 +18,14 @@ from linrank import (
     make_ranking,
     read_letor,
 )
-from linrank.baselines import LambdaMARTRanker
-from linrank.baselines.lightgbm_model import LightGBMModel, Tree, parse_trees
+from linrank.baselines import GradientBoostingRanker, LambdaMARTRanker, RandomForestRanker
+from linrank.baselines.trees import (
+    LightGBMModel,
+    Tree,
+    TreeModel,
+    parse_trees,
+    thresholds_before_rounding,
+)
 from linrank.data.topics import read_topics
 from linrank.errors import DataError, FileFormatError
 from linrank.estimators.kernel_model import KernelModel
@@ -58,7 +64,7 @@ def test_every_method_ranks_better_than_chance(name, data):
     assert (s[:, None] > s)[pairs].mean() > 0.6
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.saves])
+@pytest.mark.parametrize("name", METHODS)
 def test_models_of_methods_score_as_their_rankers(name, files, data):
     text = QUICK.get(name, name)
     run("train", "train.txt", "--method", text, "--out", "m.json", code=None)
@@ -68,9 +74,14 @@ def test_models_of_methods_score_as_their_rankers(name, files, data):
     np.testing.assert_allclose(np.loadtxt("scores.txt"), expected, rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if not method.saves])
-def test_methods_without_a_model_file_say_so(name, files):
-    assert "there is no model file" in error_of("train", "train.txt", "--method", name)
+@pytest.mark.parametrize("name", ["forest:n_estimators=5", "gbdt:n_estimators=5"])
+def test_commands_that_take_a_model_take_trees(name, files):
+    run("train", "train.txt", "--valid", "vali.txt", "--method", name, "--out", "m.json")
+    found = run_json("evaluate", "vali.txt", "m.json")
+    assert found["metrics"]["ndcg@10"]["mean"] > 0.5
+    run("inspect", "m.json", "--report", "m.html")
+    assert "splits" in (files / "m.html").read_text(encoding="utf-8")
+    assert load_model("m.json").facts() == {"trees": 5}
 
 
 def test_parameters_of_a_method():
@@ -228,8 +239,44 @@ def test_trees_score_as_in_lightgbm(make, tmp_path):
     np.testing.assert_allclose(gains, booster.feature_importance("gain"), rtol=1e-4)
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, np.float32])
+@pytest.mark.parametrize("ranker", [RandomForestRanker(n_estimators=7, random_state=0),
+                                    GradientBoostingRanker(n_estimators=7)])  # fmt: skip
+def test_trees_score_as_in_scikit_learn(ranker, make, tmp_path):
+    """The scores are the same to the last bit, so that ties are the same, too."""
+    data = make_ranking(n_queries=500, docs_per_query=10, n_features=5, random_state=0)
+    dense = data.X.round(1) * (data.X > 0)
+    X = make(dense)
+    if sparse.issparse(X) and isinstance(ranker, GradientBoostingRanker):
+        pytest.skip("this ranker takes dense features only")
+    ranker.fit(X, data.y, qid=data.qid).model_.save(tmp_path / "trees.json")
+    model = load_model(tmp_path / "trees.json")
+    assert type(model) is TreeModel
+    assert model.predict(X).tolist() == ranker.predict(X).tolist()
+    assert model.count_used() == 5
+    assert all(np.isfinite(column.values).all() for column in model.columns())
+
+
+def test_gains_of_a_forest_are_those_of_scikit_learn(data):
+    ranker = RandomForestRanker(n_estimators=1, random_state=0).fit(data.X, data.y, qid=data.qid)
+    gain = ranker.model_.columns()[-1].values
+    np.testing.assert_allclose(gain / gain.sum(), ranker.estimator_.feature_importances_)
+
+
+def test_thresholds_of_forests_allow_for_rounding_to_single_precision():
+    """Neighbours of the middle of two numbers, which go to the even one, and random numbers."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=2000).astype(np.float32) * np.float32(10.0) ** rng.integers(-40, 30, 2000)
+    b = np.nextafter(a, np.float32(np.inf))
+    middle = 0.5 * (a.astype(float) + b)
+    x = np.concatenate([a, b, *(np.nextafter(middle, way) for way in (-np.inf, 0, np.inf)), middle])
+    for t in (a.astype(float), middle, np.nextafter(a.astype(float), -np.inf)):
+        t = np.tile(t, 6)
+        assert ((x <= thresholds_before_rounding(t)) == (x.astype(np.float32) <= t)).all()
+
+
 def test_a_tree_without_splits_has_one_leaf(tmp_path):
-    leaf = {name: [] for name in Tree._fields} | {"value": [2.5]}
+    leaf = Tree.from_content({name: [] for name in Tree._fields} | {"value": [2.5]}, 3)
     LightGBMModel([leaf], 3).save(tmp_path / "leaf.json")
     assert load_model(tmp_path / "leaf.json").predict(np.zeros((2, 3))).tolist() == [2.5, 2.5]
 
@@ -249,14 +296,27 @@ TREE = {
     ],
     ids=str,
 )  # fmt: skip
-def test_damaged_trees(change, tmp_path):
+@pytest.mark.parametrize("kind", [LightGBMModel, TreeModel])
+def test_damaged_trees(kind, change, tmp_path):
     path = tmp_path / "trees.json"
-    LightGBMModel([TREE], 2).save(path)
+    kind([Tree.from_content(TREE, 2)], 2).save(path)
     assert load_model(path).predict(np.eye(2)).tolist() == [2.0, 3.0]
     for trees in ([TREE | change], [change["feature"]] if "feature" in change else "trees"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"trees": trees}))
         with pytest.raises(FileFormatError, match="damaged"):
             load_model(path)
+
+
+def test_means_of_trees(tmp_path):
+    path, tree = tmp_path / "trees.json", Tree.from_content(TREE, 2)
+    TreeModel([tree, tree], 2, mean=True).save(path)
+    assert load_model(path).predict(np.eye(2)).tolist() == [2.0, 3.0]
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"trees": []}))
+    assert load_model(path).predict(np.eye(2)).tolist() == [0.0, 0.0]
+    path.write_text(json.dumps(content | {"mean": 1}))
+    with pytest.raises(FileFormatError, match="mean is not false or true"):
+        load_model(path)
 
 
 @pytest.mark.parametrize("n_features", [0, 10**12, 2**70, "2", True, None])

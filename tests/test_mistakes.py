@@ -427,9 +427,6 @@ train.txt: label names a column, but a LETOR text file has no columns to choose.
 ## Options
 $ linrank train train.txt --method lambdarank
 the method 'lambdarank' is not known; did you mean adarank or lambdamart? known are …
-$ linrank train train.txt --method forest
---method forest: there is no model file for RandomForestRanker. Use it in Python, or another
-method, such as lambdamart.
 $ linrank train train.txt --method rankboost:rounds=5
 'rankboost:rounds=5': rankboost has no parameter 'rounds'; did you mean n_rounds? known are missing,
 n_rounds, n_threads, n_thresholds, verbose

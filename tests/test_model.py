@@ -176,6 +176,7 @@ def test_every_format_is_registered():
     for module, _ in FORMATS.values():
         import_module(module)
     kinds = Model.__subclasses__()
+    kinds += [more for kind in kinds for more in kind.__subclasses__()]
     assert {kind.format: (kind.__module__, kind.__name__) for kind in kinds} == FORMATS
 
 

@@ -109,7 +109,8 @@ def krylov_solve(H, b, system, tol, most):
 def truncated_newton(f, n_features, system, search="fallback", tol=1e-6, cg_tol=1e-3, cg_iter=20):
     """Run algorithm 1 until the Newton decrement is at most tol·f(w).
 
-    With the system "exact", steps are those of Newton's method: w ← w − H⁻¹g (§2). Returns the iterates, the number of products of each, and the decrements relative to f.
+    With the system "exact", steps are those of Newton's method: w ← w − H⁻¹g (§2). Returns the
+    iterates, the residuals of the products of each, and the decrements relative to f.
     """
     w, iterates, products, decrements = np.zeros(n_features), [], [], []
     for _ in range(100):

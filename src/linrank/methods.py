@@ -27,8 +27,6 @@ class Method:
         Where its class is; the module is imported when the method is used.
     main : str or None
         The parameter that a value without a name sets, as in ``sparse:log``.
-    saves : bool
-        Whether linrank has a model file for it.
     chooser : str or None
         The class, in the same module, that chooses C along a path with warm starts.
     """
@@ -36,7 +34,6 @@ class Method:
     module: str
     kind: str
     main: str | None = None
-    saves: bool = True
     chooser: str | None = None
 
     def ranker_class(self) -> type[Ranker]:
@@ -67,8 +64,8 @@ METHODS = {
     "fsmrank": Method("baselines.fsm_rank", "FSMRank"),
     "svr": Method("baselines.svr", "LinearSVRRanker", "loss"),
     "lambdamart": Method("baselines.lambdamart", "LambdaMARTRanker"),
-    "forest": Method("baselines.forest", "RandomForestRanker", saves=False),
-    "gbdt": Method("baselines.boosting", "GradientBoostingRanker", saves=False),
+    "forest": Method("baselines.forest", "RandomForestRanker"),
+    "gbdt": Method("baselines.boosting", "GradientBoostingRanker"),
 }
 
 

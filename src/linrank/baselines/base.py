@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol, Self, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,7 @@ from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..estimators.base import DTYPES, Ranker, library_matrix
+from .trees import Tree, TreeModel
 
 #: Difference of two weak rankers' criteria up to which they count as equal: rounding errors.
 TIE_TOLERANCE = 1e-12
@@ -72,11 +73,29 @@ class FittedRegressor(Protocol):
 class TreeRanker(PointwiseRanker):
     """Base of the rankers whose scores are the predictions of another library's trees.
 
-    Pointwise subclasses implement `_model`; others override `_checked` and `_learn`.
+    Pointwise subclasses implement `_model`; others override `_checked` and `_learn`. All implement
+    `_trees`.
     """
 
     estimator_: FittedRegressor
     n_threads: int | None
+    model_class: ClassVar[type[TreeModel]] = TreeModel
+    averages: ClassVar[bool] = False  #: whether the score is the mean of the trees, not the sum
+
+    @property
+    def model_(self) -> TreeModel:
+        """The trees in the form that is saved: ``ranker.model_.save("model.json")``."""
+        check_is_fitted(self)
+        return self.model_class(
+            self._trees(), self.n_features_in_, mean=self.averages,
+            feature_names=getattr(self, "feature_names_in_", None),
+            settings={"method": type(self).__name__} | self.get_params(),
+            training={"queries": self.n_queries_},
+        )  # fmt: skip
+
+    def _trees(self) -> list[Tree]:
+        """Return the trees of the fitted model of the other library."""
+        raise NotImplementedError
 
     def fit(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -10,6 +12,7 @@ from sklearn.utils import Tags
 from ..data.checks import Matrix
 from ..errors import DataError
 from .base import TreeRanker
+from .trees import Tree
 
 
 class GradientBoostingRanker(TreeRanker):
@@ -45,6 +48,8 @@ class GradientBoostingRanker(TreeRanker):
     Attributes
     ----------
     estimator_ : HistGradientBoostingRegressor
+    model_ : TreeModel
+        The trees in the form that is saved: ``ranker.model_.save("model.json")``.
     n_queries_, n_features_in_ : int
 
     Examples
@@ -58,6 +63,8 @@ class GradientBoostingRanker(TreeRanker):
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
     """
+
+    estimator_: HistGradientBoostingRegressor
 
     def __init__(
         self,
@@ -92,6 +99,13 @@ class GradientBoostingRanker(TreeRanker):
             random_state=self.random_state,
         )
 
+    def _trees(self) -> list[Tree]:
+        # scikit-learn has no public names for its trees. These are the ones that other programs
+        # use, such as sklearn-onnx.
+        first, *others = (_convert(one.nodes) for (one,) in self.estimator_._predictors)
+        mean_label = np.ravel(self.estimator_._baseline_prediction)
+        return [first._replace(value=mean_label + first.value), *others]
+
     def _matrix(self, X: Matrix) -> Matrix:
         if sparse.issparse(X):
             raise DataError(
@@ -100,3 +114,9 @@ class GradientBoostingRanker(TreeRanker):
                 "or use RandomForestRanker or LambdaMARTRanker"
             )
         return X
+
+
+def _convert(nodes: Any) -> Tree:
+    """Return a tree of scikit-learn, which is an array with a record for each node and leaf."""
+    names = ("feature_idx", "num_threshold", "gain", "left", "right", "value")
+    return Tree.from_nodes(nodes["is_leaf"] == 1, *(nodes[name] for name in names))

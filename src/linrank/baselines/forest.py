@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
@@ -15,6 +15,7 @@ from .._typing import Vector
 from ..data.checks import Matrix, check_finite
 from ..data.ranking import RankingData
 from .base import TreeRanker
+from .trees import Tree, thresholds_before_rounding
 
 
 class RandomForestRanker(TreeRanker):
@@ -45,6 +46,8 @@ class RandomForestRanker(TreeRanker):
     Attributes
     ----------
     estimator_ : RandomForestRegressor
+    model_ : TreeModel
+        The trees in the form that is saved: ``ranker.model_.save("model.json")``.
     n_queries_, n_features_in_ : int
 
     Examples
@@ -60,6 +63,7 @@ class RandomForestRanker(TreeRanker):
     """
 
     estimator_: RandomForestRegressor
+    averages = True
 
     def __init__(
         self,
@@ -92,6 +96,9 @@ class RandomForestRanker(TreeRanker):
             forest: RandomForestRegressor = super()._learn(data, n_threads)
         return forest.set_params(n_jobs=1)
 
+    def _trees(self) -> list[Tree]:
+        return [_convert(estimator.tree_) for estimator in self.estimator_.estimators_]
+
     def _scores(self, X: Matrix) -> Vector:
         # We sum the trees ourselves. scikit-learn's forest adds them in the order in which its
         # threads finish, so that rounding differs between calls. With one thread it still
@@ -108,3 +115,12 @@ class RandomForestRanker(TreeRanker):
 
         n_threads = resolve_threads(self.n_threads)
         return np.concatenate(run(mean, row_ranges(X, n_threads), n_threads))
+
+
+def _convert(tree: Any) -> Tree:
+    """Return a tree of scikit-learn; the gain of a split is its decrease of the squared error."""
+    left, right = tree.children_left, tree.children_right
+    error = tree.impurity * tree.weighted_n_node_samples
+    threshold = thresholds_before_rounding(tree.threshold)
+    gain, value = error - error[left] - error[right], tree.value[:, 0, 0]
+    return Tree.from_nodes(left < 0, tree.feature, threshold, gain, left, right, value)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Vector
 from ..data.checks import Matrix
@@ -17,9 +16,7 @@ from ..data.ranking import RankingData
 from ..errors import DataError
 from ..problem import no_pair
 from .base import FittedRegressor, TreeRanker, without_zero_weights
-
-if TYPE_CHECKING:
-    from .lightgbm_model import LightGBMModel
+from .trees import LightGBMModel, Tree, parse_trees
 
 MAX_LABELS = 31  #: labels 0, …, 30 for which LightGBM has a default gain, 2^label − 1
 MAX_QUERY = 10_000  #: documents per query; LightGBM refuses longer queries
@@ -72,6 +69,7 @@ class LambdaMARTRanker(TreeRanker):
     """
 
     backend: ClassVar[str] = "lightgbm"  #: the package that grows the trees
+    model_class = LightGBMModel
 
     def __init__(
         self,
@@ -92,19 +90,9 @@ class LambdaMARTRanker(TreeRanker):
         self.n_threads = n_threads
         self.random_state = random_state
 
-    @property
-    def model_(self) -> LightGBMModel:
-        """The trees in the form that is saved: ``ranker.model_.save("model.json")``."""
-        from .lightgbm_model import LightGBMModel, parse_trees
-
-        check_is_fitted(self)
-        settings = {"method": type(self).__name__} | self.get_params()
-        return LightGBMModel(
-            parse_trees(self.estimator_.booster_.model_to_string()),  # type: ignore[attr-defined]
-            self.n_features_in_,
-            feature_names=getattr(self, "feature_names_in_", None), settings=settings,
-            training={"queries": self.n_queries_},
-        )  # fmt: skip
+    def _trees(self) -> list[Tree]:
+        text = self.estimator_.booster_.model_to_string()  # type: ignore[attr-defined]
+        return [Tree.from_content(tree, self.n_features_in_) for tree in parse_trees(text)]
 
     def _checked(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import DataError, NotConvergedWarning, about
+from ..errors import NotConvergedWarning, about
 from ._console import facts, print_json, show
 from ._guard import NOT_CONVERGED, say_error
 from ._options import flag_of
@@ -52,15 +52,10 @@ def train_method(
     json: bool,
 ) -> None:
     """Train a method on data in files, save its model, and report."""
-    from ..methods import METHODS, fit_ranker, make_ranker, model_of
+    from ..methods import fit_ranker, make_ranker, model_of
 
     ranker = make_ranker(method, n_threads=options["threads"], random_state=options["seed"])
     name = method.partition(":")[0]
-    if not METHODS[name].saves:
-        raise DataError(
-            f"--method {name}: there is no model file for {type(ranker).__name__}. Use it in "
-            "Python, or another method, such as lambdamart."
-        )
     how = how._replace(allow_missing=ranker.takes_missing)
     data = how.read(train)
     held_out = None if valid is None else how.read_held_out(valid, data)

@@ -35,7 +35,8 @@ FORMATS = {
     "linrank-model": ("linrank.model.linear", "LinearModel"),
     "linrank-kernel": ("linrank.estimators.kernel_model", "KernelModel"),
     "linrank-additive": ("linrank.model.additive", "AdditiveModel"),
-    "linrank-lightgbm": ("linrank.baselines.lightgbm_model", "LightGBMModel"),
+    "linrank-lightgbm": ("linrank.baselines.trees", "LightGBMModel"),
+    "linrank-trees": ("linrank.baselines.trees", "TreeModel"),
     "linrank-stumps": ("linrank.baselines.stumps", "StumpModel"),
     "linrank-topics": ("linrank.estimators.topics_model", "TopicsModel"),
 }

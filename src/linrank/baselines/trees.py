@@ -1,7 +1,8 @@
-"""`LightGBMModel`: trees that LightGBM has learnt, as arrays in a model file.
+"""`TreeModel`: trees of scikit-learn and LightGBM, as arrays in a model file.
 
-LightGBM's own reader ends the process if a file is damaged, and may loop for ever. The trees are
-therefore kept in a form that is checked before it is used. Scoring does not need LightGBM.
+A pickle of scikit-learn can execute anything. LightGBM's own reader ends the process if a file is
+damaged, and may loop for ever. The trees are therefore kept in a form that is checked before it is
+used. Scoring needs neither library.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from .._threads import resolve_threads, run
-from .._typing import Array, Integers, Vector
+from .._typing import Array, Integers, Mask, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
 from ..errors import DataError
 from ..model import Column, Content, Model, numbers
@@ -34,6 +36,19 @@ class Tree(NamedTuple):
     left: Integers
     right: Integers
     value: Vector  #: of each leaf
+
+    @classmethod
+    def from_nodes(
+        cls, is_leaf: Mask, feature: Integers, threshold: Vector, gain: Vector, left: Integers,
+        right: Integers, value: Vector,
+    ) -> Self:  # fmt: skip
+        """Return a tree of scikit-learn, whose arrays have an entry for each node and each leaf."""
+        inner = ~is_leaf
+        number = np.where(is_leaf, 0 - np.cumsum(is_leaf), np.cumsum(inner) - 1)
+        return cls(
+            feature[inner].astype(np.int64), threshold[inner], gain[inner],
+            number[left[inner]], number[right[inner]], value[is_leaf],
+        )  # fmt: skip
 
     @classmethod
     def from_content(cls, content: Content, n_features: int) -> Self:
@@ -78,6 +93,25 @@ _IN_TEXT = {
 CATEGORY, ZERO_IS_MISSING = 0b1, 0b100  #: bits of LightGBM's decision_type
 
 
+def thresholds_before_rounding(threshold: Vector) -> Vector:
+    """Return t' such that x ≤ t' in double precision if and only if float32(x) ≤ t.
+
+    scikit-learn's forests round features to single precision before they compare them. A number up
+    to the middle of two neighbours a < b in single precision is rounded to a. The middle itself is
+    rounded to the neighbour whose last bit is 0.
+
+    Examples
+    --------
+    >>> bool(np.float32(0.1) <= 0.1), bool(0.1 <= thresholds_before_rounding(np.array([0.1]))[0])
+    (False, False)
+    """
+    single: NDArray[np.float32] = threshold.astype(np.float32)
+    lower = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+    middle = 0.5 * (lower.astype(np.float64) + np.nextafter(lower, np.float32(np.inf)))
+    goes_up = middle.astype(np.float32) > lower
+    return np.where(goes_up, np.nextafter(middle, -np.inf), middle)
+
+
 def parse_trees(text: str) -> list[Content]:
     """Return the trees in a text of LightGBM's `Booster.model_to_string`, as in model files."""
     trees = []
@@ -93,38 +127,42 @@ def parse_trees(text: str) -> list[Content]:
     return trees
 
 
-class LightGBMModel(Model):
-    """Model whose score is the sum of the values of trees.
+class TreeModel(Model):
+    """Model whose score is the sum or the mean of the values of trees.
 
     Parameters
     ----------
-    trees : sequence of mappings
-        The arrays of each `Tree`, as lists.
+    trees : sequence of Tree
     n_features : int
+    mean : bool
+        Whether the score is the mean of the values.
     feature_names, index_base, settings, training
         As in `linrank.LinearModel`.
 
     Examples
     --------
-    >>> tree = {"feature": [1], "threshold": [0.5], "gain": [1.0], "left": [-1], "right": [-2],
-    ...         "value": [-1.0, 2.0]}
-    >>> LightGBMModel([tree], 2).predict([[0.0, 0.5], [0.0, 0.75]]).tolist()
+    >>> content = {"feature": [1], "threshold": [0.5], "gain": [1.0], "left": [-1], "right": [-2],
+    ...            "value": [-1.0, 2.0]}
+    >>> tree = Tree.from_content(content, n_features=2)
+    >>> TreeModel([tree], 2).predict([[0.0, 0.5], [0.0, 0.75]]).tolist()
     [-1.0, 2.0]
     """
 
-    format = "linrank-lightgbm"
+    format = "linrank-trees"
 
     def __init__(
         self,
-        trees: Sequence[Content],
+        trees: Sequence[Tree],
         n_features: int,
         *,
+        mean: bool = False,
         feature_names: Sequence[str] | None = None,
         index_base: int = 1,
         settings: Mapping[str, object] | None = None,
         training: Mapping[str, object] | None = None,
     ) -> None:
-        self.trees = [Tree.from_content(tree, n_features) for tree in trees]
+        self.trees = list(trees)
+        self.mean = mean
         super().__init__(n_features, feature_names, index_base, settings, training)
 
     def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
@@ -144,7 +182,7 @@ class LightGBMModel(Model):
                 scores[first : first + BLOCK_ROWS] += tree.scores(rows)
 
         run(add, [(first,) for first in range(0, X.shape[0], BLOCK_ROWS)], resolve_threads())
-        return scores
+        return scores / max(1, len(self.trees)) if self.mean else scores
 
     def _features(self) -> Integers:
         """Return the features that trees read."""
@@ -168,10 +206,20 @@ class LightGBMModel(Model):
         trees = [
             {name: part.tolist() for name, part in tree._asdict().items()} for tree in self.trees
         ]
-        return {"trees": trees}
+        return {"trees": trees, "mean": self.mean}
 
     @classmethod
     def _from_parameters(cls, content: Content, **shared: Any) -> Self:
-        if not isinstance(content["trees"], list):
+        trees, mean = content["trees"], content.get("mean", False)
+        if not isinstance(trees, list):
             raise DataError("trees is not a list")
-        return cls(content["trees"], content["n_features"], **shared)
+        if type(mean) is not bool:
+            raise DataError("mean is not false or true")
+        found = [Tree.from_content(tree, content["n_features"]) for tree in trees]
+        return cls(found, content["n_features"], mean=mean, **shared)
+
+
+class LightGBMModel(TreeModel):
+    """Sum of trees that LightGBM has learnt, in a format that earlier versions read as well."""
+
+    format = "linrank-lightgbm"
