@@ -1,4 +1,4 @@
-"""FenchelRank, FSMRank and GAS against listed pairs, other solvers, and answers known by hand."""
+"""FenchelRank, FSMRank, GAS and GASRanker against listed pairs, other solvers, and answers known by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from linrank import DataError, LinearModel, NotConvergedWarning, RankSVM, evaluate, make_ranking
-from linrank.baselines import GAS, FenchelRank, FSMRank
+from linrank.baselines import GAS, FenchelRank, FSMRank, GASRanker
 from linrank.baselines.fenchel_rank import MeanLoss
 from linrank.baselines.gas import MAX_FEATURES, concordances
 from linrank.data.ranking import RankingData
@@ -29,7 +29,7 @@ from reference import preference_pairs
 
 pytestmark = pytest.mark.slow
 
-RANKERS = [FenchelRank(0.5), FSMRank(0.05)]
+RANKERS = [FenchelRank(0.5), FSMRank(0.05), GASRanker(2)]
 ALL = [*RANKERS, GAS(2)]
 named = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: type(ranker).__name__)
 named_all = pytest.mark.parametrize("method", ALL, ids=lambda method: type(method).__name__)
@@ -60,6 +60,7 @@ def mean_loss(X, y, qid):
         FenchelRank(0.01),
         FSMRank(importance="pairwise-accuracy", max_iter=10_000),
         GAS(1, importance="pairwise-accuracy"),
+        GASRanker(1, importance="pairwise-accuracy"),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -262,6 +263,18 @@ def test_gas_selects_columns(arrays):
     np.testing.assert_array_equal(pipeline[-1].coef_, expected.coef_)
 
 
+@pytest.mark.parametrize("form", ["dense64", "csr64"])
+def test_gas_ranker_is_ranksvm_on_the_selected_features(form, arrays):
+    X, y, qid = arrays
+    gas = GAS(3, importance="map", c=0.2).fit(X, y, qid)
+    expected = RankSVM(C=0.1, tol=1e-9).fit(gas.transform(X), y, qid).coef_
+    ranker = GASRanker(3, C=0.1, importance="map", c=0.2, tol=1e-9).fit(as_form(X, form), y, qid)
+    np.testing.assert_array_equal(ranker.get_support(), gas.get_support())
+    np.testing.assert_allclose(ranker.coef_[gas.get_support()], expected, rtol=1e-7)
+    assert ranker.coef_[~gas.get_support()].tolist() == [0.0]
+    np.testing.assert_array_equal(ranker.selector_.ranking_, gas.ranking_)
+
+
 # FSMRank ---------------------------------------------------------------------------------------
 
 
@@ -407,7 +420,7 @@ def test_rankers_have_the_surface_of_ranksvm(ranker, arrays, tmp_path):
     assert model.settings["method"] == type(ranker).__name__
 
 
-@named
+@pytest.mark.parametrize("ranker", RANKERS[:2], ids=lambda ranker: type(ranker).__name__)
 def test_ctrl_c_keeps_the_best_weights(ranker, arrays, monkeypatch):
     n_calls, value_grad = 0, MeanLoss.value_grad
 
@@ -441,6 +454,8 @@ def test_ctrl_c_keeps_the_best_weights(ranker, arrays, monkeypatch):
         (GAS(5), "n_features_to_select is 5; expected a whole number from 1 to 4"),
         (GAS(c=np.nan), "c is nan; expected a finite number of at least 0"),
         (GAS(importance="best"), "metric 'best' is unknown"),
+        (GASRanker(5), "n_features_to_select is 5; expected a whole number from 1 to 4"),
+        (GASRanker(C=0), "C is 0; expected a finite number above 0"),
     ],
 )
 def test_bad_options_get_a_sentence(method, words, arrays):

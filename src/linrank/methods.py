@@ -62,6 +62,7 @@ METHODS = {
     "pamir": Method("baselines.pamir", "PAMIR"),
     "fenchelrank": Method("baselines.fenchel_rank", "FenchelRank"),
     "fsmrank": Method("baselines.fsm_rank", "FSMRank"),
+    "gas": Method("baselines.gas_ranker", "GASRanker", "n_features_to_select"),
     "svr": Method("baselines.svr", "LinearSVRRanker", "loss"),
     "lambdamart": Method("baselines.lambdamart", "LambdaMARTRanker"),
     "forest": Method("baselines.forest", "RandomForestRanker"),

@@ -8,7 +8,7 @@ All rankers have the methods `fit`, `predict`, `rank` and `score`.
 - `FenchelRank` and `FSMRank` learn sparse weights from pairs (Laporte et al. 2014, §5).
 - `PAMIR` is an online method, and `PAMIRCV` chooses its settings (Stevens et al. 2013).
 - `AdaRank` and `RankBoost` are boosting methods for a metric and for pairs (Stevens et al. 2013).
-- `GAS` selects features for any ranker.
+- `GAS` selects features for any ranker, and `GASRanker` fits RankSVM to them.
 """
 
 from .adarank import AdaRank
@@ -17,6 +17,7 @@ from .fenchel_rank import FenchelRank
 from .forest import RandomForestRanker
 from .fsm_rank import FSMRank
 from .gas import GAS
+from .gas_ranker import GASRanker
 from .lambdamart import LambdaMARTRanker
 from .pamir import PAMIR
 from .pamir_cv import PAMIRCV
@@ -31,6 +32,7 @@ __all__ = [
     "AdaRank",
     "FSMRank",
     "FenchelRank",
+    "GASRanker",
     "GradientBoostingRanker",
     "LambdaMARTRanker",
     "LinearSVRRanker",

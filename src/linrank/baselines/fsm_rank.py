@@ -114,14 +114,15 @@ class FSMRank(SelectingRanker):
 
         1/p·Σ_(i,j) max(0, 1 − w'(x_i − x_j))² + λ·Σ_f c_f·|w_f| + ½μ·Σ_(f,g) e_fg·|w_f||w_g|
 
-    after Lai, Pan, Tang & Yu 2013 ("FSMRank: feature selection algorithm for learning to rank";
-    a baseline in Laporte et al. 2014). The paper minimises ranking errors and selects features of
-    high importance v and low similarity e in one problem, by Nesterov's accelerated gradient
-    method. Importance and similarity are those of `GAS`: the metric of a single feature, and the
-    share of the pairs of documents that two features order in the same way.
+    after Lai, Pan, Tang & Yu 2013 ("FSMRank: feature selection algorithm for learning to rank",
+    doi 10.1109/TNNLS.2013.2247628; a baseline in Laporte et al. 2014). Importance and similarity
+    are those of `GAS`: the metric of a single feature, and the share of the pairs of documents that
+    two features order in the same way.
 
-    The formula of the paper could not be checked: its text was not available. Choices of this
-    implementation:
+    Only the abstract of the paper was available. It names a joint convex problem that minimises
+    ranking errors and selects features, with any measures of importance v and similarity e, and
+    Nesterov's accelerated gradient method with the rate O(1/T²). It has no formula. Neither the
+    text nor the authors' program could be found. Choices of this implementation:
 
     - The costs are c_f = 1 − v_f or c_f = 1/v_f. Both favour important features, are never
       negative because metrics are at most 1, and make w sparse. 1/v_f is infinite at v_f = 0:

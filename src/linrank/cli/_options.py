@@ -150,8 +150,9 @@ MethodOption = Annotated[
     typer.Option(
         "--method",
         metavar="NAME[:PARAMETER=VALUE,…]",
-        help="Train another ranker: kernel, adarank, rankboost, pamir, fenchelrank, fsmrank, svr "
-        "or lambdamart, with the parameters of its class in Python, such as rankboost:n_rounds=50.",
+        help="Train another ranker: kernel, adarank, rankboost, pamir, fenchelrank, fsmrank, gas, "
+        "svr, lambdamart, forest or gbdt, with the parameters of its class in Python, such as "
+        "rankboost:n_rounds=50.",
         rich_help_panel=SOLVER,
         show_default="RankSVM",
     ),

@@ -34,6 +34,7 @@ GRIDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
         "importance_weight": (1e-4, 1e-3, 1e-2, 1e-1),
         "similarity_weight": (1e-4, 1e-2),
     },
+    "gas": {"C": tuple(10.0**k for k in range(-4, 1))},
     "svr": {"C": tuple(2.0**k for k in range(-10, 5, 2))},
     "lambdamart": {
         "n_estimators": (50, 150),
