@@ -62,6 +62,8 @@ class Section:
         ``goal``, ``measured`` and ``met`` of each goal.
     images : dict
         From the names of files with plots, beside the table, to their descriptions.
+    seconds : float
+        How long the section took.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Section:
     about: str
     columns: list[str]
     machine: str = ""
+    revision: str = ""
+    seconds: float = 0.0
     quick: bool = False
     rows: list[list[str]] = field(default_factory=list)
     numbers: list[dict[str, Any]] = field(default_factory=list)
@@ -277,8 +281,8 @@ def high_water(process: int | str = "self") -> int:
     return int(line.split()[1]) * 1024
 
 
-def machine(threads: int) -> str:
-    """Return processor, threads and versions of the software as text."""
+def machine(threads: int, of: str | None = None) -> str:
+    """Return processor, threads and versions of the software as text; `of` is the revision."""
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -288,15 +292,25 @@ def machine(threads: int) -> str:
     return (
         f"{name}, {os.cpu_count()} cores, {threads} threads, Python {platform.python_version()}, "
         f"numpy {np.__version__}, scipy {scipy.__version__}, numba {numba.__version__}, "
-        f"scikit-learn {sklearn.__version__}, linrank {linrank.__version__} ({revision()})"
+        f"scikit-learn {sklearn.__version__}, linrank {linrank.__version__} "
+        f"(revision {of or revision()}, {date.today()})"
     )
 
 
-def revision() -> str:
-    """Return the revision of the sources and the date of today, as text."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    found = subprocess.run(command, capture_output=True, text=True).stdout.strip()
-    return f"revision {found or 'unknown'}, {date.today()}"
+def revision(root: Path = Path(__file__).parents[1], besides: str = "") -> str:
+    """Return the revision of the sources; it ends in ``-dirty`` if files have been changed since.
+
+    Changes in the folder `besides` do not count: a run that writes there has changed it itself.
+    """
+    where = [".", f":(exclude){besides}"] if besides else ["."]
+    found, changed = (
+        subprocess.run(["git", *command], capture_output=True, text=True, cwd=root).stdout.strip()
+        for command in (
+            ["describe", "--always"],
+            ["status", "--porcelain", "--untracked-files=no", "--", *where],
+        )
+    )
+    return (found or "unknown") + ("-dirty" if changed else "")
 
 
 # The command line ------------------------------------------------------------------------------
@@ -335,25 +349,36 @@ def parse_arguments(
 
 def record_sections(
     names: list[str], file: str, sections: Sections, options: Options,
-    *, rivals: dict[str, str] | None = None, heading: str = "",
+    *, rivals: dict[str, str] | None = None, heading: str = "", of: str | None = None,
 ) -> None:  # fmt: skip
-    """Run sections, and store their tables and numbers below a heading."""
+    """Run sections, and store their tables and numbers below a heading.
+
+    `of` is the revision of a run of several files, which is then recorded for each of them.
+    """
+    of = of or revision()
     for name in names:
         print(f"{name} …", flush=True)
+        started = time.perf_counter()
         section = sections[name](options)
         rival = (rivals or {}).get(name)
-        section.machine = machine(options.threads)
+        section.machine = machine(options.threads, of)
         section.machine += "" if rival is None else f", {rival} {version(rival)}"
-        section.quick = options.quick
+        section.quick, section.revision = options.quick, of
+        section.seconds = round(time.perf_counter() - started, 1)
         _keep(section, options.out / file, sections, heading)
         print("\n" + markdown(section.as_dict()), flush=True)
+
+
+def read_kept(file: Path) -> dict[str, Any]:
+    """Return the sections of earlier runs, by their names."""
+    numbers = file.with_suffix(".json")
+    return json.loads(numbers.read_text()) if numbers.exists() else {}
 
 
 def _keep(section: Section, file: Path, order: Sections, heading: str) -> None:
     """Store the numbers of a section with those of the others, and rewrite all tables."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    numbers = file.with_suffix(".json")
-    kept: dict[str, Any] = json.loads(numbers.read_text()) if numbers.exists() else {}
+    numbers, kept = file.with_suffix(".json"), read_kept(file)
     kept[section.name] = section.as_dict()
     numbers.write_text(
         json.dumps(kept, indent=1, allow_nan=False, default=lambda value: value.item())

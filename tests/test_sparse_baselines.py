@@ -1,4 +1,4 @@
-"""FenchelRank, FSMRank, GAS and GASRanker against listed pairs, other solvers, and answers known by hand."""
+"""FenchelRank, FSMRank, GAS and GASRanker against listed pairs, other solvers and known answers."""
 
 from __future__ import annotations
 
