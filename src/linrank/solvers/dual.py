@@ -93,7 +93,7 @@ class Dual(Solver):
         engine = self.problem.engine
         assert isinstance(engine, ThreadEngine)
         _check_size(engine.n_pairs)
-        self._pairs = _dual_pairs(engine, self.problem.C)
+        self._pairs = dual_pairs(engine, self.problem.C)
         self.alpha = np.zeros(engine.n_pairs)
         self._rng = np.random.default_rng(self.seed)
 
@@ -141,7 +141,7 @@ def _check_size(n_pairs: int) -> None:
         )
 
 
-def _dual_pairs(engine: ThreadEngine, C: float) -> DualPairs:
+def dual_pairs(engine: ThreadEngine, C: float) -> DualPairs:
     """Return the dual problem of an engine, whose loss is one hinge."""
     plan = engine.list_pairs().plan
     assert isinstance(plan, ExplicitPlan)

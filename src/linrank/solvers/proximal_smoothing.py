@@ -9,8 +9,9 @@ import numpy as np
 
 from .._typing import Vector
 from ..problem import Problem
-from .base import Iterate
+from .base import Iterate, state
 from .fista import FISTA
+from .linear_program import is_small_program, solve_program
 from .needs import Needs
 from .proximal_newton import ProximalNewton
 from .result import Result, Status
@@ -19,7 +20,8 @@ from .smoothing import FIRST_WIDTH, SHRINKAGE, Smoothing
 FIRST_TOL = 0.1  #: relative gap to which the first smoothed problem is solved
 TOL_REDUCTION = 0.2  #: factor of that gap if the optimisation is the larger part of the gap
 SMALLEST_TOL = 1e-12  #: relative gap below which rounding dominates
-FISTA_STEPS = 10_000  #: most proximal gradient steps of a smoothed problem
+NEWTON_STEPS = 100  #: most proximal Newton steps of a smoothed problem
+FISTA_STEPS = 10_000  #: most proximal gradient steps of a fit
 SMALLEST_WIDTH = 1e-12  #: width μ below which rounding dominates
 
 
@@ -58,13 +60,15 @@ class ProximalSmoothing(Smoothing):
 
     name: ClassVar[str] = "proximal-smoothing"
     needs: ClassVar[Needs] = Needs(loss="cornered", penalties=("convex", "group"), bounds=True)
+    _gradient_steps: int = state()  #: proximal gradient steps that are left
 
     def _minimise(self) -> Status:
         mu, w = FIRST_WIDTH, self.point.w
         smoothed = self.problem.with_engine(
             self.problem.engine.with_loss(self._loss().smoothed(mu))
         )
-        inner = ProximalNewton(FIRST_TOL, self.max_iter)
+        inner = ProximalNewton(FIRST_TOL, NEWTON_STEPS)
+        self._gradient_steps = 0 if is_small_program(self.problem) else FISTA_STEPS
         for _ in range(self.max_iter):
             result = self._solve(inner, smoothed, w)
             w = result.coef
@@ -76,13 +80,26 @@ class ProximalSmoothing(Smoothing):
             if self._is_done() or (self.bound == -np.inf and exact and result.converged):
                 return Status.CONVERGED
             if not result.converged or mu < SMALLEST_WIDTH:
-                return self._status_at_rest()
+                return self._finish()
             if rest <= corner:
                 mu *= SHRINKAGE
                 smoothed.engine.change_loss(self._loss().smoothed(mu))
-            else:
+            elif inner.tol > SMALLEST_TOL:
                 inner.tol = max(TOL_REDUCTION * inner.tol, SMALLEST_TOL)
+            else:  # The next smoothed problem would be the same one.
+                return self._finish()
         return Status.MAX_ITER
+
+    def _finish(self) -> Status:
+        """Solve a linear program of few pairs, where smoothing makes no more progress."""
+        found = solve_program(self.problem) if is_small_program(self.problem) else None
+        if found is not None:
+            value, away = self.problem.value_grad(found.w)[0], found.gradient
+            self.bound = max(self.bound, found.bound)
+            if value <= self.point.value:
+                self.point = Iterate(found.w, value, self.problem.penalty.distance(found.w, away))
+            self._record()
+        return Status.CONVERGED if self._is_done() else self._status_at_rest()
 
     def _solve(self, inner: ProximalNewton, smoothed: Problem, w: Vector) -> Result:
         """Solve a smoothed problem by proximal Newton or, where that is stuck, by FISTA.
@@ -91,9 +108,10 @@ class ProximalSmoothing(Smoothing):
         says nothing about a step, but proximal gradients still descend.
         """
         result = inner.solve(smoothed, w)
-        if not result.converged and result.status is not Status.INTERRUPTED:
-            gradients = FISTA(tol=inner.tol, max_iter=FISTA_STEPS)
+        if not (result.converged or result.status is Status.INTERRUPTED) and self._gradient_steps:
+            gradients = FISTA(tol=inner.tol, max_iter=self._gradient_steps)
             result = gradients.solve(smoothed, result.coef)
+            self._gradient_steps -= result.n_iter
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result
