@@ -24,6 +24,7 @@ from linrank.path import make_problem
 from linrank.penalties import L1
 from linrank.problem import Problem
 from linrank.solvers.proximal_newton import ProximalNewton
+from linrank.solvers.result import Status
 from problems import as_form, make_problem_arrays
 from reference import preference_pairs
 
@@ -123,9 +124,36 @@ def test_fenchel_rank_takes_the_steps_of_the_paper(arrays):
         ).x  # fmt: skip
         w = w + step * (corner - w)
     with pytest.warns(NotConvergedWarning, match="largest number of iterations .* 6 iterations"):
-        ranker = FenchelRank(r, tol=1e-9, max_iter=6).fit(*arrays)
+        ranker = FenchelRank(r, tol=1e-9, max_iter=6, corrective=False).fit(*arrays)
     np.testing.assert_allclose(ranker.coef_, w, atol=1e-5)
     assert (ranker.coef_ == 0).sum() == (w == 0).sum()
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("r", [0.3, 1.0, 3.0, 10.0])
+def test_fenchel_rank_converges_on_small_data(r):
+    """The steps of the paper alternate between the corners of a face of the ball for r = 1.
+
+    They end with MAX_ITER there.
+    """
+    data = make_ranking(12, 8, 5, random_state=0)
+    ranker = FenchelRank(r, tol=1e-4).fit(data.X, data.y, data.qid)
+    assert ranker.result_.status is Status.CONVERGED
+    assert np.abs(ranker.coef_).sum() <= r * (1 + 1e-12)
+    F = mean_loss(data.X, data.y, data.qid)
+    value, gradient = F(ranker.coef_)
+    assert ranker.coef_ @ gradient + r * np.abs(gradient).max() <= 1.1e-4  # the gap of the paper
+    assert ranker.result_.objective == pytest.approx(value)
+
+
+def test_corrective_steps_end_with_features_of_weight_zero():
+    data = make_ranking(30, (5, 15), 10, noise=1.0, random_state=0)
+    arrays, r = (data.X, data.y, data.qid), 1.0
+    plain = FenchelRank(r, corrective=False, max_iter=5000).fit(*arrays)
+    ranker = FenchelRank(r, tol=1e-9).fit(*arrays)
+    assert ranker.result_.status is Status.CONVERGED
+    assert ranker.n_iter_ < plain.n_iter_ / 5
+    assert ranker.n_selected_ <= plain.n_selected_
 
 
 def test_fenchel_rank_goes_on_until_the_gap_is_small(arrays):

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import positive_number
+from .._checks import boolean, positive_number
 from .._threads import resolve_threads
 from .._typing import Mask, Vector
 from ..data.checks import Matrix
@@ -24,10 +23,12 @@ from ..model import LinearModel
 from ..problem import Problem, make_problem
 from ..solvers.base import Iterate, Solver
 from ..solvers.result import Result, Status
+from ..solvers.simplex_qp import maximise_on_simplex
 from ..training import training_summary
 
 #: Slope at the end of a line search, relative to the largest slope that the search has met.
 SLOPE_TOLERANCE = 1e-9
+MOST_CORNERS = 2000  #: corners that are weighted anew together, which takes a matrix of them
 MAX_TRIALS = 100  #: evaluations per line search, after which it ends at the last point
 
 
@@ -89,6 +90,7 @@ class GreedyBall(Solver):
     """
 
     r: float = 1.0
+    corrective: bool = True
     segment: Segment = field(init=False, repr=False)
 
     def _prepare(self) -> None:
@@ -117,30 +119,47 @@ class GreedyBall(Solver):
         return value - self.bound <= self.tol * self.value_at_zero
 
     def _move(self) -> bool:
-        """Search along the line to the corner ±r·e_j for the j with the largest |∂F/∂w_j|.
+        """Move towards the corner ±r·e_j for the j with the largest |∂F/∂w_j|.
 
-        Returns False if no step decreases F.
+        If the corner is already in use, all corners in use are weighted anew. Returns False if no
+        step decreases F.
         """
         w, gradient = self.point.w, self.point.gradient
         j = int(np.argmax(np.abs(gradient)))
-        corner = -np.sign(gradient[j]) * self.r
+        corner = np.zeros_like(w)
+        corner[j] = -np.sign(gradient[j]) * self.r
+        in_use = self.corrective and w[j] * corner[j] > 0
+        if in_use and np.count_nonzero(w) <= MOST_CORNERS and self._step(self._reweighted()):
+            return True
+        return self._step(corner)
+
+    def _step(self, target: Vector) -> bool:
+        """Move to the smallest F on the segment from w to the target; return whether w changes."""
         scores, step = self.segment.features.T
-        step[:] = corner * column(self._engine(), j) - scores
+        step[:] = self._engine().scores(target) - scores
         mu = self.segment.lowest()
+        if mu == 0.0:
+            return False
         scores += mu * step
-        w = (1.0 - mu) * w
-        w[j] += mu * corner
+        w = target if mu == 1.0 else (1.0 - mu) * self.point.w + mu * target
         self.point = Iterate(w, *self.problem.value_grad(w))
-        return mu > 0.0
+        return True
 
+    def _reweighted(self) -> Vector:
+        """Minimise the quadratic model of F at w over the means of 0 and the corners in use.
 
-def column(engine: ThreadEngine, j: int) -> Vector:
-    """Return one feature of all documents."""
-    if not sparse.issparse(engine.data.X):
-        return engine.data.X[:, j]
-    unit = np.zeros(engine.n_features)
-    unit[j] = 1.0
-    return engine.scores(unit)
+        w is such a mean itself, with the weight |w_j|/r of the corner sign(w_j)·r·e_j.
+        """
+        w = self.point.w
+        used = np.flatnonzero(w)
+        H, corners = self._engine().hessian(None, used), self.r * np.sign(w[used])
+        G = np.pad(corners[:, None] * H * corners, (0, 1))  # The last point is 0.
+        b = np.append(corners * (H @ w[used] - self.point.gradient[used]), 0.0)
+        share = np.abs(w[used]) / self.r
+        start = np.append(share, max(0.0, 1.0 - float(share.sum())))
+        target = np.zeros_like(w)
+        target[used] = corners * maximise_on_simplex(G, b, start / start.sum())[:-1]
+        return target
 
 
 class SelectingRanker(SelectorMixin, LinearRanker):
@@ -189,8 +208,15 @@ class FenchelRank(SelectingRanker):
     3. picks the feature j with the largest |∂F/∂w_j|, and
     4. moves from w towards −sign(∂F/∂w_j)·r·e_j to the smallest F on that segment.
 
-    A feature that is never picked has the weight 0, so the weights are sparse by construction. A
-    feature that was picked keeps a weight, however small. The number of iterations is O(1/tol).
+    A feature that is never picked has the weight 0, so the weights are sparse by construction.
+
+    These are the steps of the paper, whose number is O(1/tol). If the optimum is on the surface of
+    the ball, they alternate between corners that were picked before. With 96 documents and 5
+    features, 1,000 steps may not reach a gap of 1e-3. If step 3 picks a corner that is in use, step
+    4 therefore weights all corners in use anew: it moves towards the minimum of the quadratic model
+    of F over their means (a corrective step, Holloway 1974). On these data, 6 steps are then enough.
+    A corrective step can also end with a weight of 0. In the steps of the paper, a feature that was
+    picked keeps a weight.
 
     A published program of the method learns w/r, which gives the same ranking. It lists the pairs
     and sorts them to find the step. Here pairs are not listed, and the step is found by Newton's
@@ -207,6 +233,8 @@ class FenchelRank(SelectingRanker):
         Largest number of iterations, each of which picks a feature.
     n_threads : int, optional
         Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
+    corrective : bool
+        Whether corners in use are weighted anew together. False: only the steps of the paper.
 
     Attributes
     ----------
@@ -242,11 +270,13 @@ class FenchelRank(SelectingRanker):
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_threads: int | None = None,
+        corrective: bool = True,
     ) -> None:
         self.r = r
         self.tol = tol
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.corrective = corrective
 
     def fit(
         self,
@@ -272,7 +302,8 @@ class FenchelRank(SelectingRanker):
             Weight of the query of each document. All documents of a query have the same value.
         """
         r = positive_number("r", self.r)
-        solver = GreedyBall(tol=self.tol, max_iter=self.max_iter, r=r)
+        boolean("corrective", self.corrective)
+        solver = GreedyBall(self.tol, self.max_iter, r=r, corrective=self.corrective)
         data = self._ranking_data(X, y, qid, sample_weight, query_weight)
         problem = MeanLoss(data, resolve_threads(self.n_threads))
         self._store(solver.solve(problem), data, problem.engine.n_pairs)
