@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from commandline import run, run_json, write_text
+from commandline import error_of, run, run_json, write_text
 from linrank import (
     DominationRank,
     KernelRankSVM,
@@ -101,6 +101,25 @@ def test_parameters_of_a_method():
 def test_wrong_methods(text, words):
     with pytest.raises(DataError, match=words):
         make_ranker(text)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("forest:n_estimators=0", "'n_estimators' parameter of RandomForestRegressor must be"),
+        ("forest:max_features=many", "'max_features' parameter of RandomForestRegressor must be"),
+        ("gbdt:learning_rate=-1", "'learning_rate' parameter of HistGradientBoosting"),
+        ("svr:C=x", "'C' parameter of LinearSVR must be"),
+        ("lambdamart:n_estimators=x", "n_estimators is 'x'; expected a whole number"),
+        ("lambdamart:learning_rate=-1", "learning_rate is -1; expected a finite number above 0"),
+        ("lambdamart:max_leaf_nodes=1", "max_leaf_nodes is 1; expected a whole number"),
+        ("lambdamart:min_samples_leaf=-4", "min_samples_leaf is -4; expected a whole number"),
+        ("lambdamart:random_state=-1.5", "seed should be of type int"),
+        ("gas:0", "n_features_to_select is 0; expected a whole number from 1 to 5"),
+    ],
+)
+def test_wrong_parameters_get_a_sentence(method, words, files):
+    assert words in error_of("train", "train.txt", "--method", method)
 
 
 def test_weights_that_a_method_does_not_take(data):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -118,7 +118,7 @@ class TreeRanker(PointwiseRanker):
         """
         data = self._checked(X, y, qid, sample_weight)
         n_threads = resolve_threads(self.n_threads)
-        with _openmp_threads(n_threads):
+        with _openmp_threads(n_threads), sentences_of(TypeError, ValueError):
             self.estimator_ = self._learn(data, n_threads)
         return self
 
@@ -159,6 +159,17 @@ class Regressor(Protocol):
 def _openmp_threads(n_threads: int) -> AbstractContextManager[object]:
     """Limit OpenMP, for libraries that have no argument for the number of their threads."""
     return ThreadpoolController().limit(limits=n_threads, user_api="openmp")
+
+
+@contextmanager
+def sentences_of(*errors: type[Exception]) -> Iterator[None]:
+    """Turn errors of another library, which are about its parameters, into a `DataError`."""
+    try:
+        yield
+    except DataError:
+        raise
+    except errors as error:
+        raise DataError(str(error).strip()) from error
 
 
 def non_negative_number(name: str, value: float) -> float:

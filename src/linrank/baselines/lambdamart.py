@@ -10,12 +10,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checks import positive_number, whole_number
 from .._typing import Vector
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..problem import no_pair
-from .base import FittedRegressor, TreeRanker, without_zero_weights
+from .base import FittedRegressor, TreeRanker, sentences_of, without_zero_weights
 from .trees import LightGBMModel, Tree, parse_trees
 
 MAX_LABELS = 31  #: labels 0, …, 30 for which LightGBM has a default gain, 2^label − 1
@@ -128,12 +129,13 @@ class LambdaMARTRanker(TreeRanker):
 
     def _learn(self, data: RankingData, n_threads: int) -> FittedRegressor:
         gains = {} if self.label_gain is None else {"label_gain": list(self.label_gain)}
-        model = lightgbm().LGBMRanker(
+        library = lightgbm()
+        model = library.LGBMRanker(
             objective="lambdarank",
-            n_estimators=self.n_estimators,
-            learning_rate=self.learning_rate,
-            num_leaves=self.max_leaf_nodes,
-            min_child_samples=self.min_samples_leaf,
+            n_estimators=whole_number("n_estimators", self.n_estimators),
+            learning_rate=positive_number("learning_rate", self.learning_rate),
+            num_leaves=whole_number("max_leaf_nodes", self.max_leaf_nodes, least=2),
+            min_child_samples=whole_number("min_samples_leaf", self.min_samples_leaf, least=0),
             random_state=self.random_state,
             n_jobs=n_threads,
             deterministic=True,  # repeated fits give identical models
@@ -142,7 +144,8 @@ class LambdaMARTRanker(TreeRanker):
             **gains,
         )
         sizes = np.diff(data.query_ptr)
-        return model.fit(self._matrix(data.X), data.y, sample_weight=data.weight, group=sizes)
+        with sentences_of(library.basic.LightGBMError):
+            return model.fit(self._matrix(data.X), data.y, sample_weight=data.weight, group=sizes)
 
 
 def lightgbm() -> ModuleType:

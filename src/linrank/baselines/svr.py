@@ -19,7 +19,7 @@ from ..errors import NotConvergedWarning
 from ..estimators.base import library_matrix
 from ..estimators.linear import LinearRanker
 from ..model import LinearModel
-from .base import PointwiseRanker
+from .base import PointwiseRanker, sentences_of
 
 LossName: TypeAlias = Literal["squared", "absolute"]
 
@@ -151,7 +151,7 @@ class LinearSVRRanker(PointwiseRanker, LinearRanker):
             max_iter=self.max_iter,
             random_state=self.random_state,
         )
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), sentences_of(TypeError, ValueError):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(library_matrix(data.X), data.y, data.weight)
         return int(model.n_iter_), np.ravel(model.coef_)
