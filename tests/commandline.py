@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,14 @@ class Command(subprocess.Popen):
 def start(*arguments, **options) -> Command:
     """Start a command in a process of its own."""
     return Command([sys.executable, "-c", PROGRAM, *map(str, arguments)], text=True, **options)
+
+
+def wait_for(event: Callable[[], object]) -> None:
+    """Wait until something has happened; a test fails if it takes longer than `PATIENCE`."""
+    deadline = time.monotonic() + PATIENCE
+    while not event():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def read_until(terminal: int, pattern: str) -> str:

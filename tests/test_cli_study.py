@@ -22,7 +22,16 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 from rich.console import Console
 
-from commandline import error_of, read_until, run, run_json, start, write_text
+from commandline import (
+    PATIENCE,
+    PROGRAM,
+    Command,
+    error_of,
+    read_until,
+    run,
+    run_json,
+    write_text,
+)
 from linrank import RankSVM, evaluate, load, make_ranking, save_store
 from linrank.cli._study_progress import Cell, StudyProgress, format_seconds, time_left
 from linrank.criterion import Criterion
@@ -294,6 +303,23 @@ def test_other_commands_do_not_import_studies():
     assert done.stdout.strip() == "[]"
 
 
+#: The program, which waits after three runs, so that Ctrl-C comes before the end of the study.
+PAUSED = f"""
+import time
+from linrank.cli._study_progress import StudyProgress
+n_done, finished = [], StudyProgress.finished
+
+def pause(self, done):
+    finished(self, done)
+    n_done.append(done)
+    if len(n_done) == 3:
+        time.sleep({PATIENCE})
+
+StudyProgress.finished = pause
+{PROGRAM}
+"""
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(here):
     write_text(here / "one.txt", ranking(1))
@@ -304,9 +330,10 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(here):
         "pamir:C=1,max_iter=10,random_state=" + "|".join(map(str, range(40))),
     )
     ours, theirs = pty.openpty()
-    with start(*command, "--jobs", "1", stdout=subprocess.PIPE, stderr=theirs) as process:
+    start_paused = [sys.executable, "-c", PAUSED, *command, "--jobs", "1"]
+    with Command(start_paused, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
         os.close(theirs)
-        read_until(ours, r"[1-9]\d* of 200 runs.*left")
+        read_until(ours, r"3 of 200 runs.*left")
         process.send_signal(signal.SIGINT)
         said = read_until(ours, r"continues the study\.")
         assert process.stdout.read() == ""
@@ -314,7 +341,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(here):
     assert process.returncode == 130
     n_said = int(re.search(r"interrupted: (\d+) of 200 runs are stored", said)[1])
     before = rows()
-    assert 0 < n_said <= len(before) < 200
+    assert n_said == len(before) == 3
     assert said.rstrip().endswith("continues the study.\x1b[0m") or "\x1b[?25h" in said
     again = run(*command, *JOBS, "--json")
     assert f"{len(before)} of 200 runs are stored already" in again.stderr

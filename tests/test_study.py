@@ -13,7 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +23,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from commandline import PATIENCE, wait_for
 from linrank import (
     RankingData,
     RankSVM,
@@ -38,6 +39,7 @@ from linrank.data.trec import Run, run_of
 from linrank.errors import DataError, FileFormatError, SplitQueriesWarning
 from linrank.methods import METHODS, fit_ranker
 from linrank.study import DataSet, ScoreFiles, Study, parse_entry
+from linrank.study import lanes as study_lanes
 from linrank.study.entries import GRIDS, entry_of
 from linrank.study.folds import check_overlap, digest_of, list_folds, shared_queries, split
 from linrank.study.jobs import SEED, plan
@@ -622,29 +624,28 @@ def test_a_ranker_that_cannot_be_unpickled_is_missing(data):
     assert "cannot unpickle its ranker" in results.missing[0].reason
 
 
-def test_a_process_that_ends_between_two_runs_is_replaced(data, tmp_path):
-    class Named(_FirstFeature):
-        def __init__(self, file=""):
-            self.file = file
+def test_a_process_that_ends_between_two_runs_is_replaced(data, monkeypatch):
+    """The next run is sent when the executor has noticed the end, however long that takes."""
+    lanes, new_lane = [], study_lanes._new_lane
 
-        def fit(self, X, y):
-            Path(self.file).write_text(str(os.getpid()))
-            return self
+    def recorded():
+        lanes.append(new_lane())
+        return lanes[-1]
 
     class Killing(_News):
         def finished(self, done):
             super().finished(done)
-            pid = int((tmp_path / "pid").read_text())
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-                while True:  # until its end is noticed
-                    time.sleep(0.2)
-                    os.kill(pid, 0)
+            if len(self.ended) == 2:
+                for pid in list(lanes[-1]._processes):
+                    os.kill(pid, signal.SIGKILL)
+                wait_for(lambda: lanes[-1]._flags.broken is not None)
 
-    methods = {"first": Named(str(tmp_path / "pid")), "svr": "svr:C=1"}
+    monkeypatch.setattr(study_lanes, "_new_lane", recorded)
+    methods = {"first": _FirstFeature(), "svr": "svr:C=1"}
     results = Study({"made": data}, methods, n_folds=3).run(n_processes=1, progress=Killing())
     assert not results.missing
     assert len(results.found) == 6
+    assert len(lanes) == 2
 
 
 def test_two_studies_at_once_do_not_share_results(data, tmp_path):
@@ -703,14 +704,14 @@ def test_killed_at_random_moments_a_study_ends_in_the_same_results(tmp_path):
         return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
 
     whole, broken = tmp_path / "whole.sqlite", tmp_path / "broken.sqlite"
-    assert start(whole).communicate(timeout=300)[0] == "done\n"
+    assert start(whole).communicate(timeout=PATIENCE)[0] == "done\n"
     moments = random.Random(0)
     for _ in range(10):
         process = start(broken)
         time.sleep(moments.uniform(0.5, 4.0))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    assert start(broken).communicate(timeout=300)[0] == "done\n"
+    assert start(broken).communicate(timeout=PATIENCE)[0] == "done\n"
     assert _rows(whole) == _rows(broken)
     assert not Path(f"{broken}.parts").exists()
 
@@ -736,17 +737,11 @@ def test_processes_end_with_their_parent(tmp_path):
         .replace('"adarank"', '"forest:n_estimators=3000"')
     )
     process = subprocess.Popen([sys.executable, "-c", code])
-    deadline = time.monotonic() + 60
-    while not (children := _children(process.pid)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(1.0)
+    wait_for(lambda: len(_children(process.pid)) > 1)  # a worker beside loky's resource tracker
     children = _children(process.pid)
-    assert children
     process.send_signal(signal.SIGKILL)
     process.wait()
-    while any(map(_is_alive, children)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert not any(map(_is_alive, children))
+    wait_for(lambda: not any(map(_is_alive, children)))
 
 
 def _children(pid):

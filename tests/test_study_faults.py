@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.linear_model import SGDRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from commandline import PATIENCE
+from commandline import PATIENCE, wait_for
 from linrank import Qrels, RankingData, Run, evaluate_run, make_ranking, read_run, write_run
 from linrank.criterion import Criterion
 from linrank.errors import DataError
@@ -117,30 +116,6 @@ def test_seeds_within_pipelines_are_set(data):
     assert job.ranker.get_params()["sgdregressor__random_state"] == 0
 
 
-def test_a_worker_that_is_killed_without_work_is_replaced(data):
-    class Killer:
-        n = 0
-
-        def reading(self, data): ...
-        def planned(self, jobs, stored): ...
-        def started(self, job): ...
-
-        def finished(self, done):
-            self.n += 1
-            if self.n == 2:
-                for child in psutil.Process().children():
-                    if "loky.backend.popen" in " ".join(child.cmdline()):
-                        child.kill()
-                        child.wait()
-                time.sleep(1.0)  # until the executor has noticed it
-
-    killer = Killer()
-    results = Study({"made": data}, ["svr:C=1|2"], n_folds=3).run(n_processes=1, progress=killer)
-    assert killer.n == 6
-    assert len(results.missing) <= 1  # a run that was sent before the executor noticed it
-    assert not np.isnan(results.fold_means("made", "svr:C=1|2")).any()
-
-
 HANGING = """
 import ctypes, os
 from pathlib import Path
@@ -165,9 +140,7 @@ def test_a_method_that_hangs_in_c_ends_with_the_study(tmp_path):
     place = tmp_path / "pid"
     code = f"PLACE = {str(place)!r}\n" + HANGING
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + PATIENCE
-    while not (place.exists() and place.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_for(lambda: place.exists() and place.read_text())
     worker = psutil.Process(int(place.read_text()))
     process.send_signal(signal.SIGKILL)
     process.wait()
