@@ -65,7 +65,6 @@ FIGURES: dict[str, Callable[[Path, Path], None]] = {
     "overview": of_module("overview"),
     "scaling": of_suite("scaling"),
     "study-ranks": of_study("ranks"),
-    "study-sparsity": of_study("sparsity"),
     "tools": of_suite("tools"),
 }
 
