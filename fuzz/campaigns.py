@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import damage, faults, interrupts, kills, lines, problems
+from . import damage, faults, interrupts, kills, lines, objectives, problems
 
 CAMPAIGNS = {
     campaign.name: campaign
@@ -13,5 +13,6 @@ CAMPAIGNS = {
         interrupts.CAMPAIGN,
         faults.CAMPAIGN,
         problems.CAMPAIGN,
+        objectives.CAMPAIGN,
     )
 }

@@ -18,7 +18,8 @@ from linrank.counting.preferences import Preferences
 from linrank.losses import get_loss
 from linrank.path import make_problem
 from linrank.penalties import make_penalty
-from linrank.solvers import SOLVERS, Result, Status, make_solver
+from linrank.problem import Problem
+from linrank.solvers import SOLVERS, Result, Solver, Status, make_solver
 
 from .campaign import Campaign, Case
 from .optimum import TABLES, SlowProblem, solve
@@ -178,8 +179,8 @@ def _table_and_penalty(drawn: Drawn, d: int) -> tuple[Any, Any, Any]:
     return table, np.full(d, l1), np.full(d, l2)
 
 
-def fit(drawn: Drawn) -> tuple[Result, Any]:
-    """Solve a problem with linrank; return the result and the problem."""
+def prepare(drawn: Drawn) -> tuple[Solver, Problem]:
+    """Return the solver and the problem of linrank."""
     X = sparse.csr_array(drawn.data["X"]) if drawn.forms == "csr" else drawn.data["X"]
     data = RankingData(**{**drawn.data, "X": X})
     penalty = None if drawn.penalty is None else make_penalty(drawn.penalty, drawn.shape)
@@ -188,7 +189,7 @@ def fit(drawn: Drawn) -> tuple[Result, Any]:
         normalize=drawn.normalize, penalty=penalty, n_threads=1,
     )  # fmt: skip
     solver = make_solver(drawn.solver, problem.engine.loss, penalty, tol=drawn.tol, max_iter=300)
-    return solver.solve(problem), problem
+    return solver, problem
 
 
 # Judging
@@ -197,7 +198,8 @@ def fit(drawn: Drawn) -> tuple[Result, Any]:
 def judge(case: Case, drawn: Drawn) -> None:
     """Solve a problem with linrank and with the slow method, and compare."""
     try:
-        result, problem = fit(drawn)
+        solver, problem = prepare(drawn)
+        result = solver.solve(problem)
     except DataError:
         case.saw("refused")  # linrank does not support this combination of options
         return

@@ -19,7 +19,7 @@ from ..data.ranking import RankingData
 from ..errors import NothingSelectedWarning
 from ..solvers.base import Iterate, Solver
 from ..solvers.result import Status
-from ..solvers.reweighted import BARRIER_COST
+from ..solvers.sparse import BARRIER_COST
 from .base import non_negative_number
 from .fenchel_rank import MeanLoss, SelectingRanker
 from .gas import compare_features

@@ -50,7 +50,9 @@ class Solver:
     Subclasses implement `_minimise`, which moves ``self.point`` to lower objectives and calls
     `_record` after each iteration. `solve` evaluates the start and keeps the history. After Ctrl-C,
     or if a cluster is lost, it returns the best weights so far. A solver that computes a lower
-    bound on the optimum stores it in ``self.bound``, and `solve` reports the gap.
+    bound on the optimum stores it in ``self.bound``, and `solve` reports the gap. If `_minimise`
+    returns a status that claims the optimum, `solve` compares the estimated distance to it with
+    `tol` (`_excess`). If the optimum is far, the status is `Status.FAR`.
 
     The public fields of a solver are its options. They may be set in Python, as in
     ``RankSVM(solver=Newton(max_iter=50))``, and on the command line with ``--solver-option``.
@@ -181,7 +183,7 @@ class Solver:
         self._set_unit()
         self._prepare()
         self._record()
-        return self._minimise()
+        return self._confirmed(self._minimise())
 
     def _check_needs(self, problem: Problem) -> None:
         """Raise a `DataError` that names other solvers, if this one cannot solve the problem."""
@@ -205,6 +207,28 @@ class Solver:
     def _minimise(self) -> Status:
         """Move ``self.point`` to the optimum, and return why the solver stops."""
         raise NotImplementedError
+
+    def _confirmed(self, status: Status) -> Status:
+        """Return the status of `_minimise`, or `Status.FAR` if it claims an optimum that is far.
+
+        The optimum is far if the estimated distance f(w) − f* is above `_allowed`.
+        """
+        if status not in (Status.CONVERGED, Status.CRITICAL, Status.SETTLED):
+            return status
+        allowed = self._allowed()
+        return status if self._excess(allowed) <= allowed else Status.FAR
+
+    def _allowed(self) -> float:
+        """Return the distance f(w) − f* above which the optimum is far: ε·f(w)."""
+        return self.tol * abs(self.point.value)
+
+    def _excess(self, goal: float) -> float:
+        """Estimate f(w) − f*, as exactly as a comparison with `goal` needs it.
+
+        This is the distance to the lower bound, which is infinite if there is none. A solver
+        without a lower bound must override this method, or it never converges.
+        """
+        return abs(self.point.value - self.bound)
 
     def _record(self) -> None:
         """Add an iteration to the history, and report it to the callback."""

@@ -120,6 +120,13 @@ class CoordinateDescent(SparseSolver, SmoothSolver):
             return super()._status_at_rest()
         return Status.PRECISION if self._gradient_is_small() else Status.STUCK
 
+    def _allowed(self) -> float:
+        return (SmoothSolver if self.problem.penalty.smooth else SparseSolver)._allowed(self)
+
+    def _excess(self, goal: float) -> float:
+        kind = SmoothSolver if self.problem.penalty.smooth else SparseSolver
+        return kind._excess(self, goal)
+
     def _is_done(self) -> bool:
         return self._has_arrived() if self.problem.penalty.smooth else super()._is_done()
 

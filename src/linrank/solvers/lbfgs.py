@@ -56,7 +56,7 @@ class LBFGS(SmoothSolver):
         from scipy.optimize import minimize  # slow import, which no other solver needs
 
         if self._has_arrived():
-            return self._status_on_arrival()
+            return Status.CONVERGED
         self._start, self._arrived = self.point, False
         self._slope = float(norm(self.point.gradient))
         self._unit = min(self.point.value / self._slope, self._slope)
@@ -75,7 +75,7 @@ class LBFGS(SmoothSolver):
             },
         )
         if self._arrived:
-            return self._status_on_arrival()
+            return Status.CONVERGED
         return Status.MAX_ITER if found.nit >= self.max_iter else self._status_at_rest()
 
     def _evaluate(self, v: Vector) -> tuple[float, Vector]:

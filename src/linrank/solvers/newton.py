@@ -162,13 +162,13 @@ class Newton(SmoothSolver):
             self._start_from_sample()
         for iteration in range(self.max_iter):
             if self._has_arrived():
-                return self._status_on_arrival()
+                return Status.CONVERGED
             if iteration == self.settings.continuation_after:
                 self._continue_from_smaller_C()
             if not self.advance():
                 return self._status_at_rest()
             self._record()
-        return self._status_on_arrival() if self._has_arrived() else Status.MAX_ITER
+        return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
 
     def _start_from_sample(self) -> None:
         """Move to the solution for a sample of the queries, if the data are large enough.

@@ -62,7 +62,7 @@ class NonlinearCG(SmoothSolver):
         direction, fall, age = -self.point.gradient, None, 0
         for _ in range(self.max_iter):
             if self._has_arrived():
-                return self._status_on_arrival()
+                return Status.CONVERGED
             found = self._search(direction, fall)
             if found is None and age > 0:
                 direction, age = -self.point.gradient, 0
@@ -73,7 +73,7 @@ class NonlinearCG(SmoothSolver):
             before, self.point = self.point.gradient, found.point
             self._record()
             direction, age = self._next_direction(direction, before, age)
-        return self._status_on_arrival() if self._has_arrived() else Status.MAX_ITER
+        return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
 
     def _search(self, direction: Vector, fall: float | None = None) -> Found | None:
         """Minimise f along a direction; `fall` is t·g's of the last iteration, if known."""

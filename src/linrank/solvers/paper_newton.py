@@ -105,13 +105,13 @@ class PaperNewton(SmoothSolver):
     def _minimise(self) -> Status:
         for _ in range(self.max_iter):
             if self._has_arrived():
-                return self._status_on_arrival()
+                return Status.CONVERGED
             step = self._newton_step()
             self._decrement = -float(self.point.gradient @ step)
             if not self._move(step):
-                return self._status_on_arrival() if self._has_arrived() else self._status_at_rest()
+                return Status.CONVERGED if self._has_arrived() else self._status_at_rest()
             self._record()
-        return self._status_on_arrival() if self._has_arrived() else Status.MAX_ITER
+        return Status.CONVERGED if self._has_arrived() else Status.MAX_ITER
 
     def _has_arrived(self) -> bool:
         if self.stop != "decrement":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from scipy.linalg import norm
 from .._typing import Integers, Vector
 from ..engines.base import Engine
 from ..errors import DataError
+from ..problem import Problem
 from .base import ROUNDING, Iterate, state
 from .curvature import Curvature, cost_of_matrix
 from .needs import Needs
@@ -203,6 +205,10 @@ class ProximalNewton(SparseSolver):
             return True
         return self._promised_decrease() <= self.tol * self.point.value
 
+    def _excess(self, goal: float) -> float:
+        """Estimate f(w) − f*; without a lower bound, `_is_done` has found it to be small."""
+        return 0.0 if self.bound == -np.inf else super()._excess(goal)
+
     def _promised_decrease(self) -> float:
         """Return the decrease that the model promises from the current point.
 
@@ -368,3 +374,15 @@ class ProximalNewton(SparseSolver):
             part *= 0.5
         self.problem.value_grad(here.w)
         return False
+
+
+def promised_decrease(problem: Problem, w: Vector) -> float:
+    """Return the decrease of the objective that a proximal Newton step promises from w.
+
+    It is infinite if more features can move than a Hessian has (`largest_matrix`).
+    """
+    newton = ProximalNewton()
+    newton.problem, newton.point = problem, Iterate(w, *problem.value_grad(w))
+    newton._prepare()
+    newton._spent = sys.maxsize  # the Hessian may cost more than the products of this solver: none
+    return newton._promised_decrease() if newton._distance() > 0 else 0.0

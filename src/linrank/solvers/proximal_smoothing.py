@@ -15,14 +15,13 @@ from .linear_program import is_small_program, solve_program
 from .needs import Needs
 from .proximal_newton import ProximalNewton
 from .result import Result, Status
-from .smoothing import FIRST_WIDTH, SHRINKAGE, Smoothing
+from .smoothing import FIRST_WIDTH, SHRINKAGE, SMALLEST_WIDTH, Smoothing
 
 FIRST_TOL = 0.1  #: relative gap to which the first smoothed problem is solved
 TOL_REDUCTION = 0.2  #: factor of that gap if the optimisation is the larger part of the gap
 SMALLEST_TOL = 1e-12  #: relative gap below which rounding dominates
 NEWTON_STEPS = 100  #: most proximal Newton steps of a smoothed problem
 FISTA_STEPS = 10_000  #: most proximal gradient steps of a fit
-SMALLEST_WIDTH = 1e-12  #: width μ below which rounding dominates
 
 
 @dataclass
@@ -115,6 +114,10 @@ class ProximalSmoothing(Smoothing):
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result
+
+    def _excess(self, goal: float) -> float:
+        """Estimate f(w) − f*; without a lower bound, the stopping rule has found it to be small."""
+        return 0.0 if self.bound == -np.inf else super()._excess(goal)
 
     def _is_done(self) -> bool:
         """Return whether the gap is small; w = 0 is only accepted if it is the optimum."""

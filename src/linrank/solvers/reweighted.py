@@ -9,7 +9,6 @@ import numpy as np
 
 from .._checks import whole_number
 from .._typing import Vector
-from ..penalties.base import SeparablePenalty
 from ..penalties.convex import L1
 from .base import ROUNDING, Iterate, state
 from .forward_backward import LipschitzName, PaperFISTA
@@ -21,7 +20,6 @@ from .sparse import SparseSolver
 INNER_TOL = 0.05  #: tolerance of the l1 problems as a fraction of `tol`·Ω/f
 SMALLEST_TOL = 1e-10  #: smallest tolerance of the l1 problems
 FIRST_RATIO = 0.02  #: assumed ratio Ω/f while w is 0
-BARRIER_COST = 1e100  #: cost that keeps a weight at 0, for features with an infinite g'(0)
 
 
 @dataclass
@@ -79,6 +77,10 @@ class Reweighted(SparseSolver):
                 self.point = Iterate(zero, *self.problem.value_grad(zero))
         return Status.MAX_ITER
 
+    def _excess(self, goal: float) -> float:
+        """Return 0: the status of the last l1 problem is that of this solver."""
+        return 0.0
+
     def _take(self, weights: Vector, keep: bool) -> Result:
         """Solve an l1 problem and move to its solution; if `keep`, only if it is no worse.
 
@@ -95,13 +97,6 @@ class Reweighted(SparseSolver):
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result
-
-    def _tangents(self) -> Vector:
-        """Return β_j·g'(|w_j|), limited to `BARRIER_COST`; features without cost have 0."""
-        penalty = self.problem.penalty
-        assert isinstance(penalty, SeparablePenalty)
-        slope = np.minimum(penalty.slope(np.abs(self.point.w)), BARRIER_COST)
-        return np.minimum(penalty.weights * slope, BARRIER_COST)
 
 
 @dataclass

@@ -14,9 +14,13 @@ from ..errors import DataError
 from .base import Iterate, Solver, state
 from .needs import Needs
 from .result import Status
+from .smooth import estimated_distance
+from .smoothing import smoothed_within
 from .stochastic import STEPS, SGDState, StepName, StochasticPass, check_seed
 
 WINDOW = 5  #: epochs over which the objective must have settled; more epochs stop later
+SETTLED_GAP = 10.0  #: f(w) − f*, as a fraction of ε·f(w), above which a fit has not settled
+SMOOTHED_PART = 0.5  #: fraction of the distance that a smoothed loss may be below the loss
 LARGEST_WEIGHT = 1e100  #: absolute weight above which steps of length 1/t have diverged
 
 
@@ -71,6 +75,19 @@ class StochasticSolver(Solver):
         """Return the mean of the iterates, or the last one if `average` is False."""
         return stream.coef if self.average else stream.w.copy()
 
+    def _allowed(self) -> float:
+        return SETTLED_GAP * super()._allowed()
+
+    def _excess(self, goal: float) -> float:
+        """Estimate f(w) − f*, where a loss with corners is smoothed."""
+        engine = self.problem.engine
+        engine.value_grad(self.point.w)  # Steps on queries overwrite what an estimate refers to.
+        spent = len(self._values)
+        if engine.loss.smooth:
+            return estimated_distance(self.problem, self.point.w, goal, spent)
+        smoothed, corner = smoothed_within(self.problem, self.point, SMOOTHED_PART * goal)
+        return corner + estimated_distance(smoothed, self.point.w, goal - corner, spent)
+
     def _status(self) -> Status | None:
         """Return why to stop: the optimum is near, or the objective has settled."""
         if self.problem.gap_bound(self.point.gradient) <= self.tol * self.point.value:
@@ -96,11 +113,10 @@ class PairSGD(StochasticSolver):
     objective.
 
     The solver stops with `Status.CONVERGED` when ½‖g(w)‖², a bound on the distance to the optimum,
-    is at most ε·f(w). More often it stops with `Status.SETTLED`, when the last six objectives are
-    within ε of each other. The objective may then still be falling slowly. With ε = 1e-3, expect
-    a relative distance to the optimum of about 1e-2 if many pairs cannot be ranked correctly, and
-    a larger distance if nearly all pairs can. The weights are those of the epoch with the smallest
-    objective.
+    is at most ε·f(w). More often it stops when the last six objectives are within ε of each other.
+    The objective may then still be falling slowly, so the distance to the optimum is estimated by a
+    Newton step. The status is `Status.SETTLED` if the distance is at most 10·ε·f(w), and otherwise
+    `Status.FAR`. The weights are those of the epoch with the smallest objective.
 
     Parameters
     ----------

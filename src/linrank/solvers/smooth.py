@@ -19,10 +19,10 @@ from .result import Status
 StopName = Literal["optimum", "gradient", "decrement"]
 
 TARGET_GAP = 0.01  #: f(w) − f*, as a fraction of ε·f(w), at which rule "optimum" stops
-FAR_GAP = 0.1  #: f(w) − f*, as a fraction of ε·f(w), above which rule "gradient" has not converged
 MAX_PRODUCTS = 250  #: largest number of Hessian products for one Newton step
 MATRIX_REMAINDER = 1e-6  #: fraction of g'P⁻¹g that may remain after a Newton step near the optimum
 SAMPLE_REMAINDER = 0.3  #: the same fraction if P is the Hessian of a sample
+FAR_GAP = 0.1  #: f(w) − f*, as a fraction of ε·f(w), above which rule "gradient" has not converged
 HIDDEN_CHANGE = 1e-12  #: relative change of f that rounding can hide from a line search
 LEAST_FALL = 0.5  #: smallest factor by which ‖g‖ must fall before the next distance estimate
 
@@ -138,13 +138,12 @@ class SmoothSolver(Solver):
         work, before = self.problem.engine.work, self._work_before
         return work.evaluations - before.evaluations + work.products - before.products
 
-    def _status_on_arrival(self) -> Status:
-        """Return the status if the stopping rule is met."""
-        if self.stop == "optimum":
-            return Status.CONVERGED
-        allowed = FAR_GAP * self.tol * self.point.value
-        near = self._distance_to_optimum(allowed).distance <= allowed
-        return Status.CONVERGED if near else Status.FAR
+    def _allowed(self) -> float:
+        return FAR_GAP * super()._allowed()
+
+    def _excess(self, goal: float) -> float:
+        """Estimate f(w) − f*; rule "optimum" has already found it to be small."""
+        return 0.0 if self.stop == "optimum" else self._distance_to_optimum(goal).distance
 
     def _status_at_rest(self) -> Status:
         """Return the status if no step lowers the objective; rounding may be the reason."""
@@ -192,6 +191,31 @@ def distance_to_optimum(
         return Distance(decrement, step, precondition, remainder_of(estimate))
     step, distance = certifying_step(problem, gradient, precondition, float(P.max()), goal, spent)
     return Distance(distance, step, precondition)
+
+
+def estimated_distance(problem: Problem, w: Vector, goal: float, spent: float) -> float:
+    """Estimate f(w) − f* at any w, as exactly as a comparison with `goal` needs it.
+
+    Far from the optimum, the pairs that a Newton step s makes active or inactive can hide a part
+    of the distance from `distance_to_optimum`. The estimate is therefore at least the actual
+    decrease f(w) − f(w + s), plus the Newton decrement at w + s.
+
+    Examples
+    --------
+    >>> from linrank import make_problem, make_ranking
+    >>> problem = make_problem(make_ranking(random_state=0), C=0.01)
+    >>> zero = np.zeros(problem.n_features)
+    >>> far = estimated_distance(problem, zero, goal=1.0, spent=1)
+    >>> far > 0.5 * problem.value_grad(zero)[0]
+    True
+    """
+    value, gradient = problem.value_grad(w)
+    found = distance_to_optimum(problem, gradient, goal, spent)
+    if found.step is None or found.distance > goal:
+        return found.distance
+    after, slope = problem.value_grad(w + found.step)
+    rest = 0.5 * float(slope @ found.precondition(slope))
+    return max(found.distance, value - after + rest)
 
 
 def remainder_of(estimate: Estimate) -> float:

