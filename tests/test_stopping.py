@@ -159,7 +159,7 @@ def test_both_conditions_end_a_fit(gradient, distance, arrived):
     """‖g(w)‖ ≤ ε‖g(0)‖ and f(w) − f* ≤ 0.01·ε·f(w), each met with equality or just not met."""
     solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
     assert solver._has_arrived() is arrived
-    assert solver._status_on_arrival() is Status.CONVERGED
+    assert solver._confirmed(Status.CONVERGED) is Status.CONVERGED
     alone = solver_at(16.0, gradient, distance, tol=2.0**-4, stop="gradient")
     assert alone._has_arrived() is (gradient <= 2.0**-4)
     assert alone.asked == []
@@ -171,7 +171,7 @@ def test_both_conditions_end_a_fit(gradient, distance, arrived):
 def test_the_distance_beyond_which_the_rule_of_the_papers_is_far(distance, status):
     """The limit of the distance is 0.1·ε·f(w)."""
     solver = solver_at(16.0, 0.0, distance, tol=2.0**-4, stop="gradient")
-    assert solver._status_on_arrival() is status
+    assert solver._confirmed(Status.CONVERGED) is status
 
 
 @pytest.mark.parametrize(("factor", "later", "next_at"), [(16.0, 0.51, 0.5), (1.21, 0.95, 0.9)])

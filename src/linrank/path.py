@@ -26,7 +26,7 @@ from .solvers import SolverChoice
 from .solvers.base import Solver
 from .solvers.registry import make_solver
 from .solvers.result import Result, Status, Step
-from .solvers.reweighted import BARRIER_COST
+from .solvers.sparse import BARRIER_COST
 
 if TYPE_CHECKING:
     import pandas as pd

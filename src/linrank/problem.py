@@ -76,7 +76,7 @@ class Problem:
         If Ω is smooth and a bound blocks the descent in a feature, its entry of the gradient is 0.
         The gradient is therefore 0 at the optimum.
         """
-        loss, gradient = self._loss(w)
+        loss, gradient = self.loss(w)
         gradient = self.C * gradient
         if isinstance(self.penalty, L2):
             gradient += self.penalty.gradient(w)
@@ -85,7 +85,7 @@ class Problem:
                 gradient[limits.blocks(w, -gradient)] = 0.0
         return self.penalty.value(w) + self.C * loss, gradient
 
-    def _loss(self, w: Vector) -> tuple[float, Vector]:
+    def loss(self, w: Vector) -> tuple[float, Vector]:
         """Return L and its gradient at w; the last evaluation of the engine is not repeated."""
         last = self.engine.last
         if last is not None and np.array_equal(w, last[0]):
@@ -160,7 +160,7 @@ class Problem:
 
         w is the optimum without penalised features.
         """
-        return self.penalty.entry_C(self._loss(w)[1])
+        return self.penalty.entry_C(self.loss(w)[1])
 
 
 class Face:

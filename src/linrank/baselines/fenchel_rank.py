@@ -118,6 +118,9 @@ class GreedyBall(Solver):
         self.bound = max(self.bound, value - gap)
         return value - self.bound <= self.tol * self.value_at_zero
 
+    def _allowed(self) -> float:
+        return self.tol * self.value_at_zero
+
     def _move(self) -> bool:
         """Move towards the corner ±r·e_j for the j with the largest |∂F/∂w_j|.
 

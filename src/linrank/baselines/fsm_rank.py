@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigvalsh, norm
+from scipy.linalg import eigvalsh, lstsq, norm
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._checks import choice
@@ -73,13 +73,32 @@ class Nesterov(Solver):
     problem: FSMProblem = field(init=False, repr=False)
 
     def _relative_norm(self) -> float:
+        return float(norm(self._pull())) / self.slope_at_zero if self.slope_at_zero > 0 else 0.0
+
+    def _pull(self) -> Vector:
+        """Return the subgradient of the objective with the smallest norm."""
         w, gradient = self.point.w, self.point.gradient
-        if not self.slope_at_zero > 0:
-            return 0.0
         slope = self.problem.slope(np.abs(w))
-        inside = np.maximum(0.0, np.abs(gradient) - slope)
-        away = np.where(w != 0, np.abs(gradient + np.sign(w) * slope), inside)
-        return float(norm(away)) / self.slope_at_zero
+        inside = np.sign(gradient) * np.maximum(0.0, np.abs(gradient) - slope)
+        return np.where(w != 0, gradient + np.sign(w) * slope, inside)
+
+    def _allowed(self) -> float:
+        return self.tol * self.value_at_zero
+
+    def _excess(self, goal: float) -> float:
+        """Estimate the distance to the optimum by the Newton decrement of the moving features.
+
+        Weights may change their sign in this estimate, which makes it larger.
+        """
+        w, pull, problem = self.point.w, self._pull(), self.problem
+        moves = np.flatnonzero(pull)
+        if not len(moves):
+            return 0.0
+        problem.value_grad(w)  # The Hessian refers to the last evaluated point.
+        sign = np.where(w != 0, np.sign(w), -np.sign(pull))
+        bend = problem.engine.hessian() + sign[:, None] * problem.similarity * sign
+        step = lstsq(bend[np.ix_(moves, moves)], -pull[moves])[0]
+        return -0.5 * float(pull[moves] @ step)
 
     def _minimise(self) -> Status:
         step = 1.0 / max(self.problem.lipschitz(), np.finfo(float).tiny)

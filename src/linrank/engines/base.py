@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from scipy.linalg import norm
 
+from .._binned import BinnedMatrix
 from .._lazy import lazy_property
 from .._typing import Integers, Vector
 from ..losses.base import Loss
@@ -174,6 +175,17 @@ class Engine(ABC):
         """The loss and the norm of its gradient at w = 0."""
         loss, gradient = self.value_grad(np.zeros(self.n_features))
         return loss, float(norm(gradient, check_finite=False))
+
+    @lazy_property
+    def largest_entries(self) -> Vector:
+        """The largest |x_f| of each feature; entries of a binned matrix are at most 1."""
+        X = self.data.X
+        if isinstance(X, BinnedMatrix):
+            return np.ones(self.n_features)
+        ends = [X.max(axis=0), -X.min(axis=0)]
+        return np.maximum(
+            *(np.asarray(e.toarray() if self.data.is_sparse else e, float).ravel() for e in ends)
+        )
 
     @property
     def product_work(self) -> float:

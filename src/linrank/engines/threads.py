@@ -206,6 +206,11 @@ class ThreadEngine(Engine):
 
         return evaluate
 
+    def loss_of(self, scores: Vector) -> float:
+        """Compute the loss of any scores; Hessian products then need another `value_grad`."""
+        self.last = None
+        return float(sum(self._derive(scores, linearize=True)[0]))
+
     def hessp(self, v: Vector) -> Vector:
         """Compute the product H v with the Hessian H = X'MX at the last w of `value_grad`."""
         self.work.products += 1
@@ -237,13 +242,6 @@ class ThreadEngine(Engine):
 
         An estimate from a sample is multiplied by the curvature of all documents, divided by the
         curvature of the sampled documents.
-
-        Parameters
-        ----------
-        n_rows : int, optional
-            The approximate number of rows of the sampled queries. The default is all rows.
-        features : int64 array, optional
-            The features of the matrix. The default is all features.
         """
         queries = self.sample_queries(n_rows)
         features = np.arange(self.n_features) if features is None else features

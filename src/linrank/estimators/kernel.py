@@ -347,7 +347,7 @@ class KernelProblem(Problem):
 
     def value_grad(self, w: Vector) -> tuple[float, Vector]:
         """Return the objective and its gradient at β = w."""
-        loss, gradient = self._loss(w)
+        loss, gradient = self.loss(w)
         penalty = self.engine.scores(w) + self.lift * w
         return 0.5 * float(w @ penalty) + self.C * loss, self.C * gradient + penalty
 

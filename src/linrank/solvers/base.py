@@ -14,6 +14,7 @@ from .._checks import whole_number
 from .._threads import blas_threads
 from .._typing import Vector
 from ..engines.base import Work
+from ..engines.precision import extended_loss, rounding_error
 from ..errors import DataError, WorkersLost
 from ..problem import Problem
 from .needs import Needs
@@ -26,6 +27,8 @@ Callback = Callable[[Step], None]
 SMALLEST_SLOPE, LARGEST_SLOPE = 1e-150, 1e70
 GAP_ROUNDING = 1e-10  #: relative duality gap that rounding can cause
 ROUNDING = 1e-13  #: relative change of the objective that rounding can cause
+PRECISE = 1e-6  #: relative rounding error of the objective at which a solver may have converged
+EXACT_OBJECTIVE = 1e-9  #: relative rounding error of the objective that is not corrected
 NOISE_TRIALS = 3  #: number of perturbed weights at which `Solver._noise` evaluates the objective
 
 
@@ -183,7 +186,7 @@ class Solver:
         self._set_unit()
         self._prepare()
         self._record()
-        return self._confirmed(self._minimise())
+        return self._without_rounding(self._confirmed(self._minimise()))
 
     def _check_needs(self, problem: Problem) -> None:
         """Raise a `DataError` that names other solvers, if this one cannot solve the problem."""
@@ -213,10 +216,31 @@ class Solver:
 
         The optimum is far if the estimated distance f(w) − f* is above `_allowed`.
         """
-        if status not in (Status.CONVERGED, Status.CRITICAL, Status.SETTLED):
+        if not status.claims:
             return status
         allowed = self._allowed()
         return status if self._excess(allowed) <= allowed else Status.FAR
+
+    def _without_rounding(self, status: Status) -> Status:
+        """Correct the objective and the lower bound for the rounding of the loss at the solution.
+
+        If rounding may have spoilt the ninth digit of the objective, the loss is computed again in
+        extended precision. If the error is above ε·f(w) and `PRECISE`·f(w), the status is
+        `Status.STUCK`, because the solver has compared objectives that were not exact enough.
+        """
+        problem, point = self.problem, self.point
+        goal = EXACT_OBJECTIVE * abs(point.value)
+        error = problem.C * rounding_error(problem.engine, point.w, goal / problem.C)
+        if error <= goal:
+            return status
+        exact = extended_loss(problem.engine, point.w)
+        if exact is not None:
+            value = problem.value_grad(point.w)[0] + problem.C * (exact - problem.loss(point.w)[0])
+            self.point = replace(point, value=value)
+            error = abs(value - point.value)
+        self.bound -= error
+        most = max(self.tol, PRECISE) * abs(self.point.value)
+        return Status.STUCK if status.claims and error > most else status
 
     def _allowed(self) -> float:
         """Return the distance f(w) − f* above which the optimum is far: ε·f(w)."""

@@ -36,9 +36,14 @@ class Status(enum.Enum):
         "fall by more than tol allows."
     )
     PRECISION = "The objective cannot be lowered further in double precision."
-    STUCK = "No step lowers the objective, because rounding hides the slope."
+    STUCK = "Rounding hides the objective or its slope, so that no step is known to lower it."
     MAX_ITER = "The largest number of iterations was reached before the stopping rule was met."
     INTERRUPTED = "Interrupted; these are the best weights so far."
+
+    @property
+    def claims(self) -> bool:
+        """Whether the solver claims to be as near to the optimum as its tolerance says."""
+        return self in (Status.CONVERGED, Status.CRITICAL, Status.SETTLED)
 
 
 class Step(NamedTuple):
@@ -124,9 +129,7 @@ class Result:
         `Status.SETTLED` counts as converged. The solution of a stochastic solver is rough: its
         estimated distance to the optimum is at most 10·tol of the objective.
         """
-        return self.status in (
-            Status.CONVERGED, Status.CRITICAL, Status.SETTLED, Status.PRECISION
-        )  # fmt: skip
+        return self.status.claims or self.status is Status.PRECISION
 
     @property
     def message(self) -> str:

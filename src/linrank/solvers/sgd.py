@@ -15,12 +15,12 @@ from .base import Iterate, Solver, state
 from .needs import Needs
 from .result import Status
 from .smooth import estimated_distance
-from .smoothing import smoothed_within
+from .smoothing import Smoothing
 from .stochastic import STEPS, SGDState, StepName, StochasticPass, check_seed
 
 WINDOW = 5  #: epochs over which the objective must have settled; more epochs stop later
 SETTLED_GAP = 10.0  #: f(w) − f*, as a fraction of ε·f(w), above which a fit has not settled
-SMOOTHED_PART = 0.5  #: fraction of the distance that a smoothed loss may be below the loss
+BOUND_PART = 0.5  #: gap of the lower bound, as a fraction of the distance that it must prove
 LARGEST_WEIGHT = 1e100  #: absolute weight above which steps of length 1/t have diverged
 
 
@@ -79,14 +79,17 @@ class StochasticSolver(Solver):
         return SETTLED_GAP * super()._allowed()
 
     def _excess(self, goal: float) -> float:
-        """Estimate f(w) − f*, where a loss with corners is smoothed."""
-        engine = self.problem.engine
-        engine.value_grad(self.point.w)  # Steps on queries overwrite what an estimate refers to.
-        spent = len(self._values)
-        if engine.loss.smooth:
-            return estimated_distance(self.problem, self.point.w, goal, spent)
-        smoothed, corner = smoothed_within(self.problem, self.point, SMOOTHED_PART * goal)
-        return corner + estimated_distance(smoothed, self.point.w, goal - corner, spent)
+        """Estimate f(w) − f* by a Newton step or, if the loss has corners, by a lower bound on f*.
+
+        The bound is that of `Smoothing`, with at most as many iterations as there were epochs.
+        """
+        problem, spent = self.problem, len(self._values)
+        if problem.engine.loss.smooth:
+            problem.engine.last = None  # Steps on queries overwrite what Hessian products refer to.
+            return estimated_distance(problem, self.point.w, goal, spent)
+        smoothing = Smoothing(tol=BOUND_PART * goal / self.point.value, max_iter=spent)
+        smoothing.solve(problem, self.point.w)
+        return self.point.value - smoothing.bound
 
     def _status(self) -> Status | None:
         """Return why to stop: the optimum is near, or the objective has settled."""

@@ -14,7 +14,6 @@ from .newton import Newton
 from .result import Status
 
 FIRST_WIDTH = 1.0  #: first width μ of the smoothed corners, in units of the score
-SMALLEST_WIDTH = 1e-12  #: width μ below which rounding dominates
 SHRINKAGE = 0.5  #: factor of μ if the smoothing is the larger part of the gap
 
 
@@ -137,25 +136,3 @@ class Smoothing(Solver):
             if c:
                 next(sums)
         return outer, inner
-
-
-def smoothed_within(problem: Problem, point: Iterate, goal: float) -> tuple[Problem, float]:
-    """Return a smoothed problem whose objective at a point is at most `goal` below the objective.
-
-    The optimum of the smoothed problem is a lower bound on that of the problem.
-
-    Returns
-    -------
-    smoothed : Problem
-    corner : float
-        The difference of both objectives at the point.
-    """
-    loss, mu = problem.engine.loss, FIRST_WIDTH
-    assert isinstance(loss, PairwiseLoss)
-    smoothed = problem.with_engine(problem.engine.with_loss(loss.smoothed(mu)))
-    while True:
-        corner = max(0.0, point.value - smoothed.value_grad(point.w)[0])
-        if corner <= goal or mu < SMALLEST_WIDTH:
-            return smoothed, corner
-        mu *= SHRINKAGE
-        smoothed.engine.change_loss(loss.smoothed(mu))
