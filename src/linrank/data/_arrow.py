@@ -6,7 +6,7 @@ called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from .._typing import Array
 from ..errors import DataError
 from .columns import Chosen, no_numbers
-from .text import join_strings
+from .ids import IdReader, Ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,46 +67,83 @@ def numbers(column: pa.Array | pa.ChunkedArray) -> Array:
     return column.to_numpy(zero_copy_only=False)
 
 
-def ids(column: pa.ChunkedArray) -> Array:
-    """Return a column of query ids as an array; a missing id is an error."""
-    from pyarrow import types
+class IdColumn:
+    """A column of ids, which comes in batches. Equal texts are held once.
 
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    _check_present(column, "qid", "a query id")
-    if types.is_integer(column.type) or types.is_floating(column.type):
-        return column.to_numpy()
-    if types.is_string(column.type) or types.is_large_string(column.type):
-        return join_strings(column.to_pylist())
-    values = np.empty(len(column), object)
-    values[:] = column.to_pylist()
-    return values
+    Parameters
+    ----------
+    name, what : str
+        The name of the argument, and what it holds, for the error for a missing id.
+    """
+
+    def __init__(self, name: str, what: str) -> None:
+        self._name, self._what = name, what
+        self._reader = IdReader()
+
+    def add(self, part: pa.Array) -> None:
+        """Add the ids of some rows; a missing id is an error."""
+        import pyarrow as pa
+        from pyarrow import types
+
+        if part.null_count:
+            raise self._missing(np.flatnonzero(part.is_null().to_numpy(zero_copy_only=False))[0])
+        if types.is_dictionary(part.type) and _is_number(part.type):
+            part = part.cast(part.type.value_type)
+        if types.is_integer(part.type) or types.is_floating(part.type):
+            self._reader.add_numbers(part.to_numpy(zero_copy_only=False))
+            return
+        try:
+            coded = part if types.is_dictionary(part.type) else part.dictionary_encode()
+        except pa.ArrowNotImplementedError:
+            raise DataError(
+                f"{self._name} holds {part.type}; expected numbers or strings"
+            ) from None
+        # A dictionary may hold many values that these rows lack.
+        used, codes = np.unique(coded.indices.to_numpy(zero_copy_only=False), return_inverse=True)
+        values = coded.dictionary.take(pa.array(used)).to_pylist()
+        if None in values:  # Dictionaries may hold a missing value, too.
+            raise self._missing(np.flatnonzero(codes == values.index(None))[0])
+        self._reader.add(values, codes)
+
+    def _missing(self, row: int) -> DataError:
+        row += len(self._reader)
+        return DataError(f"{self._name}[{row}] is missing; every row needs {self._what}")
+
+    def add_all(self, column: pa.ChunkedArray) -> IdColumn:
+        """Add all rows of a column."""
+        for part in column.chunks:
+            self.add(part)
+        return self
+
+    def parsed(self) -> Ids:
+        """Return the ids, which are text or numbers; see `linrank.data.ids`."""
+        return self._reader.parsed()
+
+    def texts(self) -> Ids:
+        """Return the ids as text."""
+        return self._reader.texts()
 
 
-def doc_ids(column: pa.ChunkedArray) -> list[str]:
-    """Return a column of document ids as text; a missing id is an error."""
-    _check_present(column, "doc_id", "a document id")
-    return list(map(str, column.to_pylist()))
-
-
-def _check_present(column: pa.ChunkedArray, name: str, what: str) -> None:
-    """Raise a `DataError` that names the first row of a column without a value."""
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise DataError(f"{name}[{row}] is missing; every row needs {what}")
+def id_columns(chosen: Chosen) -> dict[str, IdColumn]:
+    """Return an empty `IdColumn` for each column of ids."""
+    uses = {chosen.qid: ("qid", "a query id"), chosen.doc_id: ("doc_id", "a document id")}
+    return {name: IdColumn(*use) for name, use in uses.items() if name is not None}
 
 
 class Labelled(NamedTuple):
     """The columns of a table that are not features, as arguments of `RankingData`."""
 
     y: Array
-    qid: Array | None
-    doc_ids: list[str] | None
+    qid: Ids | None
+    doc_ids: Ids | None
     per_row: dict[str, Any]
 
 
-def labelled(table: pa.Table, chosen: Chosen) -> Labelled:
-    """Return the columns of a table that are not features; without a label, all labels are 0."""
+def labelled(table: pa.Table, chosen: Chosen, ids: Mapping[str, IdColumn]) -> Labelled:
+    """Return the columns that are not features; without a label, all labels are 0.
+
+    The table holds the columns of numbers, and `ids` those of ids.
+    """
 
     def read(name: str) -> Array:
         column = table[name]
@@ -116,8 +153,8 @@ def labelled(table: pa.Table, chosen: Chosen) -> Labelled:
 
     return Labelled(
         np.zeros(table.num_rows) if chosen.label is None else read(chosen.label),
-        None if chosen.qid is None else ids(table[chosen.qid]),
-        None if chosen.doc_id is None else doc_ids(table[chosen.doc_id]),
+        None if chosen.qid is None else ids[chosen.qid].parsed(),
+        None if chosen.doc_id is None else ids[chosen.doc_id].texts(),
         {argument: read(name) for argument, name in chosen.per_row.items()},
     )
 
@@ -127,12 +164,14 @@ def fill_rows(
     out: Array,
     places: Array | None = None,
     progress: Callable[[float], None] | None = None,
+    first: int = 0,
 ) -> int:
-    """Copy the columns of batches into the rows of an array; return the number of rows.
+    """Copy the columns of batches into the rows of an array, from row `first` on.
 
-    Row r goes to row ``places[r]`` of the array, by default to row r.
+    Row r goes to row ``places[r]`` of the array, by default to row r. Returns the number of the row
+    after the last one.
     """
-    first, block = 0, np.empty((SLICE_ROWS, out.shape[1]), out.dtype)
+    block = np.empty((SLICE_ROWS, out.shape[1]), out.dtype)
     for batch in batches:
         columns = [numbers(column) for column in batch.columns]
         for a in range(0, batch.num_rows, SLICE_ROWS):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, repeat
@@ -21,9 +20,10 @@ from ._letor_kernels import AT, COMMENT, CURSOR_SIZE, ENTRY, MAX_INDEX, QUERY, R
 from ._moving import move_pointers, move_rows
 from ._source import CHUNK_BYTES, Chunk, Source
 from .checks import Grouping, check_weight, group_by_query, holds_missing, most_features
+from .ids import Ids, parse_ids
 from .keys import query_keys
 from .ranking import RankingData
-from .text import TextColumn, join_strings
+from .text import TextColumn
 
 T = TypeVar("T")
 Allocate = Callable[[str, tuple[int, ...], DTypeLike], Array]  #: (name, shape, dtype) -> zeros
@@ -37,7 +37,6 @@ _LARGEST = {
     np.dtype(np.float32): float(np.nextafter(2.0**128 - 2.0**103, 0)),
     np.dtype(np.float64): float(np.finfo(np.float64).max),
 }
-_INTEGER = re.compile(rb"[+-]?[0-9]{1,19}")
 
 
 class ReadOptions(NamedTuple):
@@ -316,11 +315,9 @@ def _group(runs: _Runs, n_rows: int) -> Grouping:
     """Group rows by query, given the runs of rows with the same qid; see `group_by_query`."""
     if not runs.qids:
         return group_by_query(None, n_rows)
-    distinct, codes = np.unique(parse_query_ids(list(runs.qids)), return_inverse=True)
     ends = np.append(np.concatenate(runs.rows), n_rows)
-    codes = np.repeat(codes[np.concatenate(runs.numbers)], ends[1:] - ends[:-1])
-    query_ptr, firsts, order = group_by_query(codes, n_rows)
-    return Grouping(query_ptr, distinct[firsts], order)
+    codes = np.repeat(np.concatenate(runs.numbers), ends[1:] - ends[:-1])
+    return group_by_query(Ids(parse_ids([qid.decode() for qid in runs.qids]), codes), n_rows)
 
 
 def _make_adjacent(target: Target, layout: Layout, order: Integers, allocate: Allocate) -> Target:
@@ -370,13 +367,3 @@ def _assemble(layout: Layout, target: Target, grouping: Grouping, n_threads: int
         has_missing=has_missing,
         query_keys=query_keys(X, grouping.query_ptr, n_threads, has_missing),
     )
-
-
-def parse_query_ids(tokens: list[bytes]) -> Array:
-    """Return query ids from their text: integers if all are, otherwise strings."""
-    if all(map(_INTEGER.fullmatch, tokens)):
-        try:
-            return np.array([int(token) for token in tokens], np.int64)
-        except OverflowError:  # A number of 19 digits may exceed an int64.
-            pass
-    return join_strings([token.decode() for token in tokens])

@@ -13,7 +13,7 @@ from .._threads import run
 from .._typing import Array, Integers
 from ..errors import DataError
 from ._letor_format import ENTRY_BYTES, ROW_BYTES, Rows, Style, format_rows
-from ._letor_reader import parse_query_ids
+from .ids import id_texts
 from .ranking import RankingData
 from .text import TextColumn
 
@@ -134,17 +134,16 @@ def exact_text(value: np.floating[Any]) -> str:
 
 def _qid_tokens(query_ids: Array) -> TextColumn:
     """Return the text that follows the label, for each query."""
-    names = [str(name) for name in query_ids.tolist()]
+    names = id_texts(query_ids)
     for name in names:
         if not _QID.fullmatch(name):
             raise DataError(
                 f"query id {name!r} cannot be written to a LETOR file; expected an id without "
                 "blanks and #"
             )
-    ids = parse_query_ids([name.encode() for name in names])
-    if len(np.unique(ids)) < len(names):
+    if len(set(names)) < len(names):
         raise DataError(
-            "some query ids would be read as the same id from a LETOR file, such as '7' and '07'. "
+            "some query ids would be read as the same id from a LETOR file, such as 7 and '7'. "
             "Rename them"
         )
     return TextColumn.from_strings([f" qid:{name}" for name in names])
@@ -154,8 +153,9 @@ def _checked_comments(comments: TextColumn | None) -> TextColumn | None:
     if comments is None:
         return None
     comments.check()
-    if (comments.buffer == ord("\n")).any():
+    if np.isin(comments.buffer, (ord("\n"), 0)).any():
         raise DataError(
-            "a comment contains a line end, which cannot be written to a LETOR file; remove it"
+            "a comment contains a line end or a NUL, which cannot be written to a LETOR file; "
+            "remove it"
         )
-    return comments
+    return comments.packed()

@@ -24,9 +24,10 @@ from .checks import (
     check_rows,
     check_weight,
 )
+from .ids import join_strings
 from .npy import read_head
 from .ranking import RankingData
-from .text import TextColumn, join_strings
+from .text import TextColumn
 
 Arrays = dict[str, Array]
 

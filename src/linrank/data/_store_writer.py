@@ -243,7 +243,8 @@ def arrays_of(data: RankingData) -> dict[str, Array]:
         if getattr(data, name) is not None:
             arrays[name] = getattr(data, name)
     if data.comments is not None:
-        arrays |= {"comments": data.comments.buffer, "comments_ptr": data.comments.ptr}
+        comments = data.comments.packed()
+        arrays |= {"comments": comments.buffer, "comments_ptr": comments.ptr}
     return arrays
 
 

@@ -15,7 +15,7 @@ from .._memory import memory_limit
 from .._typing import Array, Integers, Vector
 from ..errors import DataError
 from ._csr import row_pointers
-from .text import join_strings
+from .ids import Ids, join_strings
 
 Matrix = Any  #: a C-contiguous ndarray or a scipy CSR array, float32 or float64
 
@@ -272,18 +272,16 @@ def group_by_query(qid: Any, n_docs: int) -> Grouping:
     """Group rows by their query ids; None puts all rows into one query."""
     if qid is None:
         return Grouping(np.array([0, n_docs], np.int64), np.zeros(1, np.int64), None)
+    if isinstance(qid, Ids):
+        values, places = np.unique(_present(qid.values, qid.codes), return_inverse=True)
+        query_ptr, numbers, order = group_by_query(places[qid.codes], n_docs)
+        return Grouping(query_ptr, values[numbers], order)
     qid = _as_array(qid)
     if qid.ndim != 1 or len(qid) != n_docs:
         raise DataError(
             f"qid has shape {qid.shape} but X has {n_docs} rows; expected one query id per row"
         )
-    missing = qid != qid if qid.dtype.kind in "fcmM" else np.False_  # NaN and NaT
-    if missing.any():
-        raise DataError(f"qid[{np.flatnonzero(missing)[0]}] is NaN; every row needs a query id")
-    if qid.dtype.kind == "O":
-        codes, ids = _encode_objects(qid)
-    else:
-        codes, ids = qid, qid
+    codes, ids = _encode_objects(qid) if qid.dtype.kind == "O" else (_present(qid), qid)
     starts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     starts = np.concatenate([[0], starts]).astype(np.int64)
     heads = codes[starts]
@@ -293,6 +291,15 @@ def group_by_query(qid: Any, n_docs: int) -> Grouping:
     codes = codes[order]
     starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1]).astype(np.int64)
     return Grouping(np.append(starts, n_docs), ids[order[starts]], order)
+
+
+def _present(ids: Array, codes: Integers | None = None) -> Array:
+    """Return ids, or raise a `DataError` if the id of a row is NaN or NaT."""
+    if ids.dtype.kind in "fcmM" and (ids != ids).any():
+        rows = ids if codes is None else ids[codes]
+        missing = rows != rows
+        raise DataError(f"qid[{np.flatnonzero(missing)[0]}] is NaN; every row needs a query id")
+    return ids
 
 
 def _as_array(qid: Any) -> Array:

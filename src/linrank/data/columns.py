@@ -124,9 +124,15 @@ class Chosen(NamedTuple):
     features: list[str]
 
     @property
+    def numbers(self) -> list[str]:
+        """The columns of labels, weights and other numbers that are not features, each once."""
+        found = (self.label, *self.per_row.values())
+        return list(dict.fromkeys(name for name in found if name is not None))
+
+    @property
     def others(self) -> list[str]:
         """The columns that are not features, each once."""
-        found = (self.label, self.qid, self.doc_id, *self.per_row.values())
+        found = (*self.numbers, self.qid, self.doc_id)
         return list(dict.fromkeys(name for name in found if name is not None))
 
 

@@ -50,7 +50,7 @@ def open_csv(name: str) -> Iterator[TableFile]:
             types = {field.name: _wide(field.type) for field in reader.schema}
             names = reader.schema.names
         schema = pa.schema([(column, types[column]) for column in names])
-        yield TableFile(schema, partial(_read, text, schema), is_text=True)
+        yield TableFile(schema, partial(_read, text, schema))
 
 
 def _wide(kind: pa.DataType) -> pa.DataType:
@@ -105,6 +105,8 @@ def _read(
     options = csv.ConvertOptions(
         include_columns=list(names), column_types=types, strings_can_be_null=True
     )
+    if ids:
+        options.null_values = [""]  # "NA" and "null" may be ids.
     with text.opened(options) as reader:
         try:
             yield from reader

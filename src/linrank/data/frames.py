@@ -14,7 +14,15 @@ import numpy as np
 
 from .._typing import Array
 from ..errors import DataError
-from ._arrow import Labelled, check_features, feature_type, fill_rows, labelled, needs
+from ._arrow import (
+    Labelled,
+    check_features,
+    feature_type,
+    fill_rows,
+    id_columns,
+    labelled,
+    needs,
+)
 from .checks import Matrix, check_feature_names, check_matrix
 from .columns import Columns, no_column
 
@@ -157,16 +165,49 @@ def read_frame(frame: Any, columns: Columns) -> FrameParts:
         frame = frame.collect()
     if not _is_a(frame, "pandas", "DataFrame") and not _is_a(frame, "polars", "DataFrame"):
         frame = arrow_table(frame)
+    frame = _with_index(frame)
     names = list(frame.columns) if hasattr(frame, "dtypes") else frame.column_names
     chosen = columns.choose(names)
     if not chosen.features:
         raise DataError("there are no features: every column of the frame has another use")
     others = frame.select(chosen.others) if hasattr(frame, "select") else frame[chosen.others]
+    ids = id_columns(chosen)
+    table = arrow_table(_with_codes(others, list(ids)))
+    for name, column in ids.items():
+        column.add_all(table[name])
     return FrameParts(
-        frame_matrix(frame, chosen.features),
-        chosen.features,
-        labelled(arrow_table(others), chosen),
+        frame_matrix(frame, chosen.features), chosen.features, labelled(table, chosen, ids)
     )
+
+
+def _with_index(frame: Any) -> Any:
+    """Return a frame in which the named levels of a pandas index are columns, as in Parquet files.
+
+    pandas does not write a range as a column.
+    """
+    if not _is_a(frame, "pandas", "DataFrame") or _is_a(frame.index, "pandas", "RangeIndex"):
+        return frame
+    names = [name for name in frame.index.names if name is not None]
+    twice = [name for k, name in enumerate(names) if name in frame or name in names[:k]]
+    if twice:
+        raise DataError(
+            f"{twice[0]!r} is the name of a level of the index and of another level or column. "
+            "Rename one of them"
+        )
+    levels = {name: frame.index.get_level_values(name) for name in names}
+    return frame.assign(**levels) if names else frame
+
+
+def _with_codes(frame: Any, ids: list[str]) -> Any:
+    """Return a frame in which ids that are text are codes; Arrow would repeat each text."""
+    if _is_a(frame, "pandas", "DataFrame"):
+        objects = [name for name in ids if frame[name].dtype == object]
+        return frame.astype(dict.fromkeys(objects, "category"))
+    if _is_a(frame, "polars", "DataFrame"):
+        polars = sys.modules["polars"]
+        texts = [name for name in ids if frame.schema[name] == polars.String]
+        return frame.with_columns(polars.col(texts).cast(polars.Categorical))
+    return frame
 
 
 def _existing(columns: Sequence[str] | None, names: Sequence[str]) -> list[str]:

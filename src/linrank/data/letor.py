@@ -20,13 +20,13 @@ from ._letor_reader import (
     Progress,
     ReadOptions,
     allocate_in_memory,
-    parse_query_ids,
     read_source,
 )
 from ._letor_writer import MAX_DECIMALS, LetorWriter
 from ._source import CHUNK_BYTES, open_source
 from ._source_list import open_text
 from .checks import MAX_FEATURES, check_n_features
+from .ids import parse_ids
 from .names import NameFile
 from .ranking import RankingData
 
@@ -82,8 +82,8 @@ def read_letor(
     Returns
     -------
     RankingData
-        Query ids are integers if all of them are, otherwise strings. Comments are kept if there
-        are any.
+        Query ids are integers if each of them is the canonical form of one, as 7 is; otherwise,
+        as with 007, they are strings. Comments are kept if there are any.
 
     Raises
     ------
@@ -208,7 +208,8 @@ def count_letor(path: StrPath) -> LetorCounts:
                     counts[words[1][4:] if has_qid else b"0"] += 1
                     n_entries += len(words) - 1 - has_qid
             source.release([chunk])
-    return LetorCounts(parse_query_ids(list(counts)), np.array(list(counts.values())), n_entries)
+    ids = parse_ids([qid.decode(errors="replace") for qid in counts])
+    return LetorCounts(ids, np.array(list(counts.values())), n_entries)
 
 
 def check_options(

@@ -13,7 +13,6 @@ from .tables import TableFile, arrow_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
 
 SUFFIXES = (".parquet", ".pq")
 BATCH_ROWS = 8192  #: rows read at a time; more rows take more memory beside X
@@ -30,11 +29,15 @@ def open_parquet(name: str) -> Iterator[TableFile]:
     with arrow_errors(name, "Parquet"):
         from pyarrow.parquet import ParquetFile
 
-        # A buffer for all row groups would keep the bytes of the whole file in memory.
         with ParquetFile(name, pre_buffer=False) as file:
-            yield TableFile(file.schema_arrow, partial(_read, file))
+            yield TableFile(file.schema_arrow, partial(_read, name))
 
 
-def _read(file: ParquetFile, names: Sequence[str], ids: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
-        yield batch.select(list(names))
+def _read(name: str, names: Sequence[str], ids: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    from pyarrow.parquet import ParquetFile
+
+    # A buffer for all row groups would keep the bytes of the whole file in memory. Ids stay codes
+    # of a dictionary, because a small file can repeat a long id millions of times.
+    with ParquetFile(name, pre_buffer=False, read_dictionary=list(ids)) as file:
+        for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
+            yield batch.select(list(names))

@@ -8,7 +8,7 @@ rows, so that little more memory than X is in use.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -17,8 +17,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .._typing import Array
-from ..errors import DataError, FileFormatError, about_file
-from ._arrow import Labelled, check_features, feature_type, fill_rows, labelled, needs
+from ..errors import DataError, FileFormatError, LinrankError, about_file
+from ._arrow import (
+    IdColumn,
+    Labelled,
+    check_features,
+    feature_type,
+    fill_rows,
+    id_columns,
+    labelled,
+    needs,
+)
 from ._letor_reader import Allocate, Progress, allocate_in_memory
 from .checks import group_by_query
 from .columns import Chosen, Columns, no_column
@@ -41,13 +50,10 @@ class TableFile(NamedTuple):
         The names and types of the columns.
     read : callable
         Takes the names of columns, and those of columns that hold ids. Yields batches of rows.
-    is_text : bool
-        Whether all ids are read as text, because the file has no types.
     """
 
     schema: pa.Schema
     read: Callable[[Sequence[str], Sequence[str]], Iterator[pa.RecordBatch]]
-    is_text: bool = False
 
 
 OpenTable = Callable[[str], AbstractContextManager[TableFile]]
@@ -139,53 +145,52 @@ def read_head(
     import pyarrow as pa
 
     files, parts = [str(file) for file in list_files(Path(path))], []
-    chosen, dtypes = None, set()
+    chosen, dtypes, ids = None, set(), dict[str, IdColumn]()
     for file in files:
         with open_table(file) as table, about_file(file):
-            chosen = _choose(columns, chosen, table.schema.names, needs_label)
+            if chosen is None:
+                chosen = _choose(columns, table.schema.names, needs_label)
+                ids = id_columns(chosen)
+            _check_same(chosen, table.schema.names)
             check_features(table.schema, chosen.features)
             dtypes.add(feature_type(table.schema, chosen.features))
-            wanted = chosen.others or chosen.features[:1]
-            ids = [name for name in (chosen.qid, chosen.doc_id) if name is not None]
-            schema = pa.schema([table.schema.field(name) for name in wanted])
-            batches = list(table.read(wanted, ids))
-            parts.append(pa.Table.from_batches(batches, batches[0].schema if batches else schema))
-            is_text = table.is_text
+            parts.append(_read_others(table, chosen, ids))
     assert chosen is not None
-    with about_file(path):
+    with about_file(path), arrow_errors(path, "one table"):
         whole = pa.concat_tables(parts, promote_options="permissive")
         if not whole.num_rows:
             raise DataError("there are no rows. Use data with at least one row")
-        if is_text and chosen.qid is not None:
-            whole = _with_whole_numbers(whole, chosen.qid)
-        others = labelled(whole, chosen)
+        others = labelled(whole, chosen, ids)
     return Head(files, chosen.features, np.result_type(*dtypes), others)
 
 
-def _with_whole_numbers(table: pa.Table, name: str) -> pa.Table:
-    """Return a table in which a column of text holds integers, if all of its entries are."""
+def _read_others(table: TableFile, chosen: Chosen, ids: Mapping[str, IdColumn]) -> pa.Table:
+    """Add the ids of a file to `ids`, and return its other columns that are no features."""
     import pyarrow as pa
 
-    try:
-        numbers = table[name].cast(pa.int64())
-    except pa.ArrowInvalid:
-        return table
-    return table.set_column(table.column_names.index(name), name, numbers)
+    plain = chosen.numbers or chosen.features[:1]  # A column must tell the number of rows.
+    batches = []
+    for batch in table.read([*dict.fromkeys([*plain, *ids])], list(ids)):
+        for name, column in ids.items():
+            column.add(batch.column(name))
+        batches.append(batch.select(plain))
+    schema = pa.schema([table.schema.field(name) for name in plain])
+    return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
 
 
-def _choose(
-    columns: Columns, first: Chosen | None, names: Sequence[str], needs_label: bool
-) -> Chosen:
-    """Return the columns of a file; later files must have the columns of the first one."""
-    if first is None:
-        chosen = columns.choose(names, needs_label)
-        if not chosen.features:
-            raise DataError("there are no features: every column has another use")
-        return chosen
-    absent = [name for name in (*first.others, *first.features) if name not in names]
+def _choose(columns: Columns, names: Sequence[str], needs_label: bool) -> Chosen:
+    """Return the columns of the first file."""
+    chosen = columns.choose(names, needs_label)
+    if not chosen.features:
+        raise DataError("there are no features: every column has another use")
+    return chosen
+
+
+def _check_same(chosen: Chosen, names: Sequence[str]) -> None:
+    """Raise a `DataError` if a file lacks a column of the first one."""
+    absent = [name for name in (*chosen.others, *chosen.features) if name not in names]
     if absent:
         raise DataError(no_column(absent[0], names) + ". All files must have the same columns")
-    return first
 
 
 def fill_features(
@@ -196,29 +201,33 @@ def fill_features(
     progress: Progress | None = None,
 ) -> None:
     """Copy the features of files into X; row r goes to row ``places[r]``, by default to row r."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for file in head.files:
-            with open_table(file) as table:
-                yield from table.read(head.features, ())
-
-    n_rows = fill_rows(batches(), X, places, progress)
-    if n_rows != len(X):
+    first = 0
+    for file in head.files:
+        with open_table(file) as table:
+            first = fill_rows(table.read(head.features, ()), X, places, progress, first)
+    if first != len(X):
         raise DataError("the file changed while it was being read. Read it again")
     release_memory()
 
 
 @contextmanager
-def arrow_errors(name: str, kind: str) -> Iterator[None]:
-    """Turn errors of pyarrow and of the system into a `FileFormatError`."""
-    import_pyarrow(name)
-    from pyarrow import ArrowException
+def arrow_errors(name: StrPath, kind: str) -> Iterator[None]:
+    """Turn all errors that reading a damaged file causes into a `FileFormatError`.
 
+    pyarrow, and Python when it decodes text, raise many kinds of errors.
+    """
+    import_pyarrow(name)
     try:
         yield
-    except (ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise FileFormatError(f"{name}: cannot be read as {kind}: {reason}") from None
+    except LinrankError:
+        raise
+    except UnicodeError:
+        reason = "it holds text that is not valid UTF-8. Write the file again, as UTF-8"
+    except (ArithmeticError, LookupError, MemoryError, OSError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+    else:
+        return
+    raise FileFormatError(f"{os.fspath(name)}: cannot be read as {kind}: {reason}")
 
 
 def import_pyarrow(path: StrPath) -> None:

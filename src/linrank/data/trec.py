@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .._files import atomic_write
-from .._typing import Array, Integers, Mask, Vector
+from .._typing import Integers, Mask, Vector
 from ..errors import DataError, FileFormatError
 from ._compression import compressed
 from ._source import Expected
 from ._words import Words, first_words, read_words
 from .checks import check_rows
+from .ids import id_texts
 from .ranking import RankingData
 
 StrPath = str | os.PathLike[str]
@@ -26,7 +26,6 @@ StrPath = str | os.PathLike[str]
 QRELS = Expected("a qrels file", "301 0 FBIS3-10082 1")
 RUN = Expected("a run file", "301 Q0 FBIS3-10082 1 12.5 linrank")
 _BLOCK_LINES = 1 << 16  # lines converted to text at a time
-_INTEGER = re.compile("[+-]?[0-9]{1,19}")  # query ids that the LETOR reader reads as integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,10 +249,10 @@ class Judged(NamedTuple):
 
 def judge(data: RankingData, qrels: Qrels) -> Judged:
     """Look up the judgement of each document; see `join_qrels`."""
-    labels = dict(zip(zip(_like(qrels.qid, data.query_ids), qrels.doc_ids, strict=True),
-                      qrels.y.tolist(), strict=True))  # fmt: skip
+    keys = zip(qrels.qid, qrels.doc_ids, strict=True)
+    labels = dict(zip(keys, qrels.y.tolist(), strict=True))
     doc_ids = require_doc_ids(data)
-    found = [labels.get(key) for key in zip(data.qid.tolist(), doc_ids, strict=True)]
+    found = [labels.get(key) for key in zip(id_texts(data.qid), doc_ids, strict=True)]
     known = np.array([label is not None for label in found])
     if not known.any():
         raise DataError(
@@ -331,13 +330,6 @@ def _is_number(word: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _like(qid: Sequence[str], query_ids: Array) -> Sequence[object]:
-    """Return query ids of the same type as those of data."""
-    if query_ids.dtype.kind not in "iu":
-        return qid
-    return [int(text) if _INTEGER.fullmatch(text) else text for text in qid]
 
 
 def _check_lines(found: Qrels | Run, name: str) -> None:
