@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from .._numbers import parse_number
+
 #: Panels of the help, in their order.
 PANELS = CHOICE, FEATURES, CURVES, LOSS, SOLVER, INPUT, OUTPUT = (
     "Choice of C", "Features", "Curves", "Loss and penalty", "Solver", "Input", "Output"
@@ -49,7 +51,7 @@ def parse_C(text: str) -> float:
     """
     base, power, exponent = text.strip().partition("^")
     try:
-        C = float(base) ** float(exponent) if power else float(base)
+        C = parse_number(base) ** parse_number(exponent) if power else parse_number(base)
     except (ValueError, OverflowError, ZeroDivisionError):
         C = math.nan
     if not (isinstance(C, float) and 0 < C < math.inf):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from .._literals import parse_literal
+from .._numbers import parse_number
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..engines.names import EngineName
 from ..features.names import MissingName
@@ -51,7 +52,7 @@ def parse_bounds(text: str) -> Any:
         return text
     low, colon, high = text.partition(":")
     try:
-        limits = tuple(float(side) if side.strip() else None for side in (low, high))
+        limits = tuple(parse_number(side) if side.strip() else None for side in (low, high))
     except ValueError:
         limits = ()
     if not colon or not limits:
@@ -70,7 +71,7 @@ def parse_scales(text: str) -> tuple[float, ...]:
     ((0.5,), (0.25, 0.5, 1.0))
     """
     try:
-        scales = tuple(float(part) for part in text.split(","))
+        scales = tuple(parse_number(part) for part in text.split(","))
     except ValueError:
         scales = (math.nan,)
     if not all(0 <= scale < math.inf for scale in scales):
@@ -87,7 +88,7 @@ def read_costs(path: str) -> list[float]:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise typer.BadParameter(f"{path}: cannot be read ({reason})") from None
     try:
-        return [float(line) for line in lines]
+        return [parse_number(line) for line in lines]
     except ValueError:
         raise typer.BadParameter(f"{path}: expected one number per line") from None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._numbers import parse_number
 from ..errors import DataError, FileFormatError
 from ..export import TARGETS, TargetName
 from . import _options as options
@@ -50,7 +51,7 @@ def parse_shift(text: str) -> Any:
     if text == "training":
         return text
     try:
-        number = float(text)
+        number = parse_number(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._typing import Array, Vector
+from ..data.ids import id_texts
 from ..data.ranking import RankingData
 from ..data.trec import Qrels, Run, require_doc_ids, run_of
 from ..errors import DataError, about
@@ -204,7 +205,7 @@ def _check_same(a: Evaluation, b: Evaluation) -> None:
         raise DataError(
             f"a has the flavour {a.flavour!r}, but b has {b.flavour!r}; evaluate both with the same"
         )
-    if not np.array_equal(a.query_ids, b.query_ids):
+    if id_texts(a.query_ids) != id_texts(b.query_ids):
         raise DataError(
             f"a and b have different queries, or the same in another order ({a.n_queries:,} and "
             f"{b.n_queries:,}); evaluate both on the same data"

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import Array, Integers
 from ..errors import DataError
-from .rows import QueryCounts
+from .rows import QueryCounts, alike
 
 
 class Move(NamedTuple):
@@ -61,7 +61,8 @@ def _list_queries(
         The place of the query in `ids`, the number of the part, and the number of documents.
     """
     filled = [part for part in parts if len(part.ids)]  # The dtype of empty arrays is arbitrary.
-    ids, query = np.unique(np.concatenate([part.ids for part in filled]), return_inverse=True)
+    together = np.concatenate(alike([part.ids for part in filled]))
+    ids, query = np.unique(together, return_inverse=True)
     part = np.repeat(np.arange(len(parts)), [len(part.ids) for part in parts])
     return ids, query, part, np.concatenate([part.counts for part in filled])
 

@@ -23,12 +23,13 @@ from ..data.checks import (
     one_per_query,
     take_rows,
 )
+from ..data.ids import id_texts, join_strings
 from ..data.keys import row_keys
 from ..data.ranking import RankingData
 from ..errors import DataError
 
 #: What query ids are called in errors, by the kind of their dtype.
-ID_KINDS = {"i": "whole numbers", "u": "unsigned whole numbers", "f": "floats", "U": "text"}
+ID_KINDS = dict.fromkeys("iuUO", "whole numbers or text") | {"f": "floats"}
 
 
 @dataclass
@@ -148,12 +149,24 @@ def _check_numbers(name: str, values: ArrayLike, n: int) -> Any:
 
 
 def check_ids(qid: Any, n: int) -> Array | None:
-    """Return query ids as numbers or strings, which can be compared with those of other parts."""
+    """Return query ids as numbers or text, which can be compared with those of other parts."""
     if qid is None:
         return None
     group_by_query(qid, n)  # raises an error for missing or too few ids
     qid = np.asarray(qid)
-    return qid.astype(str) if qid.dtype.kind in "OS" else qid
+    return join_strings(id_texts(qid)) if qid.dtype.kind in "OS" else qid
+
+
+def alike(ids: Sequence[Array]) -> list[Array]:
+    """Return ids of several parts as they are if all are of one kind, and otherwise as text.
+
+    Examples
+    --------
+    >>> [own.tolist() for own in alike([np.array([7]), np.array(["7", "q"])])]
+    [['7'], ['7', 'q']]
+    """
+    kinds = {own.dtype.kind.replace("O", "U") for own in ids}
+    return list(ids) if len(kinds) == 1 else [join_strings(id_texts(own)) for own in ids]
 
 
 def count_queries(qid: Array | None, n_docs: int, n_bytes: float) -> QueryCounts:
@@ -182,8 +195,8 @@ def combine_shapes(parts: Sequence[PartSummary]) -> Shape:
     - LETOR parts may have different numbers of features. One part may start with feature 0 while
       the others show no feature 0.
     - The features are sparse if most rows are.
-    - The query ids of all parts must be of one kind. Otherwise 7 and 007 would be one query as
-      numbers but two as text, and converting large integers to floats would round them.
+    - Query ids that are whole numbers in one part and text in another are compared as text. Floats
+      do not go together with them, because converting large integers to floats would round them.
     """
     filled = [(shape, queries.n_docs) for queries, shape in parts if queries.n_docs]
     if not filled:
@@ -217,7 +230,7 @@ def join_parts(parts: list[Rows], shape: Shape, n_threads: int) -> RankingData:
     parts[:] = [part for part in parts if len(part.y)]
     y = np.concatenate([part.y for part in parts])
     qids = [part.qid for part in parts if part.qid is not None]
-    qid = np.concatenate(qids) if shape.has_qid else None
+    qid = np.concatenate(alike(qids)) if shape.has_qid else None
     per_row = {
         name: np.concatenate([part.per_row[name] for part in parts]) for name in shape.per_row
     }

@@ -36,7 +36,7 @@ from ..errors import DataError, LinrankError
 from ..losses.base import Loss
 from ..metrics import Ranking, parse_metric, resolve_rules
 from .recipe import Recipe, unpack_loss
-from .rows import PartSummary, Rows, Shape, join_parts, summarize
+from .rows import PartSummary, Rows, Shape, alike, join_parts, summarize
 from .wire import Message, Wire
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ def deliver_function(token: str, engine_id: int, function: Delta) -> None:
 def select_queries(rows: Rows, ids: Array, keep: bool) -> Rows:
     """Return the rows of the queries in `ids` if `keep` is true, otherwise all other rows."""
     qid = np.zeros(len(rows.y), np.int64) if rows.qid is None else rows.qid
-    return rows.take(np.isin(qid, ids.astype(qid.dtype, copy=False)) == keep)
+    return rows.take(np.isin(*alike([qid, ids])) == keep)
 
 
 async def serve(comm: Comm, token: str) -> Status:

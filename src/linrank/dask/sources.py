@@ -140,14 +140,15 @@ def _read_table_part(name: str, options: FileOptions) -> Rows:
     X = np.empty(head.shape, head.dtype)
     fill_features(open_table, head, X)
     y, qid, _, per_row = head.others
-    return check_part(name, X, y, qid, feature_names=head.features, **per_row)
+    ids = None if qid is None else qid.rows
+    return check_part(name, X, y, ids, feature_names=head.features, **per_row)
 
 
 def _count_table_part(name: str, options: FileOptions) -> QueryCounts:
     head = read_head(_table_opener(name), name, options.columns)
     y, qid = head.others.y, head.others.qid
     n_bytes = head.shape[1] * head.dtype.itemsize
-    return count_column(y if qid is None else qid, qid is not None, n_bytes)
+    return count_column(y if qid is None else qid.rows, qid is not None, n_bytes)
 
 
 def _store_parts(folder: Path) -> list[Part]:
@@ -203,6 +204,7 @@ def frame_parts(
 ) -> list[Part]:
     """Return the partitions of a Dask DataFrame; other arguments are column names or Series."""
     y = LABEL if y is None else y
+    X = _with_index(X, [y, QID if qid is None else qid, *per_row.values()])
     qid = QID if qid is None and QID in X.columns else qid
     columns = {"y": y, "qid": qid, **per_row}
     named = {name: value for name, value in columns.items() if isinstance(value, str)}
@@ -225,6 +227,16 @@ def frame_parts(
         )
         for k, frame in enumerate(X.to_delayed())
     ]
+
+
+def _with_index(X: dd.DataFrame, wanted: Sequence[Column]) -> dd.DataFrame:
+    """Return a frame whose index is a column if it is named like one of the wanted columns."""
+    name = X.index.name
+    if name is None or not any(isinstance(column, str) and column == name for column in wanted):
+        return X
+    if name in X.columns:
+        raise DataError(f"X has a column {name!r}, and so has its index. Rename one of them")
+    return X.reset_index()
 
 
 def count_column(values: ArrayLike, has_qid: bool, row_bytes: int) -> QueryCounts:

@@ -98,9 +98,9 @@ class IdColumn:
             raise DataError(
                 f"{self._name} holds {part.type}; expected numbers or strings"
             ) from None
-        # A dictionary may hold many values that these rows lack.
         used, codes = np.unique(coded.indices.to_numpy(zero_copy_only=False), return_inverse=True)
-        values = coded.dictionary.take(pa.array(used)).to_pylist()
+        # A dictionary may hold many values that these rows lack.
+        values = [coded.dictionary[k].as_py() for k in used.tolist()]
         if None in values:  # Dictionaries may hold a missing value, too.
             raise self._missing(np.flatnonzero(codes == values.index(None))[0])
         self._reader.add(values, codes)

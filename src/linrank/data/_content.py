@@ -24,6 +24,7 @@ _BINARY = {
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
     b"%PDF": "a PDF file",
 }
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks; that of UTF-32 begins alike or with NULs
 _LETOR = re.compile(rb"(^|\s)(qid|[0-9]+):\S")
 _DELIMITERS = b",\t;"
 
@@ -68,11 +69,18 @@ def name_binary(start: bytes) -> str | None:
         if b"[Content_Types].xml" in start or b"xl/" in start:
             return "an Excel workbook"
         return "a NumPy .npz file" if b".npy" in start else "a ZIP archive"
+    if start.startswith(_UTF_16) or _has_wide_letters(start):
+        return "text in UTF-16 or UTF-32"
     if start[257:262] == b"ustar":
         return "a tar archive"
     if len(start) > 1 and start[0] == 0x80 and start[1] in range(2, 6):
         return "a pickle"
     return next((name for magic, name in _BINARY.items() if start.startswith(magic)), None)
+
+
+def _has_wide_letters(start: bytes) -> bool:
+    """Return whether every second byte is NUL, as in UTF-16 without a byte order mark."""
+    return len(start) >= 8 and any(set(start[k:64:2]) == {0} for k in (0, 1))
 
 
 def find_delimiter(start: bytes) -> str | None:

@@ -353,6 +353,8 @@ def open_source(path: str | os.PathLike[str], expected: Expected = LETOR) -> Sou
 
 
 def _expected(found: str, expected: Expected) -> str:
+    if "UTF" in found:
+        return "expected UTF-8. Save it as UTF-8, as with: iconv -f UTF-16 -t UTF-8"
     if expected is not LETOR:
         return f"expected {expected.what}"
     if "Parquet" in found or "Arrow" in found:

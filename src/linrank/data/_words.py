@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._numbers import parse_number
 from .._typing import Integers, Vector
 from ..errors import FileFormatError
 from ._source import CHUNK_BYTES, Expected, open_source
@@ -32,7 +33,8 @@ class Words(NamedTuple):
         """Return a column as strings."""
         words = self.columns[column]
         try:
-            return [word.decode() for word in words]
+            names = {word: word.decode() for word in dict.fromkeys(words)}
+            return [names[word] for word in words]  # Equal words share one string.
         except UnicodeDecodeError:
             row = next(row for row, word in enumerate(words) if not _is_utf8(word))
             problem = f"{words[row][:60]!r} is not valid UTF-8; expected UTF-8 text"
@@ -42,7 +44,7 @@ class Words(NamedTuple):
         """Return a column as finite numbers; `name` is its name in errors."""
         words = self.columns[column]
         try:
-            values = np.array(list(map(float, words)))
+            values = np.array(list(map(parse_number, words)))
         except ValueError:
             values = np.array([_number(word) for word in words])
         bad = np.flatnonzero(~np.isfinite(values))
@@ -105,7 +107,7 @@ def _words_per_line(text: NDArray[np.uint8]) -> Integers:
 
 def _number(word: bytes) -> float:
     try:
-        return float(word)
+        return parse_number(word)
     except ValueError:
         return np.nan
 

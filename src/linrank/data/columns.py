@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._numbers import parse_number
 from ..errors import DataError
 
 if TYPE_CHECKING:  # pandas is slow to import, and workers of a cluster start often.
@@ -160,7 +161,7 @@ def _check_no_ids(features: Sequence[str]) -> None:
 
 def _is_number(name: object) -> bool:
     try:
-        float(str(name))
+        parse_number(str(name))
     except ValueError:
         return False
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -194,15 +195,18 @@ def _with_index(frame: Any) -> Any:
             f"{twice[0]!r} is the name of a level of the index and of another level or column. "
             "Rename one of them"
         )
-    levels = {name: frame.index.get_level_values(name) for name in names}
-    return frame.assign(**levels) if names else frame
+    frame = frame.copy(deep=False)
+    for name in names:
+        frame[name] = frame.index.get_level_values(name)
+    return frame
 
 
 def _with_codes(frame: Any, ids: list[str]) -> Any:
     """Return a frame in which ids that are text are codes; Arrow would repeat each text."""
     if _is_a(frame, "pandas", "DataFrame"):
         objects = [name for name in ids if frame[name].dtype == object]
-        return frame.astype(dict.fromkeys(objects, "category"))
+        with suppress(TypeError):  # Lists are refused later.
+            return frame.astype(dict.fromkeys(objects, "category"))
     if _is_a(frame, "polars", "DataFrame"):
         polars = sys.modules["polars"]
         texts = [name for name in ids if frame.schema[name] == polars.String]

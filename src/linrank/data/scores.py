@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .._numbers import parse_number
 from .._typing import Vector
 from ..errors import FileFormatError
 
@@ -45,7 +46,7 @@ def read_scores(path: str | os.PathLike[str], n_docs: int) -> Vector:
     if lines == [b""]:
         raise FileFormatError(f"{path}: the file is empty; expected {n_docs:,} scores")
     try:
-        scores = np.array([float(line) for line in lines])
+        scores = np.array([parse_number(line) for line in lines])
     except ValueError:
         raise _first_error(path, lines) from None
     if not np.isfinite(scores).all():
@@ -91,7 +92,7 @@ def _first_error(path: str | os.PathLike[str], lines: list[bytes]) -> FileFormat
     for number, line in enumerate(lines, 1):
         text = line.decode(errors="replace").strip()
         try:
-            good = np.isfinite(float(line))
+            good = np.isfinite(parse_number(line))
         except ValueError:
             good = False
         if not good:

@@ -217,13 +217,17 @@ def arrow_errors(name: StrPath, kind: str) -> Iterator[None]:
     pyarrow, and Python when it decodes text, raise many kinds of errors.
     """
     import_pyarrow(name)
+    from pyarrow import ArrowException
+
+    damages = (ArrowException, ArithmeticError, LookupError, MemoryError, OSError, TypeError,
+               ValueError)  # fmt: skip
     try:
         yield
     except LinrankError:
         raise
     except UnicodeError:
         reason = "it holds text that is not valid UTF-8. Write the file again, as UTF-8"
-    except (ArithmeticError, LookupError, MemoryError, OSError, TypeError, ValueError) as error:
+    except damages as error:
         reason = " ".join(str(error).split()) or type(error).__name__
     else:
         return

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .._typing import Vector
+from .._numbers import parse_number
+from .._typing import Integers
 from ..errors import DataError, FileFormatError
+from ._source import CHUNK_BYTES, Expected, open_source
 from .checks import Matrix, check_matrix
+
+TOPICS = Expected("a file of topics", "3,7 1:0.5 2:0.25")
 
 
 class TopicData(NamedTuple):
@@ -56,34 +62,58 @@ def read_topics(
         raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, OverflowError) as error:
         raise FileFormatError(
-            f"{path}: not a file of topics: {error}; expected lines such as 3,7 1:0.5 2:0.25"
+            f"{path}: not a file of topics: {error}; {TOPICS.lines}"
         ) from None
     if not len(labels):
         raise FileFormatError(f"{path}: the file has no documents")
-    rows = np.repeat(np.arange(len(labels)), [len(found) for found in labels])
-    values = np.concatenate([np.asarray(found) for found in labels])
-    known = np.unique(values) if topics is None else _numbers(topics)
-    order = np.argsort(known)
-    place = np.clip(np.searchsorted(known[order], values), 0, len(known) - 1)
-    kept = known[order][place] == values
-    Y = _ones(rows[kept], order[place[kept]], (len(labels), len(known)))
-    return TopicData(check_matrix(X), Y, [_name(topic) for topic in known.tolist()])
+    names = _topics_of_lines(path)
+    rows = np.repeat(np.arange(len(names)), list(map(len, names)))
+    known = _sorted(set(chain(*names))) if topics is None else _checked(topics)
+    columns = {name: k for k, name in enumerate(known)}
+    found = np.array([columns.get(name, -1) for name in chain(*names)], np.int64)
+    Y = _ones(rows[found >= 0], found[found >= 0], (len(labels), len(known)))
+    return TopicData(check_matrix(X), Y, known)
 
 
-def _name(topic: float) -> str:
-    """Return a number with as many digits as are needed to read the same number."""
-    return str(int(topic) if topic.is_integer() else topic)
+def _topics_of_lines(path: str | os.PathLike[str]) -> list[list[str]]:
+    """Return the topics of each document as they are written, so that 007 and 7 differ."""
+    found = []
+    with open_source(path, TOPICS) as source:
+        for chunk in source.chunks(CHUNK_BYTES):
+            for line in chunk.text[chunk.first : chunk.last].tobytes().split(b"\n"):
+                words = line.partition(b"#")[0].split()
+                if words:
+                    found.append([] if b":" in words[0] else words[0].decode("latin1").split(","))
+                    _check_numbers(source.path, found[-1], words)
+            source.release([chunk])
+    return found
 
 
-def _numbers(topics: list[str]) -> Vector:
-    """Return the numbers of topics from their names."""
+def _check_numbers(path: str, topics: list[str], words: list[bytes]) -> None:
+    """Raise an error for numbers that only Python knows, such as 1_0."""
     try:
-        return np.array(topics, dtype=np.float64)
+        _sorted(topics)
+        wrong = next((word.decode("latin1") for word in words if b"_" in word), None)
+    except ValueError:
+        wrong = ",".join(topics)
+    if wrong is not None:
+        raise FileFormatError(f"{path}: not a file of topics: {wrong[:40]!r}; {TOPICS.lines}")
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (parse_number(name), name))
+
+
+def _checked(topics: list[str]) -> list[str]:
+    """Return the names of topics, which are numbers."""
+    try:
+        _sorted(topics)
     except ValueError as error:
         raise DataError(
             f"topics in files are numbers, but those of the model are not: {error}"
         ) from None
+    return list(topics)
 
 
-def _ones(rows: Vector, columns: Vector, shape: tuple[int, int]) -> sparse.csr_array:
+def _ones(rows: Integers, columns: Integers, shape: tuple[int, int]) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)

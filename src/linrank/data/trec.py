@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._files import atomic_write
+from .._numbers import parse_number
 from .._typing import Integers, Mask, Vector
 from ..errors import DataError, FileFormatError
 from ._compression import compressed
@@ -326,7 +327,7 @@ def _peek(path: Path) -> list[bytes]:
 
 def _is_number(word: bytes) -> bool:
     try:
-        float(word)
+        parse_number(word)
     except ValueError:
         return False
     return True

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
+from ..data.columns import QID
 from ..data.frames import frame_columns, frame_matrix
 from ..errors import DataError, ForgottenQueriesWarning, SwappedArgumentsWarning, warn
 
@@ -31,6 +32,11 @@ def check_arguments(X: Any, y: Any, qid: Any) -> None:
         raise DataError(
             "fit requires y to be passed, but the target y is None. Pass the labels, as in "
             "fit(X, y, qid), or a RankingData, such as that of RankingData.from_frame."
+        )
+    if qid is None and QID in getattr(getattr(X, "index", None), "names", ()):
+        raise DataError(
+            f"the index of X has a level {QID!r}, but qid is None. Pass "
+            f"qid=X.index.get_level_values({QID!r}), or rename the level."
         )
     _check_swapped_text(y, qid)
     _check_leak(X, y)

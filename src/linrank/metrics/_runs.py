@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._typing import Array, Integers, Vector
+from ..data.ids import join_strings
 from ..data.trec import Qrels, Run, look_up, number_words
 from ..errors import DataError
 from ._evaluate import Evaluation, evaluate_ranking
@@ -112,7 +113,7 @@ def _join(qrels: Qrels, run: Run, *, single: bool) -> _Joined:
         scores=np.concatenate([scores, np.full(len(missing), -np.inf)])[by_query],
         query_ptr=np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(queries)))]),
         n_listed=np.bincount(query[: len(rows)], minlength=len(queries)),
-        query_ids=np.array(list(queries)),
+        query_ids=join_strings(list(queries)),
     )
 
 
