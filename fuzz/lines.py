@@ -129,15 +129,11 @@ def fast_data(reader: Any, *arguments: Any, **options: Any) -> RankingData | Non
 
 
 def query_names(rows: list[Row]) -> list[Any]:
-    """Return the query ids as linrank does: as integers if all are integers."""
+    """Return the query ids as linrank does: as integers if all are canonical."""
     names = [qid for _, qid, *_ in rows]
     if names[0] is None:
         return [0] * len(names)
-    if all(re.fullmatch("[+-]?[0-9]{1,19}", name) for name in names):
-        integers = [int(name) for name in names]
-        if all(-(2**63) <= value < 2**63 for value in integers):
-            return integers
-    return names
+    return reference.ids_of_texts(names)
 
 
 def difference(data: RankingData | None, rows: list[Row] | None, single: bool) -> str | None:

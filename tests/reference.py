@@ -436,6 +436,16 @@ def read_letor_slow(text):
     return rows
 
 
+def ids_of_texts(texts):
+    """Return ids as integers if Python prints each as it was read and int64 holds it, or as text."""
+    try:
+        numbers = [int(text) for text in texts]
+    except ValueError:
+        return list(texts)
+    is_canonical = all(str(n) == text for n, text in zip(numbers, texts, strict=True))
+    return numbers if is_canonical and all(-(2**63) <= n < 2**63 for n in numbers) else list(texts)
+
+
 def _take_token(tokens, prefix):
     """Remove the first token if it begins with a prefix, and return the rest of it."""
     if tokens and tokens[0].startswith(prefix):

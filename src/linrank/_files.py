@@ -90,6 +90,12 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"]) -> Iter
             if fcntl is not None:
                 _unlock(descriptor)
         sync_folder(target.parent)
+    except UnicodeEncodeError as error:
+        letters = error.object[error.start : error.end][:20]
+        raise DataError(
+            f"{os.fspath(path)}: cannot be written: a name or text holds {letters!r}, which is not "
+            "valid Unicode. Rename it"
+        ) from None
     except OSError as error:
         raise write_error(path, error) from None
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import re
 
+#: Code points that are no characters; XML and HTML allow not all of them.
+_NO_CHARACTERS = "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}"
+                         for plane in range(0, 0x110000, 0x10000))  # fmt: skip
 #: Control characters, surrogates, and characters that change the direction or position of text.
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
-    "\ufff9-\ufffb\U000e0000-\U000e007f]"
+    f"\ufdd0-\ufdef\ufff9-\ufffb\U000e0000-\U000e007f{_NO_CHARACTERS}]"
 )
 
 
 def printable(text: str) -> str:
-    r"""Return a text with its control characters replaced by Python's escapes.
+    r"""Return a text with its control characters and other non-characters as Python's escapes.
 
     Names of features and files may come from other people. Control characters in them could erase
-    or forge the output on a terminal.
+    or forge the output on a terminal, and pages and pictures cannot hold U+FFFE.
 
     Examples
     --------

@@ -259,8 +259,6 @@ def _plain_ids(ids: Array) -> dict[str, Array]:
         )
     try:
         column = TextColumn.from_strings(names)
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"query_ids cannot be saved: {error.object[:40]!r} is not valid Unicode text"
-        ) from None
+    except DataError as error:
+        raise DataError(f"query_ids cannot be saved: {error}") from None
     return {"query_ids": column.buffer, "query_ids_ptr": column.ptr}

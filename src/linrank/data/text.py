@@ -43,7 +43,10 @@ class TextColumn:
     @classmethod
     def from_strings(cls, strings: Sequence[str], rows: Integers | None = None) -> TextColumn:
         """Encode a sequence of strings."""
-        encoded = [str(text).encode() for text in strings]
+        try:
+            encoded = [str(text).encode() for text in strings]
+        except UnicodeEncodeError as error:
+            raise DataError(f"{error.object[:40]!r} is not valid Unicode text. Rename it") from None
         ptr = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(text) for text in encoded], out=ptr[1:])
         return cls(np.frombuffer(b"".join(encoded), np.uint8), ptr, rows)
