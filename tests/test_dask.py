@@ -680,13 +680,12 @@ def test_tables_that_are_refused(client, tmp_path):
 @pytest.mark.parametrize(
     ("first", "second", "kinds"),
     [
-        (["007", "7"], ["a", "b"], "whole numbers in one part and text"),
-        (np.array([2**62 + 1]), np.array([2**62 + 1], np.uint64), "whole .* and unsigned"),
-        (np.array([2**62 + 1]), np.array([0.5]), "whole numbers in one part and floats"),
+        (np.array([2**62 + 1]), np.array([0.5]), "whole numbers or text in one part and floats"),
+        (["007", "7"], np.array([0.5]), "whole numbers or text in one part and floats"),
     ],
 )
 def test_ids_of_two_kinds_are_refused(client, tmp_path, first, second, kinds):
-    """007 and 7 are equal as numbers, and floats round large numbers: queries would be mixed up."""
+    """Floats round large numbers: queries would be mixed up."""
     for k, ids in enumerate((first, second)):
         if isinstance(ids, list):
             lines = (f"{row % 2} qid:{ids[row // 2]} 1:{row}" for row in range(4))

@@ -1,5 +1,7 @@
 """`load` and its registry of formats."""
 
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -9,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from commandline import run
+import reference
+from commandline import PATIENCE, run
 from linrank import (
     DataError,
     FileFormatError,
@@ -25,6 +28,7 @@ from linrank import (
 from linrank.data import csv_files, formats
 from linrank.data.formats import FORMATS, Format, find_format
 from linrank.data.parquet import open_parquet
+from linrank.data.tables import arrow_errors
 
 
 def frame_of(data, names=("label", "qid")):
@@ -303,3 +307,99 @@ def test_parquet_files_are_read_in_constant_memory(tmp_path):
             most = max(most, pa.total_allocated_bytes() - before)
             del batch
     assert 0 < most < path.stat().st_size / 4
+
+
+ODD_IDS = ["007", "7", "0x10", "16", "+7", "-0", "a", "a\0", "NA"]
+
+
+def odd_frame(ids):
+    rows = range(len(ids))
+    return pd.DataFrame({"label": [float(k % 2) for k in rows], "qid": ids, "f": [0.5] * len(ids)})
+
+
+@pytest.mark.parametrize("ids", [ODD_IDS, ["7", "16", "-3"], ["7", str(2**63)]])
+def test_ids_are_text_unless_all_are_canonical_integers(tmp_path, ids):
+    frame, expected = odd_frame(ids), reference.ids_of_texts(ids)
+    found = {"frame": RankingData.from_frame(frame)}
+    for name in ("a.parquet", "a.feather", "a.csv", "a.tsv"):
+        WRITERS[name](frame, tmp_path / name)
+        found[name] = load(tmp_path / name)
+        found[f"{name} store"] = convert(tmp_path / name, tmp_path / f"{name}.store")
+    for name, data in found.items():
+        assert data.query_ids.tolist() == expected, name
+        assert data.n_queries == len(ids), name
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv"])
+def test_ids_of_several_files_are_compared_as_text(tmp_path, name):
+    for k, ids in enumerate(([7, 8], ["7", "x"])):
+        WRITERS[name](odd_frame(ids), tmp_path / f"{k}{name}")
+    data = load(tmp_path)
+    assert data.query_ids.tolist() == ["7", "8", "x"]
+    assert data.restore(data.qid).tolist() == ["7", "8", "7", "x"]
+
+
+def test_long_ids_stay_codes(tmp_path):
+    """As text, the ids of this small file would take 4 GB, and in an array of fixed width 16 GB."""
+    n, path = 200_000, tmp_path / "a.parquet"
+    column = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), pa.array(["q" * 20_000]))
+    table = {"label": np.arange(n) % 2, "qid": column, "doc": column, "f": np.zeros(n)}
+    pq.write_table(pa.table(table), path)
+    assert path.stat().st_size < 1e6
+    code = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+import pyarrow.parquet as pq
+from linrank import RankingData, convert, load
+data = load({str(path)!r}, doc_id="doc")
+assert len(data.qid) == len(data.doc_ids) == {n}
+assert convert({str(path)!r}, {str(tmp_path / "store")!r}, ignore=["doc"]).n_queries == 1
+table = pq.read_table({str(path)!r}, read_dictionary=["qid", "doc"])
+for frame in (table, table.to_pandas()):
+    assert RankingData.from_frame(frame, doc_id="doc").n_queries == 1
+"""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "error", [pa.ArrowIndexError("8 out of bounds"), pa.ArrowNotImplementedError("type"),
+              UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), MemoryError(),
+              IndexError("index 8"), OverflowError("too large"), KeyError("f"), ValueError("x")],
+)  # fmt: skip
+def test_all_errors_of_damaged_tables_are_one_sentence(error):
+    with pytest.raises(FileFormatError, match=r"^a\.parquet: cannot be read as Parquet: [^\n]+$"):
+        with arrow_errors("a.parquet", "Parquet"):
+            raise error
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_ids_that_are_not_text_get_a_sentence(tmp_path, name):
+    offsets, letters = np.array([0, 1, 2], np.int32), b"a\xff"
+    column = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(letters)]
+    )
+    table = pa.table({"label": [0.0, 1.0], "qid": column, "f": [0.0, 1.0]})
+    if name == "a.parquet":
+        pq.write_table(table, tmp_path / name)
+    else:
+        with pa.ipc.new_file(tmp_path / name, table.schema) as file:
+            file.write_table(table)
+    with pytest.raises(FileFormatError, match="cannot be read as .*UTF-?8"):
+        load(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("latin1", "cannot be read as CSV: it holds text that is not valid UTF-8. Write"),
+        ("utf-16", "the file is text in UTF-16 or UTF-32; expected UTF-8. Save it as UTF-8"),
+        ("utf-16-le", "the file is text in UTF-16 or UTF-32; expected UTF-8"),
+        ("utf-32", "the file is text in UTF-16 or UTF-32; expected UTF-8"),
+    ],
+)
+def test_text_of_other_encodings(tmp_path, encoding, message):
+    path = tmp_path / "a.csv"
+    path.write_bytes("label,qid,Größe\n1,1,0.5\n0,1,0.25\n".encode(encoding))
+    with pytest.raises(FileFormatError, match=rf"a\.csv: {message}"):
+        load(path)

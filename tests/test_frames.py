@@ -307,3 +307,33 @@ def test_missing_document_ids(make):
     frame = make(pa.table({"label": [1, 0], "f": [0.5, 1.5], "id": ["A", None]}))
     with pytest.raises(DataError, match=r"doc_id\[1\] is missing; every row needs a document id"):
         RankingData.from_frame(frame, doc_id="id")
+
+
+LEVELS = [["qid"], ["label"], ["doc"], ["label", "qid"], ["doc", "qid"], [None], ["f"]]
+
+
+@pytest.mark.parametrize("levels", LEVELS, ids=str)
+def test_named_levels_of_an_index_are_columns_as_in_parquet(tmp_path, levels):
+    columns = {"label": [1, 0, 1, 0], "qid": ["a", "a", "b", "b"], "doc": list("wxyz"),
+               "f": [1.5, 2.5, 3.5, 4.5], "g": [3.0, 2.0, 1.0, 0.0]}  # fmt: skip
+    frame = pd.DataFrame(columns)
+    frame = frame.set_axis([7, 5, 6, 4]) if levels == [None] else frame.set_index(levels)
+    frame.to_parquet(tmp_path / "a.parquet")
+    expected = load(tmp_path / "a.parquet", doc_id="doc")
+    found = RankingData.from_frame(frame, doc_id="doc")
+    assert (found.n_queries, found.doc_ids) == (2, list("wxyz"))
+    assert found.feature_names == expected.feature_names
+    np.testing.assert_array_equal(found.X, expected.X)
+    np.testing.assert_array_equal(found.y, expected.y)
+
+
+def test_an_index_named_as_a_column_is_refused():
+    frame = pd.DataFrame({"label": [1, 0], "qid": [1, 2], "f": [0.5, 1.5]})
+    with pytest.raises(DataError, match="'qid' is the name of a level of the index and of another"):
+        RankingData.from_frame(frame.set_index("qid", drop=False))
+    assert RankingData.from_frame(frame.set_index("qid")).n_queries == 2  # The index is a range.
+    assert RankingData.from_frame(frame.rename_axis("row")).feature_names == ["f"]
+    features = frame.set_index("qid")[["f"]]
+    with pytest.raises(DataError, match="the index of X has a level 'qid', but qid is None"):
+        RankSVM().fit(features, frame["label"])
+    RankSVM().fit(features, [1, 0], features.index * 0)

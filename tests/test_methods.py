@@ -409,10 +409,23 @@ def test_topics_keep_all_their_digits(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("a,b 1:2\n", "not a file of topics"), ("", "no documents"), ("1 x\n", "not a file of")],
+    [
+        ("a,b 1:2\n", "not a file of topics"),
+        ("1_0 1:2\n", "not a file of topics: '1_0'"),
+        ("1 1:2_0\n", "not a file of topics: '1:2_0'"),
+        ("", "no documents"),
+        ("1 x\n", "not a file of"),
+    ],
 )
 def test_wrong_topic_files(text, words, tmp_path):
     path = tmp_path / "t.txt"
     path.write_text(text)
     with pytest.raises(FileFormatError, match=words):
         read_topics(path)
+
+
+def test_topics_that_are_written_differently_are_different(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("007 1:1\n7 2:1\n3:1 # no topic\n")
+    data = read_topics(path)
+    assert (data.topics, data.Y.toarray().tolist()) == (["007", "7"], [[1, 0], [0, 1], [0, 0]])

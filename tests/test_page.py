@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sample_page
-from linrank import DataError
+from commandline import run
+from linrank import DataError, LinearModel
 from linrank._draw import COLOURS, STYLE
 from linrank._text import printable
 from linrank.report.page import (
@@ -224,3 +225,12 @@ def test_ids_of_pictures_get_a_prefix():
         '<use href="#p-a" /><a href="https://x.org/#a" />'
         '<g clip-path="url(#p-a)" style="stroke: #000000; fill: url(#p-a)" /></svg>'
     )
+
+
+@pytest.mark.parametrize("letter", ["\ufffe", "\uffff", "\U0001fffe", "\ufdd0", "\ud800", "\x00"])
+def test_names_with_code_points_that_are_no_characters(tmp_path, letter):
+    LinearModel([1.0, 2.0], feature_names=["a" + letter, "b"]).save(tmp_path / "m.json")
+    run("inspect", tmp_path / "m.json", "--report", tmp_path / "m.html")
+    text = (tmp_path / "m.html").read_text()
+    assert letter not in text
+    assert "a" + repr(letter)[1:-1] in text

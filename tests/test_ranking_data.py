@@ -205,3 +205,18 @@ def test_text_column(strings, data):
 def test_doc_ids():
     column = TextColumn.from_strings(["docid = GX1 inc = 1 prob = 0.5", "docid=7", "my doc", ""])
     assert column.doc_ids() == ["GX1", "7", "my doc", ""]
+
+
+def test_equal_texts_are_stored_once():
+    column = TextColumn.from_strings(["docid = A", "docid = B"], np.array([1, 0, 1, 1]))
+    assert list(column) == list(column.packed()) == [f"docid = {name}" for name in "BABB"]
+    assert (column.doc_ids(), column[1]) == (list("BABB"), "docid = A")
+    part = column.take(np.array([2, 0]))
+    assert (part.doc_ids(), len(part.ptr)) == (["B", "B"], 2)
+
+
+def test_nul_letters_at_the_end_of_ids_are_kept():
+    data = RankingData(np.eye(3), [0, 1, 0], ["a", "a\0", "a\0\0"])
+    assert data.query_ids.tolist() == ["a", "a\0", "a\0\0"]
+    with pytest.raises(DataError, match=r"x\\ud800' is not valid Unicode"):
+        RankingData(np.eye(1), [0], doc_ids=["x\ud800"])

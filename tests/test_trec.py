@@ -106,6 +106,8 @@ def test_blanks_and_empty_lines_do_not_matter(tmp_path):
         (read_qrels, b"1 0 A 1\n\n1 0 B\n", ":3: the line has 3 words but 4 are expected"),
         (read_qrels, b"1 0 A x\n", ":1: the label is 'x'; expected a finite number"),
         (read_qrels, b"\n1 0 A nan\n", ":2: the label is 'nan'"),
+        (read_qrels, b"1 0 A 1_0\n", ":1: the label is '1_0'; expected a finite number"),
+        (read_run, b"1 Q0 A 1 1_0 t\n", ":1: the score is '1_0'; expected a finite number"),
         (read_qrels, b"1 0 A 1\n2 0 A 1\n1 0 A 0\n", ":3: document 'A' of query '1' is also on "),
         (read_qrels, b"1 0 A\xff 1\n", ":1: b'A\\xff' is not valid UTF-8"),
         (read_qrels, b"", "the file is empty; expected lines such as '301 0 FBIS3-10082 1'"),
@@ -183,6 +185,16 @@ def test_judgements_become_labels(as_text):
     assert found.restore(found.y).tolist() == expected
     assert found.X is data.X
     assert data.y.tolist() == [7.0] * 40
+
+
+@pytest.mark.parametrize("ids", [("7", "8"), ("07", "7")])
+def test_query_ids_are_compared_as_text(tmp_path, ids):
+    path = tmp_path / "features.txt"
+    path.write_text(f"0 qid:{ids[0]} 1:1 # docid = A\n0 qid:{ids[1]} 1:2 # docid = A\n")
+    qrels = Qrels(["07", "7", "8"], ["A", "A", "A"], [3, 1, 2])
+    judged = {"07": 3, "7": 1, "8": 2}
+    data = join_qrels(linrank.read_letor(path), qrels)
+    assert data.restore(data.y).tolist() == [judged[name] for name in ids]
 
 
 def test_query_ids_with_zeros_in_front_are_those_of_letor_files(tmp_path):

@@ -78,6 +78,11 @@ class Columns:
         """Return the names of the attributes that differ from their defaults."""
         return [field.name for field in fields(self) if getattr(self, field.name) != field.default]
 
+    def names(self, name: str) -> bool:
+        """Return whether a column of this name has a use other than being a feature by default."""
+        uses = [self.label or LABEL, self.qid or QID, self.doc_id, *(self.features or ())]
+        return name in [*uses, *self.ignore, *(getattr(self, use) for use in PER_ROW)]
+
     def choose(self, names: Sequence[str], needs_label: bool = True) -> Chosen:
         """Return the columns of a table with these names, or raise a `DataError`.
 

@@ -166,7 +166,7 @@ def read_frame(frame: Any, columns: Columns) -> FrameParts:
         frame = frame.collect()
     if not _is_a(frame, "pandas", "DataFrame") and not _is_a(frame, "polars", "DataFrame"):
         frame = arrow_table(frame)
-    frame = _with_index(frame)
+    frame = _with_index(frame, columns)
     names = list(frame.columns) if hasattr(frame, "dtypes") else frame.column_names
     chosen = columns.choose(names)
     if not chosen.features:
@@ -181,14 +181,19 @@ def read_frame(frame: Any, columns: Columns) -> FrameParts:
     )
 
 
-def _with_index(frame: Any) -> Any:
+def _with_index(frame: Any, columns: Columns) -> Any:
     """Return a frame in which the named levels of a pandas index are columns, as in Parquet files.
 
-    pandas does not write a range as a column.
+    pandas does not write a range to Parquet files. It is a column only if it has a use.
     """
-    if not _is_a(frame, "pandas", "DataFrame") or _is_a(frame.index, "pandas", "RangeIndex"):
+    if not _is_a(frame, "pandas", "DataFrame"):
         return frame
-    names = [name for name in frame.index.names if name is not None]
+    is_range = _is_a(frame.index, "pandas", "RangeIndex")
+    names = [
+        name
+        for name in frame.index.names
+        if name is not None and (not is_range or columns.names(name))
+    ]
     twice = [name for k, name in enumerate(names) if name in frame or name in names[:k]]
     if twice:
         raise DataError(

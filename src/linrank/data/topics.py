@@ -61,9 +61,7 @@ def read_topics(
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, OverflowError) as error:
-        raise FileFormatError(
-            f"{path}: not a file of topics: {error}; {TOPICS.lines}"
-        ) from None
+        raise FileFormatError(f"{path}: not a file of topics: {error}; {TOPICS.lines}") from None
     if not len(labels):
         raise FileFormatError(f"{path}: the file has no documents")
     names = _topics_of_lines(path)
