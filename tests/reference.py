@@ -437,7 +437,7 @@ def read_letor_slow(text):
 
 
 def ids_of_texts(texts):
-    """Return ids as integers if Python prints each as it was read and int64 holds it, or as text."""
+    """Return ids as integers if Python prints each as it was read, in int64, or as text."""
     try:
         numbers = [int(text) for text in texts]
     except ValueError:
