@@ -368,9 +368,9 @@ for frame in (table, table.to_pandas()):
               IndexError("index 8"), OverflowError("too large"), KeyError("f"), ValueError("x")],
 )  # fmt: skip
 def test_all_errors_of_damaged_tables_are_one_sentence(error):
-    with pytest.raises(FileFormatError, match=r"^a\.parquet: cannot be read as Parquet: [^\n]+$"):
-        with arrow_errors("a.parquet", "Parquet"):
-            raise error
+    message = r"^a\.parquet: cannot be read as Parquet: [^\n]+$"
+    with pytest.raises(FileFormatError, match=message), arrow_errors("a.parquet", "Parquet"):
+        raise error
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
@@ -385,7 +385,7 @@ def test_ids_that_are_not_text_get_a_sentence(tmp_path, name):
     else:
         with pa.ipc.new_file(tmp_path / name, table.schema) as file:
             file.write_table(table)
-    with pytest.raises(FileFormatError, match="cannot be read as .*UTF-?8"):
+    with pytest.raises(FileFormatError, match=r"cannot be read as .*UTF-?8"):
         load(tmp_path / name)
 
 

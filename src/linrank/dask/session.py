@@ -108,7 +108,8 @@ def deliver_function(token: str, engine_id: int, function: Delta) -> None:
 def select_queries(rows: Rows, ids: Array, keep: bool) -> Rows:
     """Return the rows of the queries in `ids` if `keep` is true, otherwise all other rows."""
     qid = np.zeros(len(rows.y), np.int64) if rows.qid is None else rows.qid
-    return rows.take(np.isin(*alike([qid, ids])) == keep)
+    own, wanted = alike([qid, ids])
+    return rows.take(np.isin(own, wanted) == keep)
 
 
 async def serve(comm: Comm, token: str) -> Status:

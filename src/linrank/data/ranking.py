@@ -223,7 +223,8 @@ class RankingData:
         )  # fmt: skip
         X, names, (y, ids, doc_ids, per_row) = read_frame(frame, columns)
         return cls(
-            X, y, ids, doc_ids=doc_ids, feature_names=names, n_threads=n_threads,
+            X, y, ids, doc_ids=doc_ids,  # type: ignore[arg-type]
+            feature_names=names, n_threads=n_threads,
             allow_missing=allow_missing, **per_row,
         )  # fmt: skip
 

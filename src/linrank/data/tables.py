@@ -131,7 +131,8 @@ def read_tables(
         places = None if grouping.order is None else np.argsort(grouping.order)
         fill_features(open_table, head, X, places, progress)
         return RankingData(
-            X, y, grouping, doc_ids=doc_ids, feature_names=head.features, n_threads=n_threads,
+            X, y, grouping, doc_ids=doc_ids,  # type: ignore[arg-type]
+            feature_names=head.features, n_threads=n_threads,
             index_base=1 if index_base == "auto" else index_base, allow_missing=allow_missing,
             **per_row,
         )  # fmt: skip
