@@ -158,16 +158,15 @@ def _trial(found: Any, job: Job) -> Trial:
         C = _number("C", found["setting"].get("C"))
         _require(C > 0, f"C is {C}")
         setting |= {"C": C}
-    return Trial(
-        setting, *(_number(name, found[name], math.nan) for name in ("valid", "test")),
-        _used("n_features", found["n_features"]), _seconds("seconds", found["seconds"]),
-    )  # fmt: skip
+    valid, test = (_number(name, found[name], may_lack=True) for name in ("valid", "test"))
+    n_features, seconds = _used("n_features", found["n_features"]), found["seconds"]
+    return Trial(setting, valid, test, n_features, _seconds("seconds", seconds))
 
 
-def _number(name: str, value: Any, missing: float | None = None) -> float:
-    """Return a finite number; `missing` is allowed, too."""
+def _number(name: str, value: Any, *, may_lack: bool = False) -> float:
+    """Return a finite number; if it may lack, NaN is allowed, too."""
     is_number = type(value) is float or (type(value) is int and abs(value) <= LARGEST_COUNT)
-    fits = is_number and (math.isfinite(value) or (missing is not None and math.isnan(value)))
+    fits = is_number and (math.isfinite(value) or (may_lack and math.isnan(value)))
     _require(fits, f"{name} is {str(value)[:40] if is_number else type(value).__name__}")
     return value
 
