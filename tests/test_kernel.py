@@ -357,7 +357,9 @@ def test_the_surface_is_that_of_ranksvm(arrays, capsys):
     assert ranker.score(frame, y, qid) == ndcg(y, scores, qid, k=10)
     with pytest.raises(DataError, match="fitted with qid, so score needs qid too"):
         ranker.score(frame, y)
-    assert sorted(ranker.rank(frame)) == list(range(1, 81))
+    with pytest.raises(DataError, match="fitted with qid, so rank needs qid too"):
+        ranker.rank(frame)
+    assert sorted(ranker.rank(frame, np.zeros(80))) == list(range(1, 81))
     assert clone(ranker).get_params() == ranker.get_params()
     other = pickle.loads(pickle.dumps(ranker))
     np.testing.assert_array_equal(other.predict(frame), scores)

@@ -132,6 +132,11 @@ IN_PYTHON = {
     "qid forgotten in score": (
         lambda: fitted().score(X, Y), "^this ranker was fitted with qid, so score needs qid too."
     ),
+    "qid forgotten in rank": (
+        lambda: fitted().rank(X),
+        "^this ranker was fitted with qid, so rank needs qid too. If all rows belong to one query, "
+        "pass qid=np.zeros(X.shape[0]).",
+    ),
     "y forgotten in score": (lambda: fitted().score(X, qid=QID), "Pass y."),
     "a query per document": (
         lambda: fit(X, Y, np.arange(300)),
@@ -187,8 +192,8 @@ IN_PYTHON = {
     ),
     "text among the features": (
         lambda: fit(TABLE[[*NAMES, "title"]], Y, QID),
-        "^column 'title' of X cannot be read as numbers: could not convert string to float: "
-        "'shoe'. Leave the column out, or use RankingData.from_frame, which chooses columns.",
+        "^column 'title' holds string; features must be numbers. Leave it out, as RankingData."
+        "from_frame does with ignore=['title'] (--ignore), or choose the columns with features=",
     ),
     "labels among the features": (
         lambda: fit(TABLE[[*NAMES, "relevance"]], TABLE["relevance"], QID),
@@ -213,7 +218,7 @@ IN_PYTHON = {
         lambda: from_frame(ignore="title"), "expected a list of names, such as ['title']"
     ),
     "text column of a frame": (
-        lambda: from_frame(), "features must be numbers. Choose the columns with features="
+        lambda: from_frame(), "features must be numbers. Leave it out, as RankingData.from_frame"
     ),
     "a column is missing in predict": (
         lambda: named().predict(FRAME[NAMES[:3]]),
@@ -415,8 +420,9 @@ $ linrank train table.csv --label relevance --qid query_id
 table.csv: there is no column 'query_id'; the columns are 'bm25', 'clicks', 'age', 'price',
 'relevance', 'query', 'title'
 $ linrank train table.csv --label relevance --qid query
-table.csv: column 'title' holds string; features must be numbers. Choose the columns with
-features=, or leave this one out with ignore=['title'] (--features, --ignore)
+table.csv: column 'title' holds string; features must be numbers. Leave it out, as
+RankingData.from_frame does with ignore=['title'] (--ignore), or choose the columns with features=
+(--features)
 $ linrank train table.csv --label relevance --qid query --ignore title,tittle
 table.csv: there is no column 'tittle'; the columns are 'bm25', 'clicks', 'age', 'price',
 'relevance', 'query', 'title'

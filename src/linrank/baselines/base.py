@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from .._threads import resolve_threads
@@ -16,7 +16,8 @@ from .._typing import Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.base import DTYPES, Ranker, library_matrix
+from ..estimators.base import Ranker, library_matrix
+from ..estimators.features import checked_features
 from .trees import Tree, TreeModel
 
 #: Difference of two weak rankers' criteria up to which they count as equal: rounding errors.
@@ -182,10 +183,7 @@ def non_negative_number(name: str, value: float) -> float:
 def checked_rows(ranker: Ranker, X: ArrayLike | Matrix) -> Matrix:
     """Return the matrix that a fitted ranker is to score, or raise an error that says why not."""
     check_is_fitted(ranker)
-    X = validate_data(
-        ranker, X, reset=False, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False
-    )
-    X = check_matrix(X)
+    X = check_matrix(checked_features(ranker, X, reset=False))
     check_finite(X, None, allow_missing=ranker.takes_missing)
     return X
 

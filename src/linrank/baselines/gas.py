@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._checks import whole_number
 from .._jit import njit
@@ -20,7 +20,8 @@ from ..counting.fenwick import insert, smaller
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.base import DTYPES
+from ..estimators.features import checked_features
+from ..estimators.mistakes import check_arguments
 from ..metrics import Metric, evaluate, parse_metric
 from .base import non_negative_number
 
@@ -126,10 +127,9 @@ class GAS(SelectorMixin, BaseEstimator):
         qid : array of shape (n_docs,), optional
             Query of each document: any type, in any order. None: all documents form one query.
         """
-        X, y = validate_data(
-            self, X, y, dtype=DTYPES, order="C", accept_sparse="csr",
-            ensure_all_finite=False, ensure_min_samples=2, y_numeric=True,
-        )  # fmt: skip
+        check_arguments(X, y, qid)
+        X = checked_features(self, X, order="C", ensure_min_samples=2)
+        y = column_or_1d(y, warn=True)
         c, k, d = non_negative_number("c", self.c), self.n_features_to_select, X.shape[1]
         k = (d + 1) // 2 if k is None else whole_number("n_features_to_select", k, most=d)
         n_threads = resolve_threads(self.n_threads)

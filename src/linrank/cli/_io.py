@@ -42,8 +42,10 @@ def read_data(
         inputs = inputs.choosing(names)
     with reading(path) as progress:
         data = load(path, progress=progress, **load_options(inputs), **options)
+    if (n_features := options.get("n_features")) is None:
+        return data
     with about(path):
-        return with_features(data, names)
+        return with_features(data, names, n_features)
 
 
 def read_for(model: Model, path: Path, inputs: Input, **options: Any) -> RankingData:

@@ -18,7 +18,7 @@ from ..counting.preferences import Delta
 from ..data.checks import check_finite, check_matrix
 from ..data.ranking import RankingData
 from ..errors import DataError, WorkersLost
-from ..estimators.base import check_score_qid
+from ..estimators.base import check_qid
 from ..estimators.trained import TrainedRanker
 from ..losses.base import Loss
 from ..losses.tables import LossName
@@ -265,7 +265,7 @@ feature_names_in_
         if isinstance(X, dd.DataFrame):
             y = X[y] if isinstance(y, str) else y
             qid = X[qid] if isinstance(qid, str) else qid
-        check_score_qid(self, qid)
+        check_qid(self, qid, "score")
         found = evaluate(y, self.predict(X), qid, metric, client=self.client)
         return found.mean[parse_metric(metric).name]
 

@@ -29,9 +29,13 @@ def needs(what: str, error: ImportError) -> DataError:
 
 def check_features(schema: pa.Schema, names: Sequence[str]) -> None:
     """Raise a `DataError` that names the first feature whose column holds no numbers."""
+    from pyarrow import DictionaryType
+
     for name in names:
-        if not _is_number(schema.field(name).type):
-            raise DataError(no_numbers(name, schema.field(name).type))
+        kind = schema.field(name).type
+        if not _is_number(kind):
+            text = str(kind.value_type if isinstance(kind, DictionaryType) else kind)
+            raise DataError(no_numbers(name, text.removeprefix("large_")))
 
 
 def _is_number(kind: pa.DataType) -> bool:

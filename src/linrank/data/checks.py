@@ -63,8 +63,7 @@ def check_matrix(X: Any) -> Matrix:
         X = np.asarray(X)
         if X.ndim != 2:
             raise DataError(f"X must have two dimensions (documents × features), not {X.ndim}")
-    if X.dtype.kind == "c":
-        raise DataError("X holds complex numbers; features must be real")
+    check_kind(X)
     if X.dtype != np.float32 and X.dtype != np.float64:
         try:
             X = X.astype(np.float64)
@@ -79,6 +78,20 @@ def check_matrix(X: Any) -> Matrix:
         X = X.copy()  # The caller's matrix must not change.
         X.sum_duplicates()
     return fix_index_types(X)
+
+
+def check_kind(X: Any, name: str = "X") -> None:
+    """Raise a `DataError` if an array holds complex numbers, dates or durations."""
+    kind = getattr(getattr(X, "dtype", None), "kind", "f")
+    if kind == "c":
+        raise DataError(
+            f"Complex data not supported: {name} holds complex numbers; features must be real"
+        )
+    if kind in "mM":
+        raise DataError(
+            f"{name} holds {X.dtype}; features must be numbers. Use numbers in the place of dates "
+            "and durations, such as days"
+        )
 
 
 def fix_index_types(X: Matrix) -> Matrix:

@@ -70,8 +70,11 @@ class Columns:
             return options["columns"], {k: v for k, v in options.items() if k != "columns"}
         names = {field.name for field in fields(cls)}
         chosen = {name: value for name, value in options.items() if name in names}
-        for name in {"features", "ignore"} & chosen.keys():
-            chosen[name] = _several(name, chosen[name])
+        for name, value in chosen.items():
+            if name in ("features", "ignore"):
+                chosen[name] = _several(name, value)
+            elif value is not None:
+                chosen[name] = str(value)
         return cls(**chosen), {k: value for k, value in options.items() if k not in names}
 
     def given(self) -> list[str]:
@@ -150,7 +153,7 @@ def _is_index(name: object) -> bool:
 def _several(name: str, value: Any) -> tuple[str, ...] | None:
     if isinstance(value, str):
         raise DataError(f"{name} is {value!r}; expected a list of names, such as [{value!r}]")
-    return value if value is None else tuple(value)
+    return value if value is None else tuple(map(str, value))
 
 
 def _check_no_ids(features: Sequence[str]) -> None:
@@ -172,6 +175,41 @@ def _is_number(name: object) -> bool:
     return True
 
 
+def column_names(columns: Sequence[object], whose: str = "X") -> list[str] | None:
+    """Return the names of columns as text; None if the columns have numbers instead of names.
+
+    pandas numbers columns without names from 0 on. Any other name, such as the integer 10 or a
+    tuple of a MultiIndex, becomes text by `str`. `whose` is what errors call the table.
+
+    Raises
+    ------
+    DataError
+        If two columns have the same name as text, such as 1 and "1".
+
+    Examples
+    --------
+    >>> column_names([10, 30, 20]), column_names([0, 1, 2])
+    (['10', '30', '20'], None)
+    """
+    names = list(map(str, columns))
+    check_unique(names, whose)
+    is_numbered = all(
+        isinstance(name, int | np.integer) and text == str(k)
+        for k, (name, text) in enumerate(zip(columns, names, strict=True))
+    )
+    return None if is_numbered else names
+
+
+def check_unique(names: Sequence[str], whose: str = "X") -> None:
+    """Raise a `DataError` if two columns have the same name."""
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise DataError(
+            f"{whose} has several columns {twice!r}, so columns cannot be matched by name. Rename "
+            "them, or pass an array."
+        )
+
+
 def no_column(name: str, columns: Sequence[str]) -> str:
     """Return the sentence for a column that does not exist."""
     found = ", ".join(repr(column) for column in list(columns)[:10])
@@ -182,8 +220,9 @@ def no_column(name: str, columns: Sequence[str]) -> str:
 def no_numbers(name: str, kind: object) -> str:
     """Return the sentence for a column of features that holds no numbers."""
     return (
-        f"column {name!r} holds {kind}; features must be numbers. Choose the columns with "
-        f"features=, or leave this one out with ignore=[{name!r}] (--features, --ignore)"
+        f"column {name!r} holds {kind}; features must be numbers. Leave it out, as "
+        f"RankingData.from_frame does with ignore=[{name!r}] (--ignore), or choose the columns "
+        "with features= (--features)"
     )
 
 

@@ -1,17 +1,22 @@
 """Data frames as arrays: pandas, polars, pyarrow and all that share their columns with Arrow.
 
-A frame of pandas or polars whose columns are numbers becomes an array without other libraries. All
-other frames become Arrow tables by way of narwhals and pyarrow (``pip install 'linrank[frames]'``).
+A frame of pandas or polars whose columns are numbers becomes an array without other libraries, and
+so does a structured array of numpy. All other frames become Arrow tables by way of narwhals and
+pyarrow (``pip install 'linrank[frames]'``).
+
+The names of columns are text everywhere. `column_names` makes them text, and knows which columns
+are only numbered.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from .._typing import Array
 from ..errors import DataError
@@ -25,7 +30,7 @@ from ._arrow import (
     needs,
 )
 from .checks import Matrix, check_feature_names, check_matrix
-from .columns import Columns, no_column
+from .columns import Columns, column_names, no_column, no_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,13 +45,18 @@ def _is_a(frame: Any, module: str, *names: str) -> bool:
 def is_frame(X: Any) -> bool:
     """Return whether an object is a data frame: it has columns that can be exchanged.
 
+    A structured array of numpy is one, too.
+
     Examples
     --------
     >>> import pandas as pd
     >>> is_frame(pd.DataFrame({"bm25": [0.5]})), is_frame(np.zeros((1, 1)))
     (True, False)
     """
-    if isinstance(X, np.ndarray | list | tuple):
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is not None
+    if isinstance(X, list | tuple | Mapping):
+        _refuse_mappings(X)
         return False
     if _is_a(X, "polars", "LazyFrame"):
         return True
@@ -55,16 +65,27 @@ def is_frame(X: Any) -> bool:
     return shares and (hasattr(kind, "columns") or hasattr(kind, "__dataframe__"))
 
 
+def _refuse_mappings(X: Any) -> None:
+    """Raise a `DataError` for a mapping and a list of mappings, whose names would be lost."""
+    first = X[0] if isinstance(X, list | tuple) and len(X) else X
+    if isinstance(first, Mapping) and not sparse.issparse(first):  # dok_array is a mapping, too
+        what, fix = ("a mapping", "[X]") if first is X else ("a list of mappings", "X")
+        raise DataError(
+            f"X is {what}; expected an array or a frame. Use model_.predict, which takes a "
+            f"mapping, or a frame such as pandas.DataFrame({fix})."
+        )
+
+
 def is_series(X: Any) -> bool:
     """Return whether an object is a pandas Series, such as a row of a frame."""
     return _is_a(X, "pandas", "Series")
 
 
-def frame_columns(X: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame.
+def frame_columns(X: Any, whose: str = "X") -> list[str] | None:
+    """Return the names of the columns of a data frame as text; see `column_names`.
 
-    None for arrays, for frames whose columns pandas has numbered from 0 on, and for frames whose
-    names are neither strings nor integers. Integers become strings.
+    None for anything but frames, and for frames whose columns pandas has numbered from 0 on.
+    `whose` is what errors call the frame.
 
     Examples
     --------
@@ -74,15 +95,15 @@ def frame_columns(X: Any) -> list[str] | None:
     >>> frame_columns(np.zeros((1, 2))) is None
     True
     """
-    if not is_frame(X):
-        return None
+    return column_names(given_columns(X), whose) if is_frame(X) else None
+
+
+def given_columns(X: Any) -> list[Any]:
+    """Return the names of the columns of a data frame as the frame has them."""
+    if isinstance(X, np.ndarray):
+        return list(X.dtype.names or ())
     if _is_a(X, "pandas", "DataFrame"):
-        names = X.columns.tolist()
-        if all(isinstance(name, str) for name in names):
-            return names
-        is_numbered = names == list(range(len(names)))
-        known = not is_numbered and all(isinstance(name, str | int) for name in names)
-        return list(map(str, names)) if known else None
+        return X.columns.tolist()
     if _is_a(X, "polars", "DataFrame"):
         return X.columns
     if _is_a(X, "polars", "LazyFrame"):
@@ -90,11 +111,11 @@ def frame_columns(X: Any) -> list[str] | None:
     return arrow_table(X).column_names
 
 
-def frame_matrix(X: Any, names: Sequence[str] | None = None) -> Array:
+def frame_matrix(X: Any, names: Sequence[str] | None = None) -> Matrix:
     """Return columns of a data frame as an array of shape (n_docs, n_features).
 
     The array is float32 if all columns are, otherwise float64. Missing values become NaN. The array
-    may be a view of the frame, in any memory order.
+    may be a view of the frame, in any memory order. Sparse columns of pandas become a CSR matrix.
 
     Parameters
     ----------
@@ -114,20 +135,17 @@ def frame_matrix(X: Any, names: Sequence[str] | None = None) -> Array:
     >>> frame_matrix(frame, ["clicks", "bm25"])
     array([[3. , 0.5]])
     """
+    if names is not None:
+        X = choose_columns(X, names)
     if _is_a(X, "polars", "LazyFrame"):
-        X = (X if names is None else X.select(_existing(frame_columns(X), names))).collect()
-    if _is_a(X, "pandas", "DataFrame"):
-        if names is not None and X.columns.tolist() != list(names):
-            X = choose_columns(X, names)
+        X = X.collect()
+    values = None
+    if isinstance(X, np.ndarray):
+        values = _record_numbers(X)
+    elif _is_a(X, "pandas", "DataFrame"):
         values = _pandas_numbers(X)
     elif _is_a(X, "polars", "DataFrame"):
-        if names is not None and X.columns != list(names):
-            X = X.select(_existing(X.columns, names))
         values = _polars_numbers(X)
-    else:
-        X, values = arrow_table(X), None
-        if names is not None:
-            X = X.select(_existing(X.column_names, names))
     return _arrow_numbers(arrow_table(X)) if values is None else values
 
 
@@ -140,17 +158,37 @@ def choose_columns(X: Any, names: Sequence[str]) -> Any:
     >>> choose_columns(pd.DataFrame({10: [0.5], 20: [2.0]}), ["20"]).columns.tolist()
     ['20']
     """
+    found, names = list(map(str, given_columns(X))), list(names)
+    absent = set(names) - set(found)
+    if absent:
+        raise DataError(no_column(next(name for name in names if name in absent), found))
     if _is_a(X, "pandas", "DataFrame"):
-        if not set(names) <= set(X.columns):
-            X = X.set_axis(frame_columns(X) or X.columns, axis=1)
-        return X[_existing(X.columns.tolist(), names)]
-    return (X if _is_a(X, "polars", "DataFrame") else arrow_table(X)).select(list(names))
+        X = X if found == X.columns.tolist() else X.set_axis(found, axis=1)
+        return X if found == names else X[names]
+    if isinstance(X, np.ndarray):
+        return X[names]
+    return (X if _is_a(X, "polars", "DataFrame", "LazyFrame") else arrow_table(X)).select(names)
+
+
+def column_values(X: Any, name: str) -> list[Any]:
+    """Return the values of one column of a data frame as a list.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> column_values(pd.DataFrame({"id": ["A", "B"], "clicks": [3, 4]}), "id")
+    ['A', 'B']
+    """
+    chosen = choose_columns(X, [name])
+    if isinstance(X, np.ndarray) or _is_a(X, "pandas", "DataFrame"):
+        return chosen[name].tolist()
+    return arrow_table(chosen)[name].to_pylist()
 
 
 class FrameParts(NamedTuple):
     """The columns of a data frame as arguments of `RankingData`."""
 
-    X: Array
+    X: Matrix
     feature_names: list[str]
     others: Labelled
 
@@ -164,16 +202,15 @@ def read_frame(frame: Any, columns: Columns) -> FrameParts:
         )
     if _is_a(frame, "polars", "LazyFrame"):
         frame = frame.collect()
-    if not _is_a(frame, "pandas", "DataFrame") and not _is_a(frame, "polars", "DataFrame"):
+    if not (isinstance(frame, np.ndarray) or _is_a(frame, "pandas", "DataFrame")
+            or _is_a(frame, "polars", "DataFrame")):  # fmt: skip
         frame = arrow_table(frame)
     frame = _with_index(frame, columns)
-    names = list(frame.columns) if hasattr(frame, "dtypes") else frame.column_names
-    chosen = columns.choose(names)
+    chosen = columns.choose(list(map(str, given_columns(frame))))
     if not chosen.features:
         raise DataError("there are no features: every column of the frame has another use")
-    others = frame.select(chosen.others) if hasattr(frame, "select") else frame[chosen.others]
     ids = id_columns(chosen)
-    table = arrow_table(_with_codes(others, list(ids)))
+    table = arrow_table(_with_codes(choose_columns(frame, chosen.others), list(ids)))
     for name, column in ids.items():
         column.add_all(table[name])
     return FrameParts(
@@ -219,18 +256,28 @@ def _with_codes(frame: Any, ids: list[str]) -> Any:
     return frame
 
 
-def _existing(columns: Sequence[str] | None, names: Sequence[str]) -> list[str]:
-    """Return the names, or raise a `DataError` if a column is missing."""
-    known = set(columns or ())
-    absent = [name for name in names if name not in known]
-    if absent:
-        raise DataError(no_column(absent[0], columns or ()))
-    return list(names)
+def _record_numbers(records: Array) -> Array | None:
+    """Return a structured array of numbers as an array; None if a field needs a conversion."""
+    fields = [records.dtype[k] for k in range(len(records.dtype))]
+    if not all(field.kind in "biuf" for field in fields):  # A field that holds arrays has kind V.
+        return None
+    from numpy.lib.recfunctions import structured_to_unstructured
+
+    single = all(field == np.float32 for field in fields)
+    return structured_to_unstructured(records, np.float32 if single else np.float64)
 
 
-def _pandas_numbers(frame: Any) -> Array | None:
-    """Return a pandas DataFrame of numbers as an array; None if a column needs a conversion."""
-    kinds = set(frame.dtypes)
+def _pandas_numbers(frame: Any) -> Matrix | None:
+    """Return a pandas DataFrame of numbers as an array; None if a column needs a conversion.
+
+    If all columns are sparse and their missing entries are 0, the result is a CSR matrix.
+    """
+    kinds, sparse_type = set(frame.dtypes), sys.modules["pandas"].SparseDtype
+    for name, kind in frame.dtypes.items():
+        if kind.kind in "mMc":  # dates, durations and complex numbers
+            raise DataError(no_numbers(name, kind))
+    if all(isinstance(kind, sparse_type) and kind.fill_value == 0 for kind in kinds):
+        return frame.sparse.to_coo().tocsr()
     if not all(kind.kind in "biuf" for kind in kinds):
         return None
     if kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)}):
@@ -267,6 +314,8 @@ def arrow_table(frame: Any) -> pa.Table:
             return frame
         if isinstance(frame, pa.RecordBatch):
             return pa.Table.from_batches([frame])
+        if isinstance(frame, np.ndarray):
+            return pa.table({name: frame[name] for name in frame.dtype.names or ()})
         if _is_a(frame, "pandas", "DataFrame"):
             return pa.Table.from_pandas(frame, preserve_index=False)
         return _exchanged(frame)

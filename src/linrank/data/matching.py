@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, warn
 from .checks import check_matrix
+from .columns import check_unique, column_names
+from .frames import frame_matrix, given_columns, is_frame
+from .names import names_or_numbers
 from .ranking import RankingData
 
 LISTED = 5  #: absent features that an error lists
@@ -35,31 +39,93 @@ def check_names(found: Sequence[str], expected: Sequence[str], whose: str = "X")
         )
 
 
-def check_unique(names: Sequence[str], whose: str = "X") -> None:
-    """Raise a `DataError` if two columns have the same name."""
-    if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise DataError(
-            f"{whose} has several columns {twice!r}, so columns cannot be matched by name. Rename "
-            "them, or pass an array."
-        )
+def matched(
+    X: Any,
+    names: Sequence[str] | None,
+    n_features: int,
+    whose: str = "X",
+    model: str = "the model",
+) -> Any:
+    """Return the columns of a frame that are the features of a model, as a matrix in its order.
+
+    Anything but a frame is returned as it is. `names` are those of the features, or None.
+
+    - Columns are matched by name. A frame may have other columns, too.
+    - If only one of both has names, columns are used in their order, and there is a warning. `whose`
+      and `model` are what it calls the two.
+    - Columns that have numbers from 0 on instead of names, in any order, are matched by these
+      numbers. So are the texts "1", "2" and so on, which name the features of LETOR files.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({10: [1.0], 20: [2.0]})
+    >>> matched(frame[[20, 10]], ["10", "20"], 2).tolist()
+    [[1.0, 2.0]]
+    """
+    if not is_frame(X):
+        return X
+    places = matched_places(given_columns(X), names, n_features, whose, model)
+    if places is None:
+        return frame_matrix(X)
+    columns = list(map(str, given_columns(X)))
+    return frame_matrix(X, [columns[place] for place in places])
 
 
-def with_features(data: RankingData, names: Sequence[str] | None) -> RankingData:
-    """Return data with the features of these names, in this order.
+def matched_places(
+    columns: Sequence[object],
+    names: Sequence[str] | None,
+    n_features: int,
+    whose: str = "X",
+    model: str = "the model",
+) -> list[int] | None:
+    """Return the place of each feature among the columns of a frame; see `matched`.
 
-    Data without names, and data for a model without names (None), are returned as they are.
+    None: the columns are used in their order.
+    """
+    texts, found = list(map(str, columns)), column_names(columns, whose)
+    if names is None:
+        is_text = all(isinstance(name, str) for name in columns)
+        numbers = [names_or_numbers(None, n_features, base) for base in (0, 1)[: 1 + is_text]]
+        names = next((some for some in numbers if sorted(some) == sorted(texts)), None)
+        if names is None and found is not None:
+            warn(
+                f"{whose} has feature names, but {model} was fitted without feature names, so its "
+                "columns are used in their order",
+                UserWarning,
+            )
+    elif found is not None or set(names) <= set(texts):
+        check_names(texts, names, whose)
+    else:
+        warn(no_valid_names(whose, model), UserWarning)
+        names = None
+    if names is None:
+        return None
+    place = {text: k for k, text in enumerate(texts)}
+    return [place[name] for name in names]
+
+
+def no_valid_names(whose: str, model: str) -> str:
+    """Return the sentence of scikit-learn for data without names, for a model with names."""
+    return f"{whose} does not have valid feature names, but {model} was fitted with feature names"
+
+
+def with_features(data: RankingData, names: Sequence[str] | None, n_features: int) -> RankingData:
+    """Return data with the features of a model, in its order; `matched` has the rules.
+
+    Data without names are returned as they are.
 
     Examples
     --------
     >>> data = RankingData([[1.0, 2.0]], [0], feature_names=["a", "b"])
-    >>> with_features(data, ["b", "a"]).X.tolist()
+    >>> with_features(data, ["b", "a"], 2).X.tolist()
     [[2.0, 1.0]]
     """
     own = data.feature_names
-    if names is None or own is None or own == list(names):
+    if own is None or (names is not None and own == list(names)):
         return data
-    check_names(own, names)
-    place = {name: f for f, name in enumerate(own)}
-    X = check_matrix(data.X[:, np.array([place[name] for name in names])])
-    return data.replace(X=X, feature_names=list(names))
+    places = matched_places(own, names, n_features, "the data")
+    if places is None or places == list(range(data.n_features)):
+        return data
+    X = check_matrix(data.X[:, np.array(places)])
+    return data.replace(X=X, feature_names=[own[place] for place in places])

@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._typing import Integers, Vector
-from ..errors import DataError, FileFormatError
+from ..errors import DataError, FileFormatError, about_file
 from ._source import CHUNK_BYTES, Expected, open_source
 from ._words import Words, read_words
-from .checks import check_rows, check_weight
+from .checks import check_pairs, check_rows, check_weight
+from .frames import column_values, frame_columns
+from .names import names_or_numbers
 
 StrPath = str | os.PathLike[str]
 
@@ -31,6 +33,7 @@ NAMES = {
     "margin": ("margin",),
 }
 _DELIMITERS = ",\t;"
+LISTED = 10  #: columns that an error lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +82,9 @@ def read_pairs(path: StrPath) -> Pairs:
     path : path-like
         A text file, plain or compressed, or a Parquet file. The first line may be a header with
         the names preferred and other (or winner and loser, better and worse, chosen and rejected),
-        weight (or count) and margin, in any order. Other columns are then ignored. Without these
-        names, a third column is the weight and a fourth the margin.
+        weight (or count) and margin, in any order. Other columns are then ignored. Without such a
+        header, a third column is the weight and a fourth the margin. The columns of a Parquet file
+        need these names, or the numbers 0, 1 and so on instead of names.
 
     Returns
     -------
@@ -106,8 +110,9 @@ def read_pairs(path: StrPath) -> Pairs:
     """
     from .parquet import is_parquet
 
-    words = _read_parquet(path) if is_parquet(Path(path)) else _read_text(path)
-    places, words = _find_columns(words)
+    with about_file(path):
+        words = _read_parquet(path) if is_parquet(Path(path)) else _read_text(path)
+        places, words = _find_columns(words)
     preferred, other = _items(words, places, "preferred"), _items(words, places, "other")
     same = next((k for k, pair in enumerate(zip(preferred, other, strict=True))
                  if pair[0] == pair[1]), None)  # fmt: skip
@@ -118,10 +123,8 @@ def read_pairs(path: StrPath) -> Pairs:
         name: words.numbers(places[name], f"the {name}")
         for name in ("weight", "margin") if name in places
     }  # fmt: skip
-    try:
+    with about_file(path):
         return Pairs(preferred, other, **numbers)
-    except DataError as error:
-        raise FileFormatError(f"{words.path}: {error}") from None
 
 
 class GivenPairs(NamedTuple):
@@ -144,19 +147,61 @@ def connected_rows(rows: Integers, n_rows: int) -> Integers:
     return csgraph.connected_components(links, directed=False)[1]
 
 
-def rows_of_pairs(pairs: ArrayLike | Pairs, items: Sequence[Any] | None, n_rows: int) -> ArrayLike:
+def listed_pairs(
+    pairs: Any,
+    items: Sequence[Any] | None,
+    n_rows: int,
+    weight: ArrayLike | None = None,
+    margin: ArrayLike | None = None,
+    weight_name: str = "pair_weight",
+) -> GivenPairs:
+    """Return checked pairs of row numbers of X, given in any form, with weights and margins.
+
+    Parameters
+    ----------
+    pairs : array of shape (n_pairs, 2), Pairs, or frame with the column names of `read_pairs`
+    items : sequence of shape (n_rows,), optional
+        The id of each row of X. Without it, pairs are row numbers.
+    n_rows : int
+    weight, margin : arrays of shape (n_pairs,), optional
+        By default those of a `Pairs` or a frame.
+    weight_name : str
+        What errors call the weight.
+
+    Examples
+    --------
+    >>> listed_pairs([["B", "A"]], ["A", "B"], 2).rows.tolist()
+    [[1, 0]]
+    """
+    pairs = as_pairs(pairs)
+    if isinstance(pairs, Pairs):
+        weight = pairs.weight if weight is None else weight
+        margin = pairs.margin if margin is None else margin
+    rows = check_pairs(_rows_of_pairs(pairs, items, n_rows), n_rows)
+    return GivenPairs(
+        rows,
+        check_weight(weight, len(rows), weight_name, "pairs has"),
+        check_rows(margin, len(rows), "margin", "pairs has"),
+    )
+
+
+def _rows_of_pairs(pairs: ArrayLike | Pairs, items: Sequence[Any] | None, n_rows: int) -> ArrayLike:
     """Return pairs of row numbers of X, given the ids of its rows; without ids, the pairs."""
+    given: list[tuple[Any, ...]] = []
+    is_text = False
+    if isinstance(pairs, Pairs):
+        given = list(zip(pairs.preferred, pairs.other, strict=True))
+        is_text = all(isinstance(name, str) for pair in given for name in pair)
     if items is None:
-        if isinstance(pairs, Pairs):
+        if is_text:
             raise DataError(
                 "pairs has names of items, but items is None. Pass items=, the id of each row of X"
             )
-        return pairs
+        return given or pairs
     names: list[Any] = list(getattr(items, "tolist", lambda: items)())
-    given: list[tuple[Any, ...]]
-    if isinstance(pairs, Pairs):
-        names, given = list(map(str, names)), list(zip(pairs.preferred, pairs.other, strict=True))
-    else:
+    if is_text:  # The ids of a file are text.
+        names = list(map(str, names))
+    elif not isinstance(pairs, Pairs):
         table = np.asarray(pairs, dtype=object)
         if table.ndim != 2 or table.shape[1] != 2 or len(table) == 0:
             raise DataError(
@@ -245,9 +290,10 @@ def _read_parquet(path: StrPath) -> Words:
         names = file.schema.names
         if len(names) < 2:
             raise FileFormatError(f"{name}: there is one column; {PAIRS.lines}")
-        header = names
-        if not _has_names(names) and len(names) <= len(NAMES):
-            header = list(NAMES)[: len(names)]
+        has_numbers = names == names_or_numbers(None, len(names), 0)
+        header = list(NAMES)[: len(names)] if has_numbers else names
+        if not find_columns(header) or len(header) < len(names):
+            raise DataError(_unknown(names))
         columns = [[text.encode()] for text in header]
         for batch in file.read(names, ()):
             for column, values in zip(columns, batch.columns, strict=True):
@@ -258,11 +304,12 @@ def _read_parquet(path: StrPath) -> Words:
 def _find_columns(words: Words) -> tuple[dict[str, int], Words]:
     """Return the places of the columns by name, and the words without a header."""
     header = [column[0].decode(errors="replace") for column in words.columns]
-    if _has_names(header):
+    places = find_columns(header)
+    if places:
         columns, lines = [column[1:] for column in words.columns], words.lines[1:]
         if not len(lines):
             raise FileFormatError(f"{words.path}: there are no pairs after the header")
-        return _named(header), Words(words.path, columns, lines)
+        return places, Words(words.path, columns, lines)
     if len(words.columns) > len(NAMES):
         raise FileFormatError(
             f"{words.path}:{words.lines[0]}: there are {len(words.columns)} columns; expected a "
@@ -279,15 +326,59 @@ def _items(words: Words, places: dict[str, int], name: str) -> list[str]:
     return ids
 
 
-def _named(header: Sequence[str]) -> dict[str, int]:
-    """Return the places of the columns whose names are in `NAMES`."""
-    return {
-        name: place
+def find_columns(header: Sequence[str]) -> dict[str, int]:
+    """Return the places of the columns whose names are in `NAMES`; none without two items.
+
+    Raises
+    ------
+    DataError
+        If two columns have names of the same part of a pair, such as winner and chosen.
+
+    Examples
+    --------
+    >>> find_columns(["loser", "votes", "winner"]), find_columns(["A", "B"])
+    ({'preferred': 2, 'other': 0}, {})
+    """
+    found = {
+        name: [place for place, text in enumerate(header) if text.lower() in known]
         for name, known in NAMES.items()
-        for place, text in enumerate(header)
-        if text.lower() in known
     }
+    if not found["preferred"] or not found["other"]:
+        return {}
+    for name, places in found.items():
+        if len(places) > 1:
+            one, other = (header[place] for place in places[:2])
+            raise DataError(
+                f"the columns {one!r} and {other!r} both have a name for the part {name!r} of a "
+                "pair. Leave out one of them"
+            )
+    return {name: places[0] for name, places in found.items() if places}
 
 
-def _has_names(header: Sequence[str]) -> bool:
-    return {"preferred", "other"} <= _named(header).keys()
+def as_pairs(pairs: Any) -> Any:
+    """Return a frame with a column for each part of a pair as `Pairs`, by the names of `NAMES`.
+
+    Anything else, and a frame whose columns have numbers instead of names, is returned as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_pairs(pd.DataFrame({"loser": ["B"], "winner": ["A"]})).preferred
+    ['A']
+    """
+    names = frame_columns(pairs, "pairs")
+    if names is None:
+        return pairs
+    places = find_columns(names)
+    if not places:
+        raise DataError(f"pairs: {_unknown(names)}")
+    return Pairs(**{name: column_values(pairs, names[place]) for name, place in places.items()})
+
+
+def _unknown(names: Sequence[str]) -> str:
+    """Return the sentence for a table whose columns do not name the two items of a pair."""
+    found = ", ".join(map(repr, names[:LISTED])) + (", …" if len(names) > LISTED else "")
+    return (
+        f"the columns are {found}; expected columns with the names preferred and other, winner and "
+        "loser, better and worse, or chosen and rejected. Rename the columns"
+    )

@@ -16,7 +16,6 @@ from .checks import (
     Matrix,
     check_finite,
     check_labels,
-    check_pairs,
     check_propensity,
     check_rows,
     check_weight,
@@ -28,7 +27,7 @@ from .checks import (
 from .columns import Columns
 from .frames import checked_matrix, read_frame
 from .keys import query_keys
-from .pairs import GivenPairs, Pairs, connected_rows, rows_of_pairs
+from .pairs import GivenPairs, Pairs, connected_rows, listed_pairs
 from .text import TextColumn, comment_column
 
 
@@ -250,11 +249,11 @@ class RankingData:
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
-        pairs : integer array of shape (n_pairs, 2), array of names or Pairs
+        pairs : integer array of shape (n_pairs, 2), array of names, Pairs or frame
             Row numbers of X, or names if `items` is given; the first row of each pair is preferred
-            to the second.
+            to the second. A frame has columns with the names that `read_pairs` knows.
         pair_weight : array of shape (n_pairs,), optional
-            By default, the weights of a `Pairs`, or 1.
+            By default, the weights of a `Pairs` or of a frame, or 1.
         margin : array of shape (n_pairs,), optional
             The required difference of the two scores; by default that of a `Pairs`, or 1.
         items : sequence of shape (n_docs,), optional
@@ -272,20 +271,14 @@ class RankingData:
         [[1, 0]]
         """
         X, names = checked_matrix(X, feature_names)
-        rows = check_pairs(rows_of_pairs(pairs, items, X.shape[0]), X.shape[0])
-        if isinstance(pairs, Pairs):
-            pair_weight = pairs.weight if pair_weight is None else pair_weight
-            margin = pairs.margin if margin is None else margin
-        qid = connected_rows(rows, X.shape[0])
+        listed = listed_pairs(pairs, items, X.shape[0], pair_weight, margin)
+        qid = connected_rows(listed.rows, X.shape[0])
         data = cls(
             X, np.zeros(X.shape[0]), qid, feature_names=names, n_threads=n_threads,
             allow_missing=allow_missing,
         )  # fmt: skip
         here = np.arange(data.n_docs) if data.order is None else np.argsort(data.order)
-        weight = check_weight(pair_weight, len(rows), "pair_weight", "pairs has")
-        data.pairs = GivenPairs(
-            here[rows], weight, check_rows(margin, len(rows), "margin", "pairs has")
-        )
+        data.pairs = listed._replace(rows=here[listed.rows])
         return data
 
     def replace(self, **parts: Any) -> RankingData:

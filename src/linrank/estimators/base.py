@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,21 +11,18 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._threads import resolve_threads
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix, group_by_query
-from ..data.frames import choose_columns, frame_columns
-from ..data.matching import check_names, check_unique
-from ..data.pairs import Pairs, rows_of_pairs
+from ..data.pairs import Pairs, listed_pairs
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..metrics import parse_metric, preference_accuracy
+from .features import checked_features, matched_features, store_names
 from .habits import HeldOut, queries
-from .mistakes import check_arguments, text_error, warn_of_mistakes, warn_of_swap
-
-DTYPES = [np.float64, np.float32]  #: precisions in which X is used without a copy
+from .mistakes import check_arguments, warn_of_mistakes, warn_of_swap
 
 
 class Ranker(BaseEstimator):
@@ -87,7 +84,7 @@ class Ranker(BaseEstimator):
             refuse_arguments(qid=qid, group=group)
             self._check_features(X)
             return self._scores_of(X.X, X.qid)
-        X = check_matrix(self._checked_features(aligned(X, self), reset=False))
+        X = check_matrix(checked_features(self, X, reset=False))
         return self._scores_of(X, queries(qid, group, range(X.shape[0])))
 
     def decision_function(self, X: Matrix | RankingData, qid: ArrayLike | None = None) -> Vector:
@@ -124,7 +121,8 @@ class Ranker(BaseEstimator):
         ----------
         X : array, sparse matrix or frame of shape (n_docs, n_features), or RankingData
         qid : array of shape (n_docs,), optional
-            The query of each document. None: all documents belong to one query.
+            The query of each document. It is required if the ranker was fitted with `qid`.
+            Otherwise, None puts all documents into one query.
         group : array of shape (n_queries,), optional
             The number of documents of each query, as in LightGBM; another form of `qid`.
 
@@ -141,6 +139,7 @@ class Ranker(BaseEstimator):
         """
         scores = self.predict(X, qid, group=group)
         qid = X.qid if isinstance(X, RankingData) else queries(qid, group, scores)
+        check_qid(self, qid, "rank")
         query_ptr, _, order = group_by_query(qid, len(scores))
         rows = np.arange(len(scores)) if order is None else order
         query = np.repeat(np.arange(len(query_ptr) - 1), np.diff(query_ptr))
@@ -198,7 +197,7 @@ class Ranker(BaseEstimator):
         if y is None:
             raise DataError("score needs the labels of the documents. Pass y.")
         qid = queries(qid, group, y)
-        check_score_qid(self, qid)
+        check_qid(self, qid, "score")
         return float(measure(y, self.predict(X, qid), qid))
 
     def _scores_of(self, X: Matrix, qid: ArrayLike | None) -> Vector:
@@ -220,9 +219,8 @@ class Ranker(BaseEstimator):
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
-        pairs : integer array of shape (n_pairs, 2), array of names or Pairs
-            Row numbers of X, or names of rows if `items` is given: the first document is preferred
-            to the second.
+        pairs : integer array of shape (n_pairs, 2), array of names, Pairs or frame
+            See `fit_pairs`.
         pair_weight : array of shape (n_pairs,), optional
             The default is the weight of a `Pairs`, or 1.
         items : sequence of shape (n_docs,), optional
@@ -241,10 +239,8 @@ class Ranker(BaseEstimator):
         0.5
         """
         scores = self.predict(X)
-        if isinstance(pairs, Pairs) and pair_weight is None:
-            pair_weight = pairs.weight
-        rows = rows_of_pairs(pairs, items, len(scores))
-        return preference_accuracy(scores, rows, pair_weight)
+        listed = listed_pairs(pairs, items, len(scores), pair_weight)
+        return preference_accuracy(scores, listed.rows, listed.weight)
 
     def _scores(self, X: Matrix) -> Vector:
         """Return the scores of a checked matrix, which may still hold NaN or infinity."""
@@ -262,8 +258,7 @@ class Ranker(BaseEstimator):
             )
             return self._own_data(X, reset)
         check_arguments(X, y, qid)
-        check_unique(frame_columns(X) or ())
-        X = self._checked_features(X, reset=reset, order="C", ensure_min_samples=2)
+        X = checked_features(self, X, reset=reset, order="C", ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         if self.uses_queries:
             warn_of_mistakes(np.asarray(y), qid)
@@ -280,15 +275,6 @@ class Ranker(BaseEstimator):
             **more,
         )
 
-    def _checked_features(self, X: Matrix, **how: Any) -> Matrix:
-        """Return X as scikit-learn checks it; NaN and infinity are checked later."""
-        try:
-            return validate_data(
-                self, X, dtype=DTYPES, accept_sparse="csr", ensure_all_finite=False, **how
-            )
-        except ValueError as error:
-            raise text_error(X) or error from None
-
     def _held_out(self, valid: HeldOut) -> RankingData:
         """Check held-out data; `fit` has stored the features that they must have."""
         if not isinstance(valid, RankingData):
@@ -300,7 +286,7 @@ class Ranker(BaseEstimator):
             X, y, qid = valid
             warn_of_swap(np.asarray(y), qid, "valid=(X, y, qid)")
             valid = RankingData(
-                aligned(X, self, "the X of valid"), y, qid,
+                matched_features(self, X, "the X of valid"), y, qid,
                 n_threads=resolve_threads(self.n_threads),
                 allow_missing=self.takes_missing,
             )  # fmt: skip
@@ -321,9 +307,7 @@ class Ranker(BaseEstimator):
             check_finite(data.X, data.order, data.feature_names)
         if reset:
             self.n_features_in_ = data.n_features
-            self.__dict__.pop("feature_names_in_", None)
-            if data.feature_names is not None:
-                self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+            store_names(self, data.feature_names)
         self._check_features(data)
         self.fitted_with_qid_ = data.n_queries > 1 and data.pairs is None
         return data
@@ -355,36 +339,17 @@ def refuse_arguments(**arguments: Any) -> None:
         )
 
 
-def check_score_qid(ranker: object, qid: Any) -> None:
-    """Raise a `DataError` if a fitted ranker needs `qid` for a metric, but has none."""
+def check_qid(ranker: object, qid: Any, method: str) -> None:
+    """Raise a `DataError` if a ranker was fitted with `qid`, but one of its methods has none."""
     if qid is not None or not getattr(ranker, "fitted_with_qid_", False):
         return
-    sentence = "this ranker was fitted with qid, so score needs qid too."
-    if not get_config()["enable_metadata_routing"]:
+    sentence = f"this ranker was fitted with qid, so {method} needs qid too."
+    if method == "score" and not get_config()["enable_metadata_routing"]:
         sentence += (
             " If scikit-learn calls score, as GridSearchCV does, it passes qid on only after "
             "sklearn.set_config(enable_metadata_routing=True)."
         )
-    raise DataError(f"{sentence} If all rows belong to one query, pass qid=np.zeros(len(y)).")
-
-
-def aligned(X: Any, ranker: Ranker, name: str = "X") -> Any:
-    """Return a frame with the columns that a ranker was fitted on, in their order.
-
-    Anything else than a frame, and frames with just these columns, are returned as they are. `name`
-    is what errors call the frame.
-    """
-    if isinstance(X, Mapping) and not sparse.issparse(X):  # dok_array is a mapping, too
-        raise DataError(
-            f"{name} is a mapping; expected an array or a frame. Use model_.predict, which takes "
-            "mappings, or a frame such as pandas.DataFrame([X])."
-        )
-    expected = getattr(ranker, "feature_names_in_", None)
-    names = frame_columns(X)
-    if expected is None or names is None or names == list(expected):
-        return X
-    check_names(names, list(expected), name)
-    return choose_columns(X, list(expected))
+    raise DataError(f"{sentence} If all rows belong to one query, pass qid=np.zeros(X.shape[0]).")
 
 
 def library_matrix(X: Matrix) -> Matrix:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._typing import Array
 from ..data.columns import QID
-from ..data.frames import frame_columns, frame_matrix
+from ..data.frames import column_values, frame_columns
 from ..errors import DataError, ForgottenQueriesWarning, SwappedArgumentsWarning, warn
 
 GRADES = 5  #: labels 0, …, GRADES − 1 look like grades of relevance
@@ -42,25 +42,12 @@ def check_arguments(X: Any, y: Any, qid: Any) -> None:
     _check_leak(X, y)
 
 
-def text_error(X: Any) -> DataError | None:
-    """Return the error for a frame with a column that holds no numbers; None for other X."""
-    for name in frame_columns(X) or ():
-        try:
-            np.asarray(X[name], np.float64)
-        except (TypeError, ValueError) as error:
-            return DataError(
-                f"column {name!r} of X cannot be read as numbers: {error}. Leave the column out, "
-                "or use RankingData.from_frame, which chooses columns."
-            )
-    return None
-
-
 def _check_leak(X: Any, y: Any) -> None:
     """Raise a `DataError` if the labels are a column of a frame that has the features."""
     name = getattr(y, "name", None)
     if not isinstance(name, str) or name not in (frame_columns(X) or ()):
         return
-    if np.array_equal(frame_matrix(X, [name])[:, 0], np.asarray(y)):
+    if np.array_equal(column_values(X, name), np.asarray(y)):
         raise DataError(
             f"X has a column {name!r} with the labels y, so the labels would be a feature. Leave "
             f"the column out, or use RankingData.from_frame(X, label={name!r})."

@@ -146,7 +146,7 @@ class RankSVM(TrainedRanker):
     >>> ranker = RankSVM(C=0.01).fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
-    >>> ranker.rank([[0.0] * 20, list(ranker.coef_)]).tolist()
+    >>> ranker.rank([[0.0] * 20, list(ranker.coef_)], qid=[1, 1]).tolist()
     [2, 1]
     """
 

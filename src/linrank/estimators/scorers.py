@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from ..data.checks import Matrix
 from ..metrics import evaluate, parse_metric
 from ..metrics.names import FlavourName
-from .base import Ranker, check_score_qid
+from .base import Ranker, check_qid
 
 
 class RankingScorer:
@@ -26,7 +26,7 @@ class RankingScorer:
     ) -> float:
         """Return the mean of the metric over the queries; errors are negated."""
         ranker = estimator[-1] if hasattr(estimator, "steps") else estimator
-        check_score_qid(ranker, qid)
+        check_qid(ranker, qid, "score")
         # A pipeline passes qid on if metadata routing is enabled, and else refuses it.
         routed = isinstance(ranker, Ranker) and get_config()["enable_metadata_routing"]
         by_query = isinstance(estimator, Ranker) or (routed and qid is not None)

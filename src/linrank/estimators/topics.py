@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._threads import blas_threads, resolve_threads, run
 from .._typing import Integers, Vector
@@ -20,8 +20,8 @@ from ..errors import DataError
 from ..features.steps import FeatureSteps
 from ..metrics import Evaluation, Metric, evaluate
 from .additive import SumsCurves
-from .base import DTYPES
 from .domination import DominationRank
+from .features import checked_features, matched_features
 from .linear import LinearRanker
 from .topics_model import TopicsModel
 
@@ -87,10 +87,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
             Held-out data, for rankers that choose C.
         """
         self._template()
-        X = check_matrix(
-            validate_data(self, X, dtype=DTYPES, order="C", accept_sparse="csr",
-                          ensure_all_finite=False)
-        )  # fmt: skip
+        X = check_matrix(checked_features(self, X, order="C"))
         check_finite(X, None)
         labels = _label_matrix(Y, X.shape[0], "Y")
         n_topics, held_out = labels.shape[1], self._held_out(valid, labels.shape[1])
@@ -123,7 +120,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         if not self._template().chooses:
             raise DataError("valid is for rankers that choose C. Use ranker=DominationRankCV().")
         X, Y = valid
-        X = check_matrix(X)
+        X = check_matrix(matched_features(self, X, "valid[0]"))
         labels = _label_matrix(Y, X.shape[0], "valid[1]")
         if labels.shape[1] != n_topics:
             raise DataError(f"Y has {n_topics} topics but valid[1] has {labels.shape[1]}")
@@ -178,7 +175,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         scores : float64 array of shape (n_docs, n_topics)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=DTYPES, accept_sparse="csr")
+        X = checked_features(self, X, reset=False, ensure_all_finite=True)
         scores = X @ self.coef_.T
         return np.asarray(scores.toarray() if sparse.issparse(scores) else scores)
 

@@ -19,6 +19,7 @@ from ..model import LinearModel
 from ..solvers.result import Result, Step
 from ..training import Trainer, Training
 from .explaining import ExplainsScores
+from .features import checked_features
 from .habits import EvalSet, HeldOut, held_out, queries
 from .linear import LinearRanker
 
@@ -115,14 +116,15 @@ class TrainedRanker(ExplainsScores, LinearRanker):
         Parameters
         ----------
         X : array or sparse matrix of shape (n_docs, n_features)
-        pairs : integer array of shape (n_pairs, 2), array of names or Pairs
+        pairs : integer array of shape (n_pairs, 2), array of names, Pairs or frame
             Row numbers of X, or names of rows if `items` is given: the first document is preferred
-            to the second. `linrank.read_pairs` returns a `Pairs`.
+            to the second. `linrank.read_pairs` returns a `Pairs`. A frame has columns with the
+            names that `linrank.read_pairs` knows, such as winner, loser and weight, in any order.
         pair_weight : array of shape (n_pairs,), optional
-            The default is the weight of a `Pairs`, or 1.
+            The default is the weight of a `Pairs` or of a frame, or 1.
         margin : array of shape (n_pairs,), optional
-            The difference that the two scores should have. The default is the margin of a `Pairs`,
-            or 1.
+            The difference that the two scores should have. The default is the margin of a `Pairs`
+            or of a frame, or 1.
         items : sequence of shape (n_docs,), optional
             The name of each row of X.
 
@@ -156,7 +158,7 @@ class TrainedRanker(ExplainsScores, LinearRanker):
                 "scale='query' needs the queries of the documents, but fit_pairs has no qid. Use "
                 "another scale, such as scale='standard'."
             )
-        X = self._checked_features(X, order="C")
+        X = checked_features(self, X, order="C")
         self.fitted_with_qid_ = False
         return RankingData.from_pairs(
             X, pairs, pair_weight, margin, feature_names=getattr(self, "feature_names_in_", None),

@@ -31,7 +31,7 @@ class Prepared:
 
     def apply(self, data: RankingData, n_threads: int | None = None) -> RankingData:
         """Return other data with the same features, preprocessed in the same way."""
-        data = with_features(data, self.given.feature_names)
+        data = with_features(data, self.given.feature_names, self.given.n_features)
         return data if self.steps is None else self.steps.apply_to(data, n_threads)
 
     def weight_names(self, names: list[str]) -> list[str]:

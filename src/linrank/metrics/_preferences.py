@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._typing import Integers, Vector
-from ..data.checks import check_pairs, check_weight
+from ..data.pairs import listed_pairs
 from ._measure import check_vector
 
 
@@ -32,9 +34,7 @@ def right_pairs(scores: Vector, pairs: Integers) -> Vector:
     return (upper > lower) + 0.5 * (upper == lower)
 
 
-def preference_accuracy(
-    scores: ArrayLike, pairs: ArrayLike, weight: ArrayLike | None = None
-) -> float:
+def preference_accuracy(scores: ArrayLike, pairs: Any, weight: ArrayLike | None = None) -> float:
     """Compute the share of pairs whose preferred item has the higher score.
 
     A pair of equal scores counts one half, as in `pairwise_accuracy`.
@@ -43,9 +43,11 @@ def preference_accuracy(
     ----------
     scores : array of shape (n_items,)
         Higher is better.
-    pairs : integer array of shape (n_pairs, 2)
-        Places in `scores`: the first item of each pair is preferred to the second.
+    pairs : integer array of shape (n_pairs, 2), or frame
+        Places in `scores`: the first item of each pair is preferred to the second. A frame has
+        columns with the names that `read_pairs` knows, such as winner and loser.
     weight : array of shape (n_pairs,), optional
+        By default the weights of a frame, or 1.
 
     Returns
     -------
@@ -58,6 +60,5 @@ def preference_accuracy(
     0.625
     """
     scores = check_vector("scores", scores)
-    rows = check_pairs(pairs, len(scores))
-    weight = check_weight(weight, len(rows), "weight", "pairs has")
-    return float(np.average(right_pairs(scores, rows), weights=weight))
+    listed = listed_pairs(pairs, None, len(scores), weight, weight_name="weight")
+    return float(np.average(right_pairs(scores, listed.rows), weights=listed.weight))

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from ..data.checks import Matrix, check_matrix
-from ..data.frames import frame_columns, frame_matrix, is_series
-from ..data.matching import check_names
+from ..data.frames import is_frame, is_series
+from ..data.matching import check_names, matched
 from ..errors import DataError
 
 
@@ -36,15 +35,10 @@ def as_rows(X: Any, model: HasFeatures) -> Matrix:
         X = X.to_frame().T.infer_objects()
     if isinstance(X, Mapping):
         X = _from_mapping(X, model)
-    elif not isinstance(X, np.ndarray) and not sparse.issparse(X):
-        names = frame_columns(X)
-        if names is None:
-            X = np.asarray(X) if isinstance(X, Sequence) else X
-        elif model.feature_names is not None:
-            check_names(names, model.feature_names)
-            X = frame_matrix(X, model.feature_names)
-        else:
-            X = frame_matrix(X, names)
+    elif is_frame(X):
+        X = matched(X, model.feature_names, model.n_features)
+    elif isinstance(X, Sequence):
+        X = np.asarray(X)
     X = _dense(X) if isinstance(X, np.ndarray) else check_matrix(X)
     if X.shape[1] != model.n_features:
         raise DataError(
@@ -70,8 +64,9 @@ def _from_mapping(X: Mapping[str, Any], model: HasFeatures) -> Matrix:
             "X is a mapping, but the model has no feature names; pass the values as an array in "
             "the order of training"
         )
-    check_names(list(X), model.feature_names)
-    columns = [np.atleast_1d(np.asarray(X[name])) for name in model.feature_names]
+    check_names(list(map(str, X)), model.feature_names)
+    values = {str(name): value for name, value in X.items()}
+    columns = [np.atleast_1d(np.asarray(values[name])) for name in model.feature_names]
     try:
         return np.column_stack(columns).astype(np.float64)
     except (TypeError, ValueError) as error:
