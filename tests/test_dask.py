@@ -475,9 +475,13 @@ def test_frames_are_scored_by_the_columns_that_were_learnt(client):
     expected = data.X @ named.coef_
     np.testing.assert_allclose(named.predict(frame).compute(), expected)
     features = frame.drop(columns=["label", "qid"])
-    np.testing.assert_allclose(nameless.predict(features).compute(), expected, rtol=1e-5)
+    without = pytest.warns(UserWarning, match="DaskRankSVM was fitted without feature names")
+    with without:
+        found = nameless.predict(features)
+    np.testing.assert_allclose(found.compute(), expected, rtol=1e-5)
     for other in (frame, features[["f0"]]):
-        with pytest.raises(DataError, match=f"X has {len(other.columns)} features; expected"):
+        refused = pytest.raises(DataError, match=f"X has {len(other.columns)} features; expected")
+        with without, refused:
             nameless.predict(other)
     lies = da.from_delayed(dask.delayed(np.ones)((5, 2)), (5, data.n_features), float)
     with pytest.raises(DataError, match="a block of X has 2 features"):
@@ -485,7 +489,13 @@ def test_frames_are_scored_by_the_columns_that_were_learnt(client):
     numbered = features.rename(columns={f"f{f}": f for f in range(data.n_features)})
     ranker = fit(client, numbered, frame.label, frame.qid)
     assert not hasattr(ranker, "feature_names_in_")
-    np.testing.assert_allclose(ranker.predict(numbered).compute(), expected, rtol=1e-5)
+    turned = numbered[numbered.columns[::-1]]
+    for other in (numbered, turned):
+        np.testing.assert_allclose(ranker.predict(other).compute(), expected, rtol=1e-5)
+    ranker = fit(client, turned.assign(label=frame.label, qid=frame.qid))
+    assert ranker.feature_names_in_.tolist() == list(map(str, turned.columns))
+    for other in (numbered, turned):
+        np.testing.assert_allclose(ranker.predict(other).compute(), expected, rtol=1e-5)
 
 
 def test_copies_of_a_ranker(client):

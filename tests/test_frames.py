@@ -12,9 +12,23 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
 
-from linrank import DataError, RankingData, RankSVM, load
+from linrank import (
+    AdditiveRanker,
+    DataError,
+    KernelRankSVM,
+    MultiTopicRanker,
+    RankingData,
+    RankSVM,
+    RankSVMCV,
+    load,
+    load_model,
+)
+from linrank.baselines import GAS, PAMIR, RandomForestRanker, RankBoost
 from linrank.data.frames import frame_columns, frame_matrix
+from linrank.data.matching import with_features
 
 
 class Interchanged:
@@ -337,3 +351,247 @@ def test_an_index_named_as_a_column_is_refused():
     with pytest.raises(DataError, match="the index of X has a level 'qid', but qid is None"):
         RankSVM().fit(features, frame["label"])
     RankSVM().fit(features, [1, 0], features.index * 0)
+
+
+# One way for names: text, whatever a frame has.
+
+SHAPE = (40, 3)
+VALUES = np.random.default_rng(0).normal(size=SHAPE)
+LABELS, QUERIES = np.arange(40) % 3, np.repeat(np.arange(4), 10)
+RANKERS = {
+    "linear": RankSVM(),
+    "additive": AdditiveRanker(n_bins=3),
+    "kernel": KernelRankSVM(),
+    "boosting": RankBoost(n_rounds=5),
+    "forest": RandomForestRanker(n_estimators=3),
+    "online": PAMIR(),
+}
+#: Columns that are not strings, with their names as text.
+COLUMNS = {
+    "integers": ([10, 20, 30], ["10", "20", "30"]),
+    "numpy": (pd.Index([np.int64(7), np.int64(8), np.int64(9)], dtype=object), ["7", "8", "9"]),
+    "mixed": ([1, "a", 2.5], ["1", "a", "2.5"]),
+    "reversed": ([2, 1, 0], ["2", "1", "0"]),
+    "levels": (
+        pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]),
+        ["('a', 1)", "('a', 2)", "('b', 1)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RANKERS)
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_columns_with_names_of_any_type_are_matched(kind, columns, tmp_path):
+    given, names = COLUMNS[columns]
+    frame = pd.DataFrame(VALUES, columns=given)
+    ranker = clone(RANKERS[kind]).fit(frame, LABELS, QUERIES)
+    assert ranker.feature_names_in_.tolist() == names
+    expected = ranker.predict(frame)
+    turned = frame[frame.columns[::-1]]
+    forms = [turned, turned.set_axis(names[::-1], axis=1)]
+    forms.append(forms[1].assign(other=1.0))
+    for form in forms:
+        np.testing.assert_allclose(ranker.predict(form), expected)
+    with pytest.raises(DataError, match="X lacks 1 of the 3 features"):
+        ranker.predict(turned[turned.columns[:2]])
+    if kind != "forest":  # The other rankers have models that can be saved.
+        assert ranker.model_.feature_names == names
+        ranker.model_.save(tmp_path / "model.json")
+        for model in (ranker.model_, load_model(tmp_path / "model.json")):
+            for form in forms:
+                np.testing.assert_allclose(model.predict(form), expected)
+            rows = dict(zip(turned.columns, turned.to_numpy().T, strict=True))
+            np.testing.assert_allclose(model.predict(rows), expected)
+
+
+def test_columns_that_pandas_has_numbered_have_no_names():
+    """An array and a frame around it are the same data, but reordered numbers are matched."""
+    frame = pd.DataFrame(VALUES)
+    ranker = RankSVM().fit(frame, LABELS, QUERIES)
+    assert not hasattr(ranker, "feature_names_in_")
+    assert ranker.model_.feature_names is None
+    expected = ranker.predict(VALUES)
+    for scored in (ranker, ranker.model_, RankSVM().fit(VALUES, LABELS, QUERIES)):
+        for form in (frame, frame[[2, 0, 1]], frame[[1, 0, 2]].rename(columns=str)):
+            np.testing.assert_allclose(scored.predict(form), expected)
+        letor = frame.set_axis(["1", "2", "3"], axis=1)
+        np.testing.assert_allclose(scored.predict(letor[["3", "1", "2"]]), expected)
+        for others in ([1, 2, 3], [3, 0, 1], ["a", "b", "c"]):
+            with pytest.warns(UserWarning, match="has feature names, but .* without feature names"):
+                scored.predict(frame.set_axis(others, axis=1))
+    turned = RankSVM().fit(frame[[2, 1, 0]], LABELS, QUERIES)
+    np.testing.assert_allclose(turned.predict(frame), expected, rtol=1e-6)
+    named = RankSVM().fit(frame.set_axis(["a", "b", "c"], axis=1), LABELS, QUERIES)
+    for scored in (named, named.model_):
+        with pytest.warns(UserWarning, match="does not have valid feature names, but .* with"):
+            np.testing.assert_allclose(scored.predict(frame), expected)
+
+
+def test_names_that_are_equal_as_text_are_refused():
+    frame = pd.DataFrame(VALUES, columns=["a", 1, "1"])
+    ranker = RankSVM().fit(VALUES, LABELS, QUERIES)
+    for call in (
+        lambda: RankSVM().fit(frame, LABELS, QUERIES),
+        lambda: ranker.predict(frame),
+        lambda: ranker.model_.predict(frame),
+        lambda: RankingData(frame, LABELS),
+    ):
+        with pytest.raises(DataError, match="X has several columns '1', so"):
+            call()
+    with pytest.raises(DataError, match="there are several columns '1'; names must differ"):
+        RankingData.from_frame(frame.assign(label=LABELS))
+
+
+def test_names_of_columns_may_be_given_as_the_frame_has_them():
+    frame = pd.DataFrame(np.column_stack([LABELS, QUERIES, VALUES]))
+    data = RankingData.from_frame(frame, label=0, qid=1, features=[4, 2])
+    assert data.feature_names == ["4", "2"]
+    np.testing.assert_array_equal(data.X, VALUES[:, [2, 0]])
+    np.testing.assert_array_equal(data.qid, QUERIES)
+    same = RankingData.from_frame(frame, label="0", qid="1", ignore=["3"])
+    assert same.feature_names == ["2", "4"]
+
+
+def test_held_out_frames_are_matched():
+    frame = pd.DataFrame(VALUES, columns=[10, 20, 30])
+    ranker = RankSVMCV([1.0, 10.0])
+    plain = ranker.fit(frame, LABELS, QUERIES, valid=(frame, LABELS, QUERIES)).best_score_
+    turned = frame[[30, 10, 20]]
+    assert ranker.fit(frame, LABELS, QUERIES, valid=(turned, LABELS, QUERIES)).best_score_ == plain
+    data = RankingData(turned, LABELS, QUERIES)
+    assert ranker.fit(frame, LABELS, QUERIES, valid=data).best_score_ == plain
+
+
+def test_selectors_and_topics_match_columns():
+    frame = pd.DataFrame(VALUES, columns=[10, 20, 30])
+    turned = frame[[30, 10, 20]]
+    gas = GAS(2).fit(frame, LABELS, QUERIES)
+    np.testing.assert_array_equal(gas.transform(turned), gas.transform(frame))
+    topics = MultiTopicRanker().fit(frame, np.eye(3)[LABELS])
+    np.testing.assert_allclose(topics.predict(turned), topics.predict(frame))
+    np.testing.assert_allclose(topics.model_.predict(turned), topics.predict(frame))
+
+
+def test_data_of_files_are_matched_by_number(tmp_path):
+    """Columns of a table may be numbers of features, for a model of LETOR text without names."""
+    data = RankingData(VALUES, LABELS, QUERIES)
+    table = RankingData(VALUES[:, [2, 0, 1]], LABELS, QUERIES, feature_names=["3", "1", "2"])
+    np.testing.assert_array_equal(with_features(table, None, 3).X, data.X)
+    named = table.replace(feature_names=["c", "a", "b"])
+    with pytest.warns(UserWarning, match="the data has feature names, but the model was fitted"):
+        assert with_features(named, None, 3) is named
+
+
+# Forms of X that are no arrays of numbers.
+
+RECORDS = np.rec.fromarrays([*VALUES.T, LABELS, QUERIES], names="a,b,c,label,qid")
+
+
+def test_structured_arrays_are_frames():
+    plain = pd.DataFrame(VALUES, columns=["a", "b", "c"])
+    ranker = RankSVM().fit(plain, LABELS, QUERIES)
+    expected = ranker.predict(plain)
+    for form in (RECORDS, RECORDS[["c", "a", "b"]], np.asarray(RECORDS).view(np.ndarray)):
+        np.testing.assert_allclose(ranker.predict(form), expected)
+        np.testing.assert_allclose(ranker.model_.predict(form), expected)
+    features = RECORDS[["a", "b", "c"]]
+    own = RankSVM().fit(features, LABELS, QUERIES)
+    assert own.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(own.predict(features), expected)
+    assert ranker.score(features, LABELS, QUERIES) == ranker.score(plain, LABELS, QUERIES)
+    np.testing.assert_array_equal(ranker.rank(RECORDS, QUERIES), ranker.rank(plain, QUERIES))
+    data = RankingData.from_frame(RECORDS)
+    assert data.feature_names == ["a", "b", "c"]
+    np.testing.assert_array_equal(data.X, VALUES)
+    single = np.zeros(2, [("a", np.float32), ("b", np.float32)])
+    assert frame_matrix(single).dtype == np.float32
+
+
+def test_sparse_columns_of_pandas_stay_sparse():
+    X = sparse.random_array((30, 5), density=0.2, rng=0)
+    frame = pd.DataFrame.sparse.from_spmatrix(X, columns=[3, 1, 4, 5, 9])
+    data = RankingData(frame, np.arange(30))
+    assert data.is_sparse
+    assert data.feature_names == ["3", "1", "4", "5", "9"]
+    ranker = RankSVM().fit(frame, np.arange(30))
+    np.testing.assert_allclose(ranker.predict(frame[[9, 5, 4, 1, 3]]), X @ ranker.coef_)
+
+
+DATES = pd.date_range("2020", periods=40)
+NOT_NUMBERS = {
+    "dates": (DATES, "datetime64"),
+    "dates with a zone": (DATES.tz_localize("UTC"), "datetime64"),
+    "durations": (DATES - DATES[0], "timedelta64"),
+    "periods": (DATES.to_period("D"), "period"),
+    "complex numbers": (VALUES[:, 0] + 1j, "complex128"),
+    "text": (["x"] * 40, "string"),
+    "numbers as text": (["1"] * 40, "string"),
+    "categories": (pd.Categorical(["u", "v"] * 20), "string"),
+    "lists": ([[1, 2]] * 40, "list"),
+    "mappings": ([{"a": 1}] * 40, "struct"),
+}
+NUMBERS = {
+    "booleans": np.arange(40) % 3 == 0,
+    "nullable": pd.array(np.arange(40), "Int64"),
+    "numeric categories": pd.Categorical(np.arange(40) % 5),
+    "objects": pd.Series(np.arange(40) % 7, dtype=object),
+    "decimals": [decimal.Decimal(k) for k in range(40)],
+}
+
+
+def forms(frame):
+    """Functions that take a frame of features in every way."""
+    ranker = RankSVM().fit(np.ones((40, 1)) * np.arange(40)[:, None], LABELS, QUERIES)
+    named = RankSVM().fit(pd.DataFrame({"d": np.arange(40.0)}), LABELS, QUERIES)
+    return {
+        "fit": lambda: RankSVM().fit(frame, LABELS, QUERIES),
+        "predict": lambda: named.predict(frame),
+        "rank": lambda: named.rank(frame, QUERIES),
+        "score": lambda: named.score(frame, LABELS, QUERIES),
+        "model": lambda: named.model_.predict(frame),
+        "fit_pairs": lambda: ranker.fit_pairs(frame, [[0, 1]]),
+        "data": lambda: RankingData(frame, LABELS, QUERIES),
+        "from_frame": lambda: RankingData.from_frame(frame.assign(label=LABELS)),
+    }
+
+
+@pytest.mark.parametrize("kind", NOT_NUMBERS)
+def test_columns_without_numbers_get_one_sentence(kind):
+    values, word = NOT_NUMBERS[kind]
+    for call in forms(pd.DataFrame({"d": values})).values():
+        with pytest.raises(DataError, match=rf"column 'd' holds .*{word}.*; features must be num"):
+            call()
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_columns_of_numbers_in_other_types(kind):
+    values = NUMBERS[kind]
+    data = RankingData(pd.DataFrame({"d": values}), LABELS)
+    np.testing.assert_array_equal(data.X[:, 0], np.asarray(values, np.float64))
+    for call in forms(pd.DataFrame({"d": values})).values():
+        call()
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        ([{"a": 1.0}, {"a": 2.0}], r"X is a list of mappings; expected .* pandas\.DataFrame\(X\)"),
+        ([["x"], ["y"]], "X cannot be read as numbers: could not convert string to float: "),
+        ([[1j], [2]], "X holds complex numbers; features must be real"),
+        (np.array([["2020"], ["2021"]], "M8[D]"), r"X holds datetime64\[D\]; features must be num"),
+        (np.ones((2, 1), "m8[s]"), r"X holds timedelta64\[s\]; features must be numbers"),
+        ([[DATES[0].to_pydatetime()], [None]], "X cannot be read as numbers: "),
+        (np.array([[{}], [{}]]), "X cannot be read as numbers: "),
+        (np.zeros((2, 2), [("a", float)]), r"X holds \[\('a', .*; features must be numbers"),
+    ],
+)  # fmt: skip
+def test_arrays_without_numbers_get_one_sentence(X, sentence):
+    ranker = RankSVM().fit([[1.0], [2.0]], [0, 1])
+    calls = (
+        lambda: RankSVM().fit(X, [0, 1]), lambda: ranker.predict(X), lambda: ranker.rank(X),
+        lambda: ranker.model_.predict(X), lambda: RankingData(X, [0, 1]),
+        lambda: ranker.score(X, [0, 1]), lambda: ranker.fit_pairs(X, [[0, 1]]),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(ValueError, match=sentence):
+            call()

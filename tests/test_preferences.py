@@ -6,12 +6,16 @@ import gzip
 import re
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from sklearn.base import clone
 
 from linrank import (
+    AdditiveRanker,
     DataError,
     DominationRank,
     DominationRankCV,
@@ -27,6 +31,7 @@ from linrank import (
     read_pairs,
 )
 from linrank.criterion import PairCriterion, pair_folds
+from test_frames import KINDS
 
 close = pytest.approx
 
@@ -131,6 +136,81 @@ def test_bad_files_get_a_sentence(text, sentence, tmp_path):
     with pytest.raises(FileFormatError, match=re.escape(sentence)) as error:
         read_pairs(path)
     assert str(error.value).startswith(str(path))
+
+
+# Frames of pairs.
+
+
+def pair_frames():
+    """The pairs a over b and a over c, with a column for the loser before that of the winner."""
+    table = pa.table({"loser": ["b", "c"], "votes": [1, 2], "Winner": ["a", "a"]})
+    made = {name: make(table) for name, make in KINDS.items()}
+    made["records"] = np.array(
+        [("b", 1, "a"), ("c", 2, "a")], [("loser", "U1"), ("votes", int), ("Winner", "U1")]
+    )
+    return made
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "records"])
+@pytest.mark.parametrize(
+    "ranker",
+    [RankSVM(), RankSVMCV([1.0], cv=2), SparseRankSVM(), AdditiveRanker()],
+    ids=lambda ranker: type(ranker).__name__,
+)
+def test_columns_of_a_frame_of_pairs_go_by_name(kind, ranker):
+    frame = pair_frames()[kind]
+    X, items = np.array([[0.0], [-1.0], [-2.0]]), list("abc")
+    ranker = clone(ranker).fit_pairs(X, frame, items=items)
+    assert ranker.rank(X)[0] == 1
+    assert ranker.score_pairs(X, frame, items=items) == 1.0
+    data = RankingData.from_pairs(X, frame, items=items)
+    assert data.order is None
+    assert data.pairs.rows.tolist() == [[0, 1], [0, 2]]
+    assert data.pairs.weight is None
+
+
+def test_a_frame_of_pairs_has_rows_weights_and_margins():
+    frame = pd.DataFrame({"count": [2, 1], "worse": [0, 2], "better": [1, 1], "margin": [1, 3]})
+    data = RankingData.from_pairs(np.eye(3), frame)
+    assert data.pairs.rows.tolist() == [[1, 0], [1, 2]]
+    assert (data.pairs.weight.tolist(), data.pairs.margin.tolist()) == ([2, 1], [1, 3])
+    data = RankingData.from_pairs(np.eye(3), frame, pair_weight=[5, 6], margin=[7, 8])
+    assert (data.pairs.weight.tolist(), data.pairs.margin.tolist()) == ([5, 6], [7, 8])
+    assert preference_accuracy([0, 1, 2], frame) == close(2 / 3)
+    assert preference_accuracy([0, 1, 2], frame, [1, 1]) == 0.5
+    named = RankingData.from_pairs(np.eye(3), frame[["worse", "better"]], items=[2, 1, 0])
+    assert named.pairs.rows.tolist() == [[1, 2], [1, 0]]
+    plain = pd.DataFrame([[1, 0], [1, 2]])  # Columns without names are those of an array.
+    assert RankingData.from_pairs(np.eye(3), plain).pairs.rows.tolist() == [[1, 0], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["first", "second"], "the columns are 'first', 'second'; expected columns with the names"),
+        (["winner", "second"], "the columns are 'winner', 'second'; expected"),
+        ([3, 4], "the columns are '3', '4'; expected"),
+        (["winner", "loser", "chosen", "rejected"], "the columns 'winner' and 'chosen' both have"),
+        (["winner", "loser", "Worse"], "the columns 'loser' and 'Worse' both have a name for the"),
+        (["winner", "loser", "weight", "count"], "the columns 'weight' and 'count' both have"),
+    ],
+)
+def test_names_of_a_table_of_pairs(names, sentence, tmp_path):
+    """Frames, Parquet and CSV get the same sentence; text without known names has no header."""
+    frame = pd.DataFrame([[0, 1, 1, 0][: len(names)]], columns=names)
+    with pytest.raises(DataError, match=sentence):
+        RankSVM().fit_pairs(np.eye(2), frame)
+    with pytest.raises(DataError, match=sentence):
+        RankSVM().fit(np.eye(2), [0, 1]).score_pairs(np.eye(2), frame)
+    with pytest.raises(DataError, match=sentence):
+        preference_accuracy([0, 1], frame)
+    frame.rename(columns=str).to_parquet(tmp_path / "pairs.parquet")
+    with pytest.raises(FileFormatError, match=rf"pairs\.parquet: {sentence}"):
+        read_pairs(tmp_path / "pairs.parquet")
+    if "both" in sentence:
+        frame.to_csv(tmp_path / "pairs.csv", index=False)
+        with pytest.raises(FileFormatError, match=rf"pairs\.csv: {sentence}"):
+            read_pairs(tmp_path / "pairs.csv")
 
 
 # Names and accuracy.

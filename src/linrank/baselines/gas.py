@@ -20,7 +20,7 @@ from ..counting.fenwick import insert, smaller
 from ..data.checks import Matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
-from ..estimators.features import checked_features
+from ..estimators.features import checked_features, matched_features
 from ..estimators.mistakes import check_arguments
 from ..metrics import Metric, evaluate, parse_metric
 from .base import non_negative_number
@@ -139,6 +139,17 @@ class GAS(SelectorMixin, BaseEstimator):
         self.ranking_ = _greedy_ranking(self.importances_, self.similarities_, c)
         self.n_features_to_select_ = k
         return self
+
+    def transform(self, X: ArrayLike | Matrix) -> Matrix:
+        """Return the columns of X that were picked.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_docs, n_features)
+            If `fit` got a frame, the columns of a frame are matched by name.
+        """
+        check_is_fitted(self)
+        return super().transform(matched_features(self, X))
 
     def _get_support_mask(self) -> Mask:
         check_is_fitted(self)

@@ -16,9 +16,11 @@ from .._rows import multiply
 from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
 from ..counting.preferences import Delta
 from ..data.checks import check_finite, check_matrix
+from ..data.matching import matched_places
 from ..data.ranking import RankingData
 from ..errors import DataError, WorkersLost
 from ..estimators.base import check_qid
+from ..estimators.features import store_names
 from ..estimators.trained import TrainedRanker
 from ..losses.base import Loss
 from ..losses.tables import LossName
@@ -203,9 +205,7 @@ feature_names_in_
         training = trainer.train(data, self.C, w0=w0)
         self.n_features_in_, self.fitted_with_qid_ = data.n_features, data.has_qid
         self.n_moved_ = data.n_moved
-        self.__dict__.pop("feature_names_in_", None)
-        if data.feature_names is not None:
-            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        store_names(self, data.feature_names)
         try:
             self._store(training, data, trainer)
         except KeyboardInterrupt:
@@ -240,15 +240,14 @@ feature_names_in_
         )
 
     def _columns(self, X: Any) -> Any:
-        """Return the feature columns; if no names are known, return all columns."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            self._check_number(len(X.columns))
-            return X
-        missing = sorted(set(names) - set(X.columns))
-        if missing:
-            raise DataError(f"X has no column {missing[0]!r}, which the ranker was fitted with")
-        return X[list(names)]
+        """Return the columns that the ranker was fitted with; `matched_places` has the rules."""
+        names, columns = getattr(self, "feature_names_in_", None), X.columns.tolist()
+        kind = type(self).__name__
+        places = matched_places(columns, names, self.n_features_in_, model=kind)
+        if places is not None:
+            X = X[[columns[place] for place in places]]
+        self._check_number(len(X.columns))
+        return X
 
     def _check_number(self, n_features: int) -> None:
         if n_features != self.n_features_in_:

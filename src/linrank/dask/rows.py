@@ -23,6 +23,7 @@ from ..data.checks import (
     one_per_query,
     take_rows,
 )
+from ..data.columns import column_names
 from ..data.ids import id_texts, join_strings
 from ..data.keys import row_keys
 from ..data.ranking import RankingData
@@ -122,9 +123,7 @@ def check_part(
     **per_row: ArrayLike | None,
 ) -> Rows:
     """Check the rows of one part; the name `part` begins the message of an error."""
-    names = None
-    if feature_names is not None and all(isinstance(name, str) for name in feature_names):
-        names = [str(name) for name in feature_names]
+    names = None if feature_names is None else column_names(feature_names, part)
     given = {name: values for name, values in per_row.items() if values is not None}
     if X.shape[0] == 0 and len(np.asarray(y)) == 0:  # A collection may have empty partitions.
         return Rows(np.zeros(X.shape), np.zeros(0), None, {}, names, index_base)

@@ -264,7 +264,9 @@ def _read_frame(
     features = feature_columns(part, frame, named)
     columns = {name: frame[column] for name, column in named.items()}
     arrays: dict[str, Any] = {n: values.to_numpy() for n, values in (columns | others).items()}
-    return check_part(part, features.to_numpy(), feature_names=list(features.columns), **arrays)
+    # Numbers are names beside columns that have other names, such as that of the labels.
+    names = list(map(str, features.columns)) if named else features.columns.tolist()
+    return check_part(part, features.to_numpy(), feature_names=names, **arrays)
 
 
 def array_parts(X: da.Array, y: Column = None, qid: Column = None, **per_row: Column) -> list[Part]:

@@ -81,17 +81,19 @@ def check_matrix(X: Any) -> Matrix:
 
 
 def check_kind(X: Any, name: str = "X") -> None:
-    """Raise a `DataError` if an array holds complex numbers, dates or durations."""
+    """Raise a `DataError` if an array holds complex numbers, dates, durations or records."""
     kind = getattr(getattr(X, "dtype", None), "kind", "f")
     if kind == "c":
         raise DataError(
             f"Complex data not supported: {name} holds complex numbers; features must be real"
         )
-    if kind in "mM":
-        raise DataError(
-            f"{name} holds {X.dtype}; features must be numbers. Use numbers in the place of dates "
-            "and durations, such as days"
-        )
+    advice = {
+        "m": "Use numbers in the place of durations, such as hours.",
+        "M": "Use numbers in the place of dates, such as days since one of them.",
+        "V": "Use a structured array with one dimension, or an array of numbers.",
+    }
+    if kind in advice:
+        raise DataError(f"{name} holds {X.dtype}; features must be numbers. {advice[kind]}")
 
 
 def fix_index_types(X: Matrix) -> Matrix:

@@ -54,7 +54,7 @@ def is_frame(X: Any) -> bool:
     (True, False)
     """
     if isinstance(X, np.ndarray):
-        return X.dtype.names is not None
+        return X.dtype.names is not None and X.ndim == 1
     if isinstance(X, list | tuple | Mapping):
         _refuse_mappings(X)
         return False

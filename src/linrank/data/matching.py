@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import DataError, warn
 from .checks import check_matrix
 from .columns import check_unique, column_names
-from .frames import frame_matrix, given_columns, is_frame
+from .frames import choose_columns, given_columns, is_frame
 from .names import names_or_numbers
 from .ranking import RankingData
 
@@ -46,13 +46,13 @@ def matched(
     whose: str = "X",
     model: str = "the model",
 ) -> Any:
-    """Return the columns of a frame that are the features of a model, as a matrix in its order.
+    """Return a frame with the columns that are the features of a model, in its order.
 
     Anything but a frame is returned as it is. `names` are those of the features, or None.
 
     - Columns are matched by name. A frame may have other columns, too.
-    - If only one of both has names, columns are used in their order, and there is a warning. `whose`
-      and `model` are what it calls the two.
+    - If only the frame or only the model has names, columns are used in their order, and there is a
+      warning. `whose` and `model` are what it calls the two.
     - Columns that have numbers from 0 on instead of names, in any order, are matched by these
       numbers. So are the texts "1", "2" and so on, which name the features of LETOR files.
 
@@ -60,16 +60,16 @@ def matched(
     --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({10: [1.0], 20: [2.0]})
-    >>> matched(frame[[20, 10]], ["10", "20"], 2).tolist()
-    [[1.0, 2.0]]
+    >>> matched(frame[[20, 10]], ["10", "20"], 2).columns.tolist()
+    ['10', '20']
     """
     if not is_frame(X):
         return X
     places = matched_places(given_columns(X), names, n_features, whose, model)
     if places is None:
-        return frame_matrix(X)
+        return X
     columns = list(map(str, given_columns(X)))
-    return frame_matrix(X, [columns[place] for place in places])
+    return choose_columns(X, [columns[place] for place in places])
 
 
 def matched_places(
@@ -94,7 +94,7 @@ def matched_places(
                 "columns are used in their order",
                 UserWarning,
             )
-    elif found is not None or set(names) <= set(texts):
+    elif found is not None or set(names) & set(texts):
         check_names(texts, names, whose)
     else:
         warn(no_valid_names(whose, model), UserWarning)

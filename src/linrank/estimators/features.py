@@ -39,9 +39,7 @@ def checked_features(
         if names is not None and not is_frame(X):
             warn(no_valid_names(name, type(estimator).__name__), UserWarning)
         X = matched_features(estimator, X, name)
-    elif is_frame(X):
-        X = frame_matrix(X)
-    X = _numbers(estimator, X, name, how)
+    X = _numbers(estimator, frame_matrix(X) if is_frame(X) else X, name, how)
     if reset:
         estimator.n_features_in_ = X.shape[1]
         store_names(estimator, names)
@@ -54,7 +52,7 @@ def checked_features(
 
 
 def matched_features(estimator: BaseEstimator, X: Any, name: str = "X") -> Any:
-    """Return X with the features of a fitted estimator, in their order."""
+    """Return X, if it is a frame with the columns of a fitted estimator in their order."""
     expected = getattr(estimator, "feature_names_in_", None)
     names = None if expected is None else list(expected)
     return matched(X, names, estimator.n_features_in_, name, type(estimator).__name__)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._threads import blas_threads, resolve_threads, run
 from .._typing import Integers, Vector
 from ..data.checks import Matrix, check_finite, check_matrix
+from ..data.frames import checked_matrix
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..features.steps import FeatureSteps
@@ -120,7 +121,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         if not self._template().chooses:
             raise DataError("valid is for rankers that choose C. Use ranker=DominationRankCV().")
         X, Y = valid
-        X = check_matrix(matched_features(self, X, "valid[0]"))
+        X, _ = checked_matrix(matched_features(self, X, "valid[0]"), None)
         labels = _label_matrix(Y, X.shape[0], "valid[1]")
         if labels.shape[1] != n_topics:
             raise DataError(f"Y has {n_topics} topics but valid[1] has {labels.shape[1]}")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..data.checks import Matrix, check_matrix
-from ..data.frames import is_frame, is_series
+from ..data.frames import frame_matrix, is_frame, is_series
 from ..data.matching import check_names, matched
 from ..errors import DataError
 
@@ -36,7 +36,7 @@ def as_rows(X: Any, model: HasFeatures) -> Matrix:
     if isinstance(X, Mapping):
         X = _from_mapping(X, model)
     elif is_frame(X):
-        X = matched(X, model.feature_names, model.n_features)
+        X = frame_matrix(matched(X, model.feature_names, model.n_features))
     elif isinstance(X, Sequence):
         X = np.asarray(X)
     X = _dense(X) if isinstance(X, np.ndarray) else check_matrix(X)
