@@ -187,7 +187,7 @@ def test_without_pairs_there_is_nothing_to_learn(ranker, labels):
 @pytest.mark.parametrize("options", [{}, {"categories": ["language"]}])
 def test_text_columns_are_refused(options):
     frame = FRAME.assign(language="en")
-    with pytest.raises(DataError, match="column 'language' of X cannot be read as numbers"):
+    with pytest.raises(DataError, match="column 'language' holds string; features must be numbers"):
         fit(frame, **options)
 
 

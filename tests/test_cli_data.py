@@ -94,7 +94,7 @@ def test_features_of_stores_are_checked_by_name(folder, sets):
     renamed = table_of(sets[2]).rename_columns(["title", "query_id", *"abcd", "relevance"])
     parquet.write_table(renamed, "test.parquet")
     run("convert", "test.parquet", "store", *COLUMNS)
-    assert "X lacks" in error_of("predict", "model.json", "store")
+    assert "the data lacks" in error_of("predict", "model.json", "store")
 
 
 def test_weights_margins_and_ids_are_columns(folder, sets):
@@ -132,7 +132,7 @@ def test_columns_are_for_tables_only(folder):
 def test_columns_that_are_refused(folder):
     said = error_of("train", "train.parquet", *COLUMNS[:4])
     assert "column 'title' holds string; features must be numbers" in said
-    assert "ignore=['title'] (--features, --ignore)" in said
+    assert "with ignore=['title'] (--ignore)" in said
     said = error_of("train", "train.parquet", "--label", "grade")
     assert "train.parquet: there is no column 'grade'; the columns are 'title', 'query_id'" in said
     said = error_of("train", "train.parquet", *COLUMNS, "--features", "f0,relevance")

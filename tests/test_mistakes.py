@@ -23,10 +23,13 @@ from sklearn.pipeline import make_pipeline
 
 from commandline import run, write_text
 from linrank import (
+    AdditiveRanker,
     DataError,
     DominationRank,
+    FeatureScaleWarning,
     ForgottenQueriesWarning,
     LinearModel,
+    NegativeLabelsWarning,
     Qrels,
     QueryKFold,
     RankingData,
@@ -34,6 +37,7 @@ from linrank import (
     RankSVMCV,
     SparseRankSVM,
     SwappedArgumentsWarning,
+    UnnamedFeaturesWarning,
     evaluate,
     load,
     load_model,
@@ -669,3 +673,58 @@ def test_the_tables_are_long_enough():
     assert len(IN_PYTHON) >= 20
     assert len(IN_COMMANDS) >= 18
     assert KINDS.keys() <= IN_PYTHON.keys()
+
+
+# Results that are doubtful get a sentence, too.
+
+SCALES = X * np.array([1.0, 1e-15, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("make", [RankSVM, SparseRankSVM, lambda: RankSVMCV([0.01, 0.1], cv=2)])
+def test_scales_that_differ_too_much(make):
+    frame = pd.DataFrame(SCALES, columns=NAMES)
+    with pytest.warns(
+        FeatureScaleWarning, match=r"deviation of '.*that of 'clicks' is .*scale='st"
+    ):
+        make().fit(frame, Y, QID)
+    make().set_params(scale="standard").fit(frame, Y, QID)
+    make().fit(frame.assign(clicks=0.0), Y, QID)  # A constant feature has no scale.
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "mean-ndcg", "err"])
+def test_negative_labels_with_gains(metric):
+    scores = fitted().predict(X)
+    with pytest.warns(NegativeLabelsWarning, match="down to -1, whose gain .* Add a constant"):
+        evaluate(Y - 1, scores, QID, metric)
+    with pytest.warns(NegativeLabelsWarning, match="down to -1"):
+        fitted().score(X, Y - 1, QID, metric=metric)
+    evaluate(np.where(Y > 0, 1, -1), scores, QID, metric)  # Two labels keep their order.
+    evaluate(Y - 1, scores, QID, "map, pairwise-accuracy, kendall")
+
+
+def test_negative_labels_where_C_is_chosen():
+    with pytest.warns(NegativeLabelsWarning, match="down to -1"):
+        RankSVMCV([0.01, 0.1], cv=2).fit(X, Y - 1, QID)
+
+
+def test_negative_labels_of_linear_gains():
+    with pytest.warns(NegativeLabelsWarning, match="whose gain y counts as 0"):
+        ndcg([-1, 0, 1], [1, 2, 3], gain="linear")
+    ndcg([-1, 0, 1], [1, 2, 3], gain=lambda label: label + 1)
+
+
+@pytest.mark.parametrize("target", ["solr", "elasticsearch", "opensearch", "sql", "pmml"])
+def test_exports_of_features_without_names(target):
+    model = LinearModel([1.0, 0.0, -2.0])
+    with pytest.warns(UnnamedFeaturesWarning, match=r"called '1', '3' in .* \(--feature-map\)"):
+        model.export(target)
+    with pytest.warns(UnnamedFeaturesWarning, match="called '3' in"):
+        model.export(target, features={"1": "bm25"})
+    model.export(target, features={"1": "bm25", "3": "age"})
+    LinearModel([1.0], feature_names=["1"]).export(target)
+
+
+def test_exports_of_curves_without_names():
+    model = AdditiveRanker(C=0.01, basis="step").fit(X, Y, QID).model_
+    with pytest.warns(UnnamedFeaturesWarning, match="has no feature names"):
+        model.export("solr")

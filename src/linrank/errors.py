@@ -192,6 +192,51 @@ class NothingSelectedWarning(UserWarning):
     """
 
 
+class FeatureScaleWarning(UserWarning):
+    """The scales of features differ so much that a fit loses digits; the message names two.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import RankSVM
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = RankSVM().fit([[0.0, 1e15], [1.0, 0.0], [0.5, 2e15]], [0, 2, 1])
+    >>> print(str(found[0].message).split(". ")[-1])
+    Scale the features, as scale='standard' (--scale standard) does.
+    """
+
+
+class NegativeLabelsWarning(UserWarning):
+    """Negative labels have the same gain as 0 in a metric; the message has the smallest one.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import ndcg
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = ndcg([-1, 0, 2], [3.0, 2.0, 1.0])
+    >>> print(str(found[0].message).split(". ")[0])
+    y has negative labels, down to -1, whose gain 2^y - 1 counts as 0, like that of the label 0
+    """
+
+
+class UnnamedFeaturesWarning(UserWarning):
+    """A model without feature names is exported to an engine that finds features by name.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import LinearModel
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = LinearModel([1.0, -0.5]).export("solr")
+    >>> print(str(found[0].message).split(". ")[0])
+    the model has no feature names, so the features are called '1', '2' in target='solr'
+    """
+
+
 class FeatureRangeWarning(UserWarning):
     """Features are far outside the range of the training data; the message names one of them.
 

@@ -258,7 +258,7 @@ def _with_codes(frame: Any, ids: list[str]) -> Any:
 
 def _record_numbers(records: Array) -> Array | None:
     """Return a structured array of numbers as an array; None if a field needs a conversion."""
-    fields = [records.dtype[k] for k in range(len(records.dtype))]
+    fields = [records.dtype[name] for name in given_columns(records)]
     if not all(field.kind in "biuf" for field in fields):  # A field that holds arrays has kind V.
         return None
     from numpy.lib.recfunctions import structured_to_unstructured

@@ -197,7 +197,7 @@ def _rows_of_pairs(pairs: ArrayLike | Pairs, items: Sequence[Any] | None, n_rows
             raise DataError(
                 "pairs has names of items, but items is None. Pass items=, the id of each row of X"
             )
-        return given or pairs
+        return given if isinstance(pairs, Pairs) else pairs
     names: list[Any] = list(getattr(items, "tolist", lambda: items)())
     if is_text:  # The ids of a file are text.
         names = list(map(str, names))
@@ -372,7 +372,10 @@ def as_pairs(pairs: Any) -> Any:
     places = find_columns(names)
     if not places:
         raise DataError(f"pairs: {_unknown(names)}")
-    return Pairs(**{name: column_values(pairs, names[place]) for name, place in places.items()})
+    parts: dict[str, Any] = {
+        name: column_values(pairs, names[place]) for name, place in places.items()
+    }
+    return Pairs(**parts)
 
 
 def _unknown(names: Sequence[str]) -> str:

@@ -50,6 +50,7 @@ class Target(NamedTuple):
     linear: Writer | None
     additive: Writer | None
     binary: bool = False
+    by_name: bool = False  #: whether the target finds features by names of its own
 
     @classmethod
     def of_both(cls, write: str, score: str | None = None) -> Target:
@@ -60,24 +61,26 @@ class Target(NamedTuple):
 _PLUGIN = Target(
     Writer("elasticsearch.write_elasticsearch", "normalizers.sum_in_float32"),
     Writer("elasticsearch.write_plugin_trees", "trees.sum_trees_in_float32"),
+    by_name=True,
 )
 TARGETS: Mapping[TargetName, Target] = {
     "solr": Target(
         Writer("solr.write_solr", "normalizers.sum_in_float32"),
         Writer("solr.write_solr_trees", "trees.sum_trees_in_float32"),
+        by_name=True,
     ),
     "elasticsearch": _PLUGIN,
     "opensearch": _PLUGIN,
     "elasticsearch-native": Target(
-        None, Writer("elasticsearch.write_native", "elasticsearch.score_natively")
+        None, Writer("elasticsearch.write_native", "elasticsearch.score_natively"), by_name=True
     ),
     "xgboost": Target(None, Writer("xgboost.write_xgboost", "trees.sum_trees_in_float32")),
     "lightgbm": Target(None, Writer("lightgbm.write_lightgbm", "trees.sum_trees")),
     "vespa": Target.of_both("vespa.write_vespa"),
     "lucene": Target.of_both("lucene.write_lucene", "lucene.score_in_float32"),
-    "sql": Target.of_both("sql.write_sql"),
+    "sql": Target.of_both("sql.write_sql")._replace(by_name=True),
     "onnx": Target.of_both("onnx.write_onnx", "onnx.score_as_onnx")._replace(binary=True),
-    "pmml": Target(Writer("pmml.write_pmml"), None),
+    "pmml": Target(Writer("pmml.write_pmml"), None, by_name=True),
     "c": Target.of_both("c.write_c"),
     "python": Target.of_both("python.write_python"),
     "liblinear": Target(Writer("liblinear.write_liblinear"), None),

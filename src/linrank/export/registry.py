@@ -14,7 +14,7 @@ from .._checks import choice
 from .._files import atomic_write
 from ..data.checks import check_matrix
 from ..data.ranking import RankingData
-from ..errors import DataError, OrderChangedWarning, warn
+from ..errors import DataError, OrderChangedWarning, UnnamedFeaturesWarning, warn
 from ..model import AdditiveModel
 from . import TARGETS, Writer
 from .additive import AdditiveFormula
@@ -42,6 +42,8 @@ def export_model(
     write = _find(_writer(target, formula).write)
     options = _checked_options(target, write, options)
     content: str | bytes = write(formula, **options)
+    if TARGETS[target].by_name and getattr(model, "feature_names", ()) is None:  # type: ignore[index]
+        _warn_of_numbers(target, formula)
     if sample is not None:
         changes = check_order(target, formula, sample, **options)
         if changes.reversed or changes.tied:
@@ -50,6 +52,19 @@ def export_model(
         with atomic_write(path, "wb" if isinstance(content, bytes) else "w") as file:
             file.write(content)
     return content
+
+
+def _warn_of_numbers(target: str, formula: Formula) -> None:
+    """Warn if features of a model without names keep their numbers in a target."""
+    numbers = [name for name in formula.used if name not in formula.given]
+    if numbers:
+        listed = ", ".join(map(repr, numbers[:3])) + (", …" if len(numbers) > 3 else "")
+        warn(
+            f"the model has no feature names, so the features are called {listed} in "
+            f"target={target!r}. Name them as in features={{{numbers[0]!r}: 'bm25'}} "
+            "(--feature-map), or train on data with names.",
+            UnnamedFeaturesWarning,
+        )
 
 
 def formula_of(

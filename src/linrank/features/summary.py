@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
@@ -14,12 +14,13 @@ from .._rows import CSR, kernel_matrix, n_tasks, row_ranges
 from .._threads import resolve_threads, run
 from .._typing import Integers, Mask, Vector
 from ..data.checks import Matrix
-from ..errors import DataError, FeatureRangeWarning, warn
+from ..errors import DataError, FeatureRangeWarning, FeatureScaleWarning, warn
 
 BLOCK_COLUMNS = 16  #: features whose quantiles are computed at a time; more take more memory
 CHECKED_ROWS = 100  #: documents whose features are compared with the training range
 FAR = 10.0  #: distance from the training range at which one value is a warning, in its widths
 OFTEN = 0.05  #: share of documents whose distance of one width is a warning
+SCALE_RATIO = 1e12  #: ratio of two deviations from which on a fit without `scale` gets a warning
 CONSTANT = 16 * np.finfo(float).eps  #: deviations below this multiple of the mean are rounding
 
 
@@ -226,6 +227,23 @@ def _quantiles_with_zeros(values: Vector, n_zeros: int, q: tuple[float, ...]) ->
     places = [(n - 1) * share for share in q]
     ends = [(at(int(p)), at(min(int(p) + 1, n - 1)), p % 1) for p in places]
     return np.array([below + part * (above - below) for below, above, part in ends])
+
+
+def warn_of_scales(deviation: Vector, names: Sequence[str]) -> None:
+    """Warn if the standard deviations of two features differ by more than `SCALE_RATIO`."""
+    varying = np.flatnonzero(deviation > 0)
+    if not len(varying):
+        return
+    order = varying[np.argsort(deviation[varying])]
+    small, large = order[0], order[-1]
+    if deviation[small] < deviation[large] / SCALE_RATIO:
+        warn(
+            f"the scales of the features differ by a factor of more than {SCALE_RATIO:.0e}, which "
+            f"costs digits: the standard deviation of {names[large]!r} is {deviation[large]:.2g}, "
+            f"and that of {names[small]!r} is {deviation[small]:.2g}. Scale the features, as "
+            "scale='standard' (--scale standard) does.",
+            FeatureScaleWarning,
+        )
 
 
 def outside(X: Matrix, summary: FeatureSummary) -> Mask:

@@ -17,7 +17,14 @@ from ..errors import DataError
 from ._measure import PerQuery, measure
 from ._ndcg import exp2_gain
 from ._ranking import Ranking, tie_end
-from ._rules import CutoffOptions, NoRelevant, RelevanceOptions, Rules, check_cutoff
+from ._rules import (
+    CutoffOptions,
+    NoRelevant,
+    RelevanceOptions,
+    Rules,
+    check_cutoff,
+    warn_of_negative,
+)
 from .names import FlavourName, TieName
 
 _NEGLIGIBLE = 41.5  # −ln of the largest omitted probability: exp(−41.5) < 1e-18 is below rounding
@@ -116,6 +123,7 @@ def err_values(
     ranking: Ranking, rules: Rules, k: int | None = None, max_label: float | None = None
 ) -> PerQuery:
     """Compute ERR of each query."""
+    warn_of_negative(ranking.lists.labels, "exp2")
     largest = float(ranking.lists.labels.max())
     if max_label is None:
         max_label = largest

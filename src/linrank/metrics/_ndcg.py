@@ -14,7 +14,15 @@ from .._jit import njit
 from .._typing import Vector
 from ._measure import PerQuery, measure
 from ._ranking import Ranking, tie_end
-from ._rules import Gain, ListOptions, NoRelevant, Rules, check_cutoff, discounts
+from ._rules import (
+    Gain,
+    ListOptions,
+    NoRelevant,
+    Rules,
+    check_cutoff,
+    discounts,
+    warn_of_negative,
+)
 from .names import DiscountName, FlavourName, TieName
 
 
@@ -88,6 +96,7 @@ def ndcg_values(
     ranking: Ranking, rules: Rules, k: int | None = None, *, mean: bool = False
 ) -> PerQuery:
     """Compute NDCG@k of each query, or the mean of NDCG@1, NDCG@2, … up to the end of its list."""
+    warn_of_negative(ranking.lists.labels, rules.gain)
     weights = discounts(rules.discount, ranking.depth(k))
     values = ranking.compute(_ndcg_range, ranking.ideal, weights, rules.gain == "exp2", mean)
     if k is not None and "ndcg" in rules.zero_if_short:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks import choice, whole_number
 from .._typing import Vector
-from ..errors import DataError
+from ..errors import DataError, NegativeLabelsWarning, warn
 from .names import DISCOUNTS, FLAVOURS, GAINS, TIES, DiscountName, FlavourName, GainName, TieName
 
 Gain: TypeAlias = GainName | Callable[[float], float] | Mapping[float, float]
@@ -173,6 +173,20 @@ def discounts(kind: DiscountName, n: int) -> Vector:
     if kind == "letor":
         return 1.0 / np.maximum(1.0, np.log2(ranks))
     return 1.0 / np.log2(ranks + 1.0)
+
+
+def warn_of_negative(y: Vector, gain: Gain) -> None:
+    """Warn if a negative label has the same gain as another label, because both gains are 0."""
+    if isinstance(gain, str) and y.min() < 0:
+        if len(np.unique(y[y <= 0])) < 2:
+            return  # Labels such as -1 and 1 keep their order.
+        formula = "2^y - 1" if gain == "exp2" else "y"
+        warn(
+            f"y has negative labels, down to {y.min():g}, whose gain {formula} counts as 0, like "
+            "that of the label 0. Add a constant to the labels, so that the smallest is 0, or use "
+            "a metric without gains, such as pairwise-accuracy.",
+            NegativeLabelsWarning,
+        )
 
 
 def apply_gain(y: Vector, gain: Gain) -> tuple[Vector, GainName]:
