@@ -683,9 +683,7 @@ SCALES = X * np.array([1.0, 1e-15, 1.0, 1.0])
 @pytest.mark.parametrize("make", [RankSVM, SparseRankSVM, lambda: RankSVMCV([0.01, 0.1], cv=2)])
 def test_scales_that_differ_too_much(make):
     frame = pd.DataFrame(SCALES, columns=NAMES)
-    with pytest.warns(
-        FeatureScaleWarning, match=r"deviation of '.*that of 'clicks' is .*scale='st"
-    ):
+    with pytest.warns(FeatureScaleWarning, match="that of 'clicks' is .* scale='st"):
         make().fit(frame, Y, QID)
     make().set_params(scale="standard").fit(frame, Y, QID)
     make().fit(frame.assign(clicks=0.0), Y, QID)  # A constant feature has no scale.

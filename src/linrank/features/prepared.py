@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..data.matching import with_features
+from ..data.names import names_or_numbers
 from ..data.ranking import RankingData
 from .preprocessing import Preprocessing
-from .summary import FeatureSummary, summarise
+from .summary import FeatureSummary, summarise, warn_of_scales
 
 MOST_SUMMARISED = 10_000  #: features of which a model file holds statistics, if it has no more
 
@@ -45,6 +46,10 @@ class Prepared:
             return None
         found = summarise(self.given.X, n_threads)
         if self.steps is None:
+            warn_of_scales(
+                found.deviation,
+                names_or_numbers(self.given.feature_names, d, self.given.index_base),
+            )
             return found
         values = summarise(self.data.X, n_threads)
         mean, deviation = values.mean[:d], values.deviation[:d]

@@ -14,7 +14,6 @@ from ..criterion import Criterion, Fold, make_folds, mean_of_folds, standard_err
 from ..data.ranking import RankingData
 from ..errors import DataError
 from ..features.prepared import Prepared
-from ..features.summary import warn_of_scales
 from ..grid import Grid, as_grid, default_grid, search
 from ..metrics import parse_metric
 from ..model import LinearModel, Model
@@ -340,8 +339,6 @@ engine, features, margin_scale
     ) -> Training:
         engine = problem.engine
         model = self._model(prepared, result, float(C), value, engine.n_pairs)
-        if prepared.steps is None and isinstance(model, LinearModel) and model.summary is not None:
-            warn_of_scales(model.summary.deviation, model.names())
         return Training(
             model=model,
             result=result,
