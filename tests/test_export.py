@@ -532,7 +532,7 @@ def test_missing_values_in_a_sample(target):
 
 def test_scores_that_overflow_in_single_precision():
     with pytest.raises(DataError, match="overflow in the single precision"):
-        LinearModel([1.0]).export("solr", sample=[[1e39], [0.0]])
+        LinearModel([1.0], feature_names=["a"]).export("solr", sample=[[1e39], [0.0]])
 
 
 @pytest.mark.parametrize("target", ["svmrank", "onnx"])

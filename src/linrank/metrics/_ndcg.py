@@ -156,7 +156,8 @@ def ndcg(
         `discount`, `no_relevant` and `ties` override the conventions of the flavour.
     gain : {"exp2", "linear"}, callable or mapping, optional
         2^max(y, 0) − 1, max(y, 0), or a function or mapping from labels to gains. Labels may
-        have any size, because 2^y is never computed.
+        have any size, because 2^y is never computed. There is a warning if a negative label
+        has the same gain as another label.
     discount : {"log2", "letor"}, optional
         1/log2(r + 1), or 1/max(1, log2 r).
     no_relevant : {0, 1, "skip", nan}, optional
