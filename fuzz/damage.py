@@ -24,6 +24,17 @@ from linrank.cli.app import app
 
 from .campaign import Campaign, Case
 from .lines import COMPRESS, slow_rows
+from .table_files import (
+    FEATURES,
+    arrow_scores,
+    csv_scores,
+    damage_codes,
+    damage_text,
+    encode_csv,
+    parquet_scores,
+    write_long_ids,
+    write_tables,
+)
 
 MEMORY = 4 << 30  #: bytes of address space of a command; all files are smaller than 1 MB
 DEEP = 100_000  #: nesting depth of a JSON value that must be refused
@@ -53,19 +64,20 @@ def prepare(folder: Path) -> Clean:
     data = make_ranking(8, (3, 9), 6, n_levels=3, noise=1.0, random_state=0)
     X = np.where(np.random.default_rng(0).random(data.X.shape) < 0.5, 0.0, data.X)
     order = np.random.default_rng(1).permutation(len(X))  # rows of a query are not contiguous
-    names = {"comments": [f"docid = {k}" for k in range(len(X))], "feature_names": list("abcdef")}
+    names = {"comments": [f"docid = {k}" for k in range(len(X))], "feature_names": list(FEATURES)}
     weights = {"sample_weight": 1.0 + data.y, "query_weight": 1.0 + data.qid % 2}
     dense = RankingData(X[order], data.y[order], data.qid[order], **names)
     heavy = RankingData(sparse.csr_array(X), data.y, data.qid, **names, **weights)
     save_store(dense, folder / "dense.store")
     save_store(heavy, folder / "csr.store")
+    write_tables(folder, dense)
     write_letor(folder / "clean", dense)
     text = (folder / "clean").read_bytes()
     middle = text.index(b"\n", len(text) // 2) + 1
     for kind, compress in COMPRESS.items():
         (folder / f"data.{kind}").write_bytes(compress(text[:middle]) + compress(text[middle:]))
     coef = np.linspace(-1.0, 1.0, 6)
-    LinearModel(coef, feature_names=list("abcdef"), settings={"C": 1.0}).save(folder / "model.json")
+    LinearModel(coef, feature_names=list(FEATURES), settings={"C": 1.0}).save(folder / "model.json")
     return Clean(folder, coef, dense.restore(dense.X @ coef))
 
 
@@ -240,6 +252,18 @@ def _model(rng: np.random.Generator, path: Path) -> str:
     return "another value"
 
 
+def _csv(rng: np.random.Generator, path: Path) -> str:
+    return encode_csv(rng, path) if rng.random() < 0.2 else _bytes(rng, path)
+
+
+def _table(rng: np.random.Generator, path: Path) -> str:
+    return damage_text(rng, path) if rng.random() < 0.2 else _bytes(rng, path)
+
+
+def _of_table(scores: Callable[[Path, Floats], Floats]) -> Callable[[Path, Clean], Floats]:
+    return lambda path, clean: scores(path, clean.coef)
+
+
 KINDS = [
     Kind("data.txt", _bytes, text_scores),
     *(Kind(f"data.{kind}", _bytes, clean_scores) for kind in COMPRESS if kind != "txt"),
@@ -248,6 +272,12 @@ KINDS = [
     Kind("dense.store", damage_store, store_scores),
     Kind("csr.store", damage_store, store_scores),
     Kind("model.json", _model, model_scores),
+    *2 * [Kind("data.csv", _csv, _of_table(csv_scores))],
+    *2 * [Kind("data.arrow", _table, _of_table(arrow_scores))],
+    Kind("data.arrow", damage_codes, _of_table(arrow_scores)),
+    *2 * [Kind("data.parquet", _table, _of_table(parquet_scores))],
+    Kind("codes.parquet", _bytes, _of_table(parquet_scores)),
+    Kind("codes.parquet", write_long_ids, _of_table(parquet_scores)),
 ]
 
 

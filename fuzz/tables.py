@@ -122,7 +122,7 @@ WRITERS: dict[str, Callable[[Path, Any, list[str], Any], None]] = {
 
 def is_word(text: str) -> bool:
     """Tell whether a text can be a word of LETOR and TREC files."""
-    return text.encode().split() == [text.encode()] and "#" not in text
+    return text.encode().split() == [text.encode()] and not set(text) & {"#", "\ufeff"}
 
 
 # Checks
