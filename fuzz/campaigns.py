@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import damage, faults, frames, interrupts, kills, lines, problems, tables
+from . import damage, faults, forks, frames, interrupts, kills, lines, models, problems, results, tables
 
 CAMPAIGNS = {
     campaign.name: campaign
@@ -11,6 +11,9 @@ CAMPAIGNS = {
         frames.CAMPAIGN,
         tables.CAMPAIGN,
         damage.CAMPAIGN,
+        models.CAMPAIGN,
+        results.CAMPAIGN,
+        forks.CAMPAIGN,
         kills.CAMPAIGN,
         interrupts.CAMPAIGN,
         faults.CAMPAIGN,

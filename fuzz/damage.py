@@ -28,7 +28,6 @@ from .table_files import (
     FEATURES,
     arrow_scores,
     csv_scores,
-    damage_codes,
     damage_text,
     encode_csv,
     parquet_scores,
@@ -274,9 +273,8 @@ KINDS = [
     Kind("model.json", _model, model_scores),
     *2 * [Kind("data.csv", _csv, _of_table(csv_scores))],
     *2 * [Kind("data.arrow", _table, _of_table(arrow_scores))],
-    Kind("data.arrow", damage_codes, _of_table(arrow_scores)),
-    *2 * [Kind("data.parquet", _table, _of_table(parquet_scores))],
-    Kind("codes.parquet", _bytes, _of_table(parquet_scores)),
+    Kind("data.parquet", _table, _of_table(parquet_scores)),
+    *2 * [Kind("codes.parquet", _table, _of_table(parquet_scores))],
     Kind("codes.parquet", write_long_ids, _of_table(parquet_scores)),
 ]
 

@@ -29,7 +29,7 @@ def write_tables(folder: Path, data: RankingData) -> None:
     table = pa.table(columns)
     parquet.write_table(table, folder / "data.parquet", row_group_size=16, compression="none")
     coded = table.set_column(1, "qid", table["qid"].dictionary_encode())
-    parquet.write_table(coded, folder / "codes.parquet", compression="zstd")
+    parquet.write_table(coded, folder / "codes.parquet", compression="none")
     feather.write_feather(coded, str(folder / "data.arrow"), compression="uncompressed")
     with (folder / "data.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -45,19 +45,6 @@ def damage_text(rng: np.random.Generator, path: Path) -> str:
     content[place : place + len(letter)] = rng.bytes(len(letter))
     path.write_bytes(content)
     return "other letters"
-
-
-def damage_codes(rng: np.random.Generator, path: Path) -> str:
-    """Write an Arrow file with a code of an id that its dictionary does not have."""
-    table = feather.read_table(str(path), memory_map=False)
-    ids = table["qid"].combine_chunks()
-    codes = ids.indices.to_numpy().copy()
-    codes[rng.integers(len(codes))] = rng.choice([-1, len(ids.dictionary), 2**31 - 1, -(2**31)])
-    wrong = pa.DictionaryArray.from_arrays(pa.array(codes), ids.dictionary, safe=False)
-    feather.write_feather(
-        table.set_column(1, "qid", wrong), str(path), compression="uncompressed"
-    )
-    return f"codes {codes.min()} to {codes.max()}"
 
 
 def encode_csv(rng: np.random.Generator, path: Path) -> str:
