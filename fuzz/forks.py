@@ -85,4 +85,4 @@ def run(case: Case) -> None:
         sys.setswitchinterval(before)
 
 
-CAMPAIGN = Campaign("forks", "forks", 5000, 6.0, run, prepare, patience=FORKS * HANGS + 180.0)
+CAMPAIGN = Campaign("forks", "forks", 1500, 7.0, run, prepare, patience=FORKS * HANGS + 180.0)

@@ -30,9 +30,9 @@ from linrank import (
 )
 
 from .campaign import Campaign, Case
+from .lines import expected_ids
 from .sentences import tried
 
-CANONICAL = re.compile("0|-?[1-9][0-9]*")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 PLAIN_ID = re.compile("[0-9A-Za-z_+.-]+")  #: ids that no format may refuse
 NULLS = {"", "NA", "null", "NaN", "nan", "N/A", "n/a", "NULL", "#N/A"}  #: missing values of CSV
@@ -63,13 +63,6 @@ def draw_ids(rng: np.random.Generator, n: int) -> list[str]:
         known = [*known, *IDS[rng.integers(len(IDS))]]
     some = rng.choice(len(known), min(len(known), int(rng.integers(1, 5))), replace=False)
     return [known[some[k]] for k in rng.integers(0, len(some), n)]
-
-
-def expected_ids(ids: list[str]) -> list[Any]:
-    """Return the ids as text or, if all are canonical integers of 64 bits, as integers."""
-    if all(CANONICAL.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in ids):
-        return [int(text) for text in ids]
-    return ids
 
 
 # Writers: each writes the documents (label, id, feature) as a file of its format
