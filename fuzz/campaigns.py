@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from . import damage, faults, forks, frames, interrupts, kills, lines, models, problems, results, tables
+from . import (
+    damage,
+    faults,
+    forks,
+    frames,
+    interrupts,
+    kills,
+    lines,
+    models,
+    problems,
+    results,
+    tables,
+)
 
 CAMPAIGNS = {
     campaign.name: campaign

@@ -350,4 +350,4 @@ def run(case: Case) -> None:
         call(case, about, *commands[chosen])
 
 
-CAMPAIGN = Campaign("damage", "damaged files", 1000, 5.0, run, prepare)
+CAMPAIGN = Campaign("damage", "damaged files", 1500, 6.0, run, prepare)

@@ -56,5 +56,5 @@ def run(case: Case) -> None:
 
 
 CAMPAIGN = Campaign(
-    "faults", "failing writes", None, 15.0, run, prepare, size=len, missing=strace_missing
+    "faults", "failing writes", None, 2.0, run, prepare, size=len, missing=strace_missing
 )

@@ -135,7 +135,9 @@ def draw_table(rng: np.random.Generator, n_rows: int) -> Table:
     kinds = [str(kind) for kind in rng.choice(KINDS if rare else PLAIN, n)]
     values = rng.integers(-40, 40, (n, n_rows)) / 8.0
     return Table(
-        list(names[:n]), kinds, [make_column(*pair, rng) for pair in zip(kinds, values, strict=True)]
+        list(names[:n]),
+        kinds,
+        [make_column(*pair, rng) for pair in zip(kinds, values, strict=True)],
     )
 
 
@@ -210,7 +212,7 @@ def check_scores(
         if found is None:
             if table.is_plain and form in TRAINED and not cut:
                 case.wrong(f"{about}: {how} refuses {form}, order {order}")
-        elif cut or not (ties(expected) if how == "rank" else False) and not same(found, right):
+        elif cut or (not (ties(expected) if how == "rank" else False) and not same(found, right)):
             what = "of too few columns" if cut else f"other than those of the twin ({found[:3]})"
             case.wrong(f"{about}: {how}, {form}, order {order}: scores {what}")
 

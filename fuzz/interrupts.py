@@ -64,4 +64,4 @@ def _best_so_far(scenario: Scenario, folder: Path) -> bool:
     return LinearModel.load(folder / scenario.target).training.get("status") == "interrupted"
 
 
-CAMPAIGN = Campaign("interrupts", "SIGINTs", 100, 4.0, run, prepare)
+CAMPAIGN = Campaign("interrupts", "SIGINTs", 100, 3.0, run, prepare)

@@ -78,4 +78,4 @@ def run(case: Case) -> None:
         case.wrong(f"{about}: left over after the repeat: {scenario.leftovers(folder)}")
 
 
-CAMPAIGN = Campaign("kills", "SIGKILLs", 200, 15.0, run, prepare)
+CAMPAIGN = Campaign("kills", "SIGKILLs", 200, 2.0, run, prepare)

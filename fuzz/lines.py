@@ -137,7 +137,7 @@ def query_names(rows: list[Row]) -> list[Any]:
 
 
 def expected_ids(ids: list[Any]) -> list[Any]:
-    """Return ids as text or, if each is the canonical form of an integer of 64 bits, as integers."""
+    """Return ids as text or, if each is the canonical form of a 64-bit integer, as integers."""
     if all(CANONICAL.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in ids):
         return [int(text) for text in ids]
     return ids
@@ -208,4 +208,4 @@ def run(case: Case) -> None:
             check_files(case, text, rows)
 
 
-CAMPAIGN = Campaign("lines", "LETOR lines", 1_000_000, 15.0, run)
+CAMPAIGN = Campaign("lines", "LETOR lines", 1_000_000, 6.0, run)

@@ -264,4 +264,4 @@ def run(case: Case) -> None:
         judge(case, draw(case.rng))
 
 
-CAMPAIGN = Campaign("problems", "problems", 1000, 6.0, run)
+CAMPAIGN = Campaign("problems", "problems", 1000, 5.0, run)

@@ -27,9 +27,7 @@ RANKERS: dict[str, Callable[[], Any]] = {
     "SparseRankSVM": lambda: SparseRankSVM(penalty="l1", C=10.0, n_threads=1),
     "SparseRankSVMCV": lambda: SparseRankSVMCV(GRID, cv=2, n_threads=1),
     "AdditiveRanker": lambda: AdditiveRanker(n_bins=4, n_threads=1),
-    "AdditiveRanker group": lambda: AdditiveRanker(
-        10.0, n_bins=3, penalty="group_l1", n_threads=1
-    ),
+    "AdditiveRanker group": lambda: AdditiveRanker(10.0, n_bins=3, penalty="group_l1", n_threads=1),
     "AdditiveRankerCV": lambda: AdditiveRankerCV(GRID, penalties=["l2"], cv=2, n_threads=1),
     "DominationRank": lambda: DominationRank(n_threads=1),
     "DominationRankCV": lambda: DominationRankCV(GRID, cv=2, n_threads=1),

@@ -105,11 +105,13 @@ def array_bytes(shape: tuple[int, ...], dtype: str, content: bytes) -> bytes:
 def make_zeros() -> bytes:
     """Return an npz file of some megabytes with an array of 2 GiB."""
     with closing(io.BytesIO()) as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
-            with packed.open("scores.npy", "w", force_zip64=True) as array:
-                array.write(array_bytes((2**28,), "<f8", b""))
-                for _ in range(2**11):
-                    array.write(bytes(2**20))
+        with (
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed,
+            packed.open("scores.npy", "w", force_zip64=True) as array,
+        ):
+            array.write(array_bytes((2**28,), "<f8", b""))
+            for _ in range(2**11):
+                array.write(bytes(2**20))
         return file.getvalue()
 
 
@@ -264,7 +266,9 @@ def wait(case: Case, about: str, child: Child) -> Done:
         alarm.cancel()
         alarm.join()
     if time.monotonic() - started > HANGS:
-        case.wrong(f"{about}: hangs" + (", even after SIGINT" if done.code == -signal.SIGKILL else ""))
+        case.wrong(
+            f"{about}: hangs" + (", even after SIGINT" if done.code == -signal.SIGKILL else "")
+        )
     return done
 
 

@@ -21,14 +21,14 @@ OURS = (str(ROOT / "src" / "linrank"), "/sklearn/utils/validation.py")
 
 def is_sentence(error: BaseException) -> bool:
     """Tell whether an error is one line about the input, and not a failure in another library."""
-    place = traceback.extract_tb(error.__traceback__)[-1].filename
+    place, text = traceback.extract_tb(error.__traceback__)[-1].filename, str(error)
     ours = any(name in place for name in OURS) and isinstance(error, ValueError | TypeError)
-    text = str(error)
-    return (ours or isinstance(error, LinrankError)) and 0 < len(text) < LONGEST and "\n" not in text
+    is_line = 0 < len(text) < LONGEST and "\n" not in text
+    return is_line and (ours or isinstance(error, LinrankError))
 
 
 def tried(case: Case, about: str, work: Callable[..., T], *args: Any, **options: Any) -> T | None:
-    """Return the result of a call, or None if it fails; a failure without a sentence is a defect."""
+    """Return the result of a call, or None if it fails; without a sentence, this is a defect."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
