@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -35,7 +36,8 @@ HANGS = 60.0  #: seconds after which a command counts as hanging; it usually tak
 COLUMNS = ("key", "data", "fold", "method", "setting", "content", "arrays", "made", "versions")
 SHAPES = [(2**40,), (2**29,), (2**31, 2**31), (0,), (1,), (), (3, 5), (-1,)]
 PAGES = ["--report", "page.html", "--tables", "t", "--runs", "r"]  #: files that take some seconds
-KNOWN = "6 of 6 runs are stored already"  #: a line of a command that finds all runs
+PROGRESS = re.compile("runs? are stored already| on data: ")  #: lines of a command without trouble
+MUST = ("a run is missing", "nothing", "WAL")  #: harmless edits that may not be refused
 KEEP = ("metric", "flavour", "failed", "problems")  #: results that do not depend on time
 
 #: What a new process would do: SIGINT is not ignored, as in the background, and output is kept.
@@ -292,15 +294,19 @@ def run(case: Case) -> None:
         time.sleep(float(case.rng.uniform(0.0, 0.5)))
         os.kill(child.pid, signal.SIGINT)
     case.units += 1
-    judge(case, about, folder, wait(case, about, child), interrupted)
-    if edit is harmless and not interrupted and plain_results(folder) != study.results:
-        case.wrong(f"{about}: other results")
+    done = wait(case, about, child)
+    judge(case, about, folder, done, interrupted)
+    if edit is harmless and not interrupted:
+        if done.code == 2 and any(text in about for text in MUST):
+            case.wrong(f"{about}: refused: {done.said}")
+        elif done.code == 0 and plain_results(folder) != study.results:
+            case.wrong(f"{about}: other results")
 
 
 def judge(case: Case, about: str, folder: Path, done: Done, interrupted: bool) -> None:
     """Check the exit code and the sentence of a command."""
     case.saw(f"exit {done.code}")
-    lines = [line for line in done.said.splitlines() if line != KNOWN]
+    lines = [line for line in done.said.splitlines() if PROGRESS.search(line) is None]
     if "Traceback" in done.said:
         case.wrong(f"{about}: exit code {done.code}: {' '.join(lines[-1:])[:500]}")
     elif interrupted and done.code in (130, -signal.SIGINT) and len(lines) <= 1:

@@ -202,7 +202,7 @@ def test_models_that_fail_after_they_were_loaded_are_noticed(tmp_path, monkeypat
     ("done", "interrupted", "is_wrong"),
     [
         (Done(2, "error: study.sqlite: damaged\n"), False, False),
-        (Done(2, f"{results.KNOWN}\nerror: study.sqlite: damaged\n"), False, False),
+        (Done(2, "6 of 6 runs are stored already\nerror: study.sqlite: damaged\n"), False, False),
         (Done(2, "error: one\nerror: two\n"), False, True),
         (Done(2, "error: there is not enough memory\n"), False, True),
         (Done(1, "Traceback (most recent call last):\n  …\nTypeError: None\n"), False, True),
