@@ -11,6 +11,7 @@ from . import (
     kills,
     lines,
     models,
+    objectives,
     problems,
     results,
     tables,

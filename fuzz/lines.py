@@ -38,7 +38,6 @@ COMPRESS = {
 SPACES = [" "] * 12 + ["  ", "\t", " \t ", "\r", "\v", "\f"]
 PIECES = [b"", b":", b"#", b" ", b"\n", b"-", b".", b"e", b"9", b"nan", b"qid:", b"\x00", b"\xff"]
 
-CANONICAL = re.compile("0|-?[1-9][0-9]{0,18}")  #: integers as Python prints them
 
 Row = tuple[float, str | None, dict[int, float], bytes, float | None]
 
@@ -133,14 +132,7 @@ def fast_data(reader: Any, *arguments: Any, **options: Any) -> RankingData | Non
 def query_names(rows: list[Row]) -> list[Any]:
     """Return the query ids as linrank does; 0 for documents without one."""
     names = [qid for _, qid, *_ in rows]
-    return [0] * len(names) if names[0] is None else expected_ids(names)
-
-
-def expected_ids(ids: list[Any]) -> list[Any]:
-    """Return ids as text or, if each is the canonical form of a 64-bit integer, as integers."""
-    if all(CANONICAL.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in ids):
-        return [int(text) for text in ids]
-    return ids
+    return [0] * len(names) if names[0] is None else reference.ids_of_texts(names)
 
 
 def difference(data: RankingData | None, rows: list[Row] | None, single: bool) -> str | None:

@@ -17,7 +17,8 @@ from linrank import DataError
 from linrank.solvers import Result, Solver, make_solver
 
 from .campaign import Campaign, Case
-from .problems import CONCAVE, Drawn, draw as draw_problem, prepare, slow_problem
+from .problems import CONCAVE, Drawn, prepare, slow_problem
+from .problems import draw as draw_problem
 
 EXACT = 1e-9  #: relative error of a reported objective that rounding explains
 FITS = 4  #: problems per case

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import feather, parquet
 
+import reference
 from linrank import (
     LinearModel,
     RankingData,
@@ -30,7 +31,6 @@ from linrank import (
 )
 
 from .campaign import Campaign, Case
-from .lines import expected_ids
 from .sentences import tried
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -90,7 +90,7 @@ def _arrow(y: Any, ids: Any, x: Any) -> pa.Table:
 
 def write_integers(path: Path, y: Any, ids: list[str], x: Any) -> None:
     """Write Parquet whose ids have the type that pyarrow infers: integers if they all are."""
-    parquet.write_table(_arrow(y, pa.array(expected_ids(ids)), x), path)
+    parquet.write_table(_arrow(y, pa.array(reference.ids_of_texts(ids)), x), path)
 
 
 def write_text_letor(path: Path, y: Any, ids: list[str], x: Any) -> None:
@@ -128,7 +128,7 @@ def check_queries(case: Case, about: str, data: RankingData | None, ids: list[st
             case.wrong(f"{about}: plain ids are refused")
         return
     back = np.arange(len(ids)) if data.order is None else np.argsort(data.order)
-    found, expected = data.qid[back].tolist(), expected_ids(ids)
+    found, expected = data.qid[back].tolist(), reference.ids_of_texts(ids)
     typed = "parquet" in about or "arrow" in about or "frame" in about  # text may stay text
     if list(map(str, found)) != list(map(str, expected)) or (not typed and found != expected):
         case.wrong(f"{about}: queries {[str(one)[:30] for one in found]}")

@@ -394,14 +394,13 @@ def test_columns_with_names_of_any_type_are_matched(kind, columns, tmp_path):
         np.testing.assert_allclose(ranker.predict(form), expected)
     with pytest.raises(DataError, match="X lacks 1 of the 3 features"):
         ranker.predict(turned[turned.columns[:2]])
-    if kind != "forest":  # The other rankers have models that can be saved.
-        assert ranker.model_.feature_names == names
-        ranker.model_.save(tmp_path / "model.json")
-        for model in (ranker.model_, load_model(tmp_path / "model.json")):
-            for form in forms:
-                np.testing.assert_allclose(model.predict(form), expected)
-            rows = dict(zip(turned.columns, turned.to_numpy().T, strict=True))
-            np.testing.assert_allclose(model.predict(rows), expected)
+    assert ranker.model_.feature_names == names
+    ranker.model_.save(tmp_path / "model.json")
+    for model in (ranker.model_, load_model(tmp_path / "model.json")):
+        for form in forms:
+            np.testing.assert_allclose(model.predict(form), expected)
+        rows = dict(zip(turned.columns, turned.to_numpy().T, strict=True))
+        np.testing.assert_allclose(model.predict(rows), expected)
 
 
 def test_columns_that_pandas_has_numbered_have_no_names():

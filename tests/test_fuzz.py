@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from fuzz import damage, forks, frames, models, results, sentences, table_files, tables
 from fuzz.campaign import Case
-from fuzz.lines import difference, expected_ids, fast_data, slow_rows
+from fuzz.lines import difference, fast_data, slow_rows
 from fuzz.optimum import TABLES, SlowProblem, solve
 from fuzz.scenarios import Done
 
@@ -144,7 +144,7 @@ def test_all_forms_of_a_table_have_the_same_numbers(form):
     ],
 )
 def test_ids_are_integers_only_in_their_canonical_form(ids, expected):
-    assert expected_ids(ids) == expected
+    assert reference.ids_of_texts(ids) == expected
 
 
 @pytest.mark.parametrize("name", tables.WRITERS)
