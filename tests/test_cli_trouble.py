@@ -529,8 +529,8 @@ def test_closed_standard_streams(here, closed, arguments, code):
 def test_no_file_takes_the_number_of_a_closed_stream():
     program = """
 import os
-from linrank import __main__ as program
-program._replace_closed_streams()
+from linrank._start import replace_closed_streams
+replace_closed_streams()
 assert os.open(os.devnull, os.O_RDONLY) > 2
 assert all(os.get_inheritable(number) for number in range(3))
 """

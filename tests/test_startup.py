@@ -68,6 +68,15 @@ def python(code, *arguments, **environment):
     return done.stdout
 
 
+def test_nothing_is_imported_before_ctrl_c_is_handled():
+    code = "import sys; old = set(sys.modules); {}; print(sorted(set(sys.modules) - old))"
+    done = subprocess.run(
+        [sys.executable, "-c", code.format("from linrank._start import main")],
+        text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "['linrank', 'linrank._start']\n"
+
+
 def test_import_is_free():
     code = f"import sys, linrank; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert python(code).strip() == "[]"

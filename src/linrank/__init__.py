@@ -3,8 +3,6 @@
 Names are loaded on first use, so ``import linrank`` is fast.
 """
 
-from __future__ import annotations
-
 _HOME = {
     "RankSVM": "estimators.ranksvm",
     "RankSVMCV": "estimators.ranksvm",
@@ -174,7 +172,7 @@ if TYPE_CHECKING:
     from .solvers.result import Status
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -23,10 +23,11 @@ from contextlib import contextmanager
 
 import typer
 
+from .._start import INTERRUPTED
 from .._text import printable
 from ..errors import LinrankError
 from ._console import console
-from ._interrupt import INTERRUPTED, interrupts_raise
+from ._interrupt import interrupts_raise
 
 NOT_CONVERGED = RUNS_FAILED = 1
 BAD_INPUT = 2
