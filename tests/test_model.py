@@ -202,3 +202,99 @@ def test_unknown_formats_are_refused(tmp_path, text, words):
 def test_the_module_of_models_loads_no_baseline():
     code = "import sys, linrank.model; sys.exit(any('baselines' in name for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# Small files must not take much time or memory -----------------------------------------------
+
+TREE = {"feature": [0], "threshold": [0.5], "gain": [1.0], "left": [-1], "right": [-2]}
+CURVE = {"feature": 0, "knots": [0.5], "levels": False, "pieces": [[0.0], [1.0], [0.0]]}
+ROWS = {"indptr": [0, 1], "indices": [0], "data": [1.0]}
+SMALL = {
+    "linrank-model": {"weights": [1.0, 0.0]},
+    "linrank-kernel": {"kernel": "linear", "params": {}, "beta": [1.0], "anchors": ROWS},
+    "linrank-additive": {
+        "curves": [CURVE | dict.fromkeys(("band", "counts", "mean", "spread"))],
+        "surfaces": [],
+    },
+    "linrank-lightgbm": {"trees": [TREE | {"value": [0.0, 1.0]}]},
+    "linrank-stumps": {"features": [0], "thresholds": [0.5], "alphas": [1.0]},
+    "linrank-topics": {"topics": ["1"], **ROWS},
+}
+
+
+def write_small(path, kind, **changes):
+    shared = {"version": 2, "index_base": 1, "feature_names": None, "settings": {}, "training": {}}
+    content = {"format": kind, "n_features": 2, **shared, **SMALL[kind], **changes}
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_small_files_of_every_format_are_read(kind, tmp_path):
+    path = tmp_path / "model.json"
+    write_small(path, kind)
+    model = load_model(path)
+    assert "2 features" in repr(model)
+    assert model.predict(np.eye(2)).shape[0] == 2
+
+
+@pytest.mark.parametrize("n", [-1, 0, 2**40, 10**400, 2.0, True, None, "2"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_numbers_of_features_that_no_model_has(kind, n, tmp_path):
+    path = tmp_path / "model.json"
+    write_small(path, kind, n_features=n)
+    with pytest.raises(FileFormatError, match="n_features is .*; expected a whole number"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_largest_number_of_features_takes_no_name_for_each(kind, tmp_path, monkeypatch):
+    path = tmp_path / "model.json"
+    model_class = getattr(import_module(FORMATS[kind][0]), FORMATS[kind][1])
+    n = model_class.most_features
+    write_small(path, kind, n_features=n)
+    if kind == "linrank-model":  # its file must hold a weight for each feature
+        with pytest.raises(FileFormatError, match=f"2 weights where n_features is {n}"):
+            load_model(path)
+        return
+    model = load_model(path)
+    monkeypatch.setattr(Model, "names", lambda _: pytest.fail("all names are made"))
+    assert f"{n} features" in repr(model).replace(",", "")
+    model._repr_html_()
+    model.save(path)
+    write_small(path, kind, n_features=n + 1)
+    with pytest.raises(FileFormatError, match="n_features is"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1" + "0" * 400])
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("name", ["settings", "training"])
+def test_settings_hold_finite_numbers(kind, name, number, tmp_path):
+    path = tmp_path / "model.json"
+    write_small(path, kind, **{name: {"penalty": {"l1": [0.5, "HERE"]}}})
+    path.write_text(path.read_text().replace('"HERE"', number))
+    with pytest.raises(FileFormatError, match=f"{name} has a number that is not finite"):
+        load_model(path)
+
+
+def test_settings_that_json_cannot_hold_are_saved_as_text(tmp_path):
+    path = tmp_path / "model.json"
+    LinearModel([1.0], settings={"limits": (1, np.inf), "C": np.nan}).save(path)
+    assert load_model(path).settings == {"limits": [1, "Infinity"], "C": "NaN"}
+
+
+def test_repeated_names_are_found_in_one_pass(tmp_path):
+    """The number of comparisons of names must not grow like the square of their number."""
+    path = tmp_path / "model.json"
+    names = [f'"{k}": 0' for k in range(300_000)]
+    path.write_text("{" + ", ".join([*names, names[-1]]) + "}")
+    with pytest.raises(FileFormatError, match="'299999' is given twice"):
+        load_model(path)
+
+
+def test_curves_of_high_degree_are_refused(tmp_path):
+    path = tmp_path / "model.json"
+    curve = SMALL["linrank-additive"]["curves"][0] | {"pieces": [[0.0] * 50] * 3}
+    write_small(path, "linrank-additive", curves=[curve])
+    with pytest.raises(FileFormatError, match="pieces has degree 49; expected 15 at most"):
+        load_model(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,6 +133,7 @@ def bar_table(
     from rich.bar import Bar
 
     table = grid([*columns, ""], left=[columns[0], ""])
+    bars = [size if math.isfinite(size) else 0.0 for size in bars]  # a sum may have overflowed
     longest = max(map(abs, bars), default=0.0) or 1.0
     for row, size in zip(rows, bars, strict=True):
         bar = Bar(longest, 0.0, abs(size), width=BAR_WIDTH, color="red" if size < 0 else "blue")

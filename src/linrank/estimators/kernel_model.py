@@ -47,9 +47,16 @@ def kernel_scores(
 ) -> Vector:
     """Return ``f(x) = Σ_i β_i k(x, x_i)`` of the rows of a checked matrix, in blocks of rows."""
     check_finite(X, None)
+
+    def score(first: int, last: int) -> Vector:
+        try:
+            return kernel(kernel_rows(X[first:last]), anchors) @ beta
+        except (TypeError, ValueError) as error:  # chi-squared kernels refuse some documents
+            raise DataError(f"the kernel cannot be computed: {error}") from None
+
     with blas_threads(1):  # each thread of `run` multiplies its own rows
         parts = run(
-            lambda a, b: kernel(kernel_rows(X[a:b]), anchors) @ beta,
+            score,
             row_chunks(X.shape[0], len(beta)),
             resolve_threads(n_threads),
         )
