@@ -242,7 +242,7 @@ def test_small_files_of_every_format_are_read(kind, tmp_path):
 def test_numbers_of_features_that_no_model_has(kind, n, tmp_path):
     path = tmp_path / "model.json"
     write_small(path, kind, n_features=n)
-    with pytest.raises(FileFormatError, match="n_features is .*; expected a whole number"):
+    with pytest.raises(FileFormatError, match=r"n_features is .*; expected a whole number"):
         load_model(path)
 
 

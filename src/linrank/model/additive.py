@@ -85,7 +85,7 @@ class AdditiveModel(Model):
             )
 
     @lazy_property
-    def pairs(self) -> list[tuple[int, int]]:  # type: ignore[override]
+    def pairs(self) -> list[tuple[int, int]]:
         """The two features of each surface."""
         return [surface.features for surface in self.surfaces]
 
