@@ -265,7 +265,7 @@ class SeparablePenalty(Penalty):
         if self.limits is not None:
             stays |= self.limits.blocks(zero, -gradient)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.where(stays, np.inf, need / np.abs(gradient)).min())
+            return float(np.min(need / np.abs(gradient), initial=np.inf, where=~stays))
 
     def best_dual(self, rise: float, bend: float, gradient: Vector, end: float) -> float:
         """Return the largest ``rise·s − bend·s² − Ω*(−s·gradient)`` for 0 ≤ s ≤ end.

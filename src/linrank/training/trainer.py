@@ -255,12 +255,11 @@ engine, features, margin_scale
         return penalty.with_companions(prepared.steps.indicators)
 
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
-        """Return a warning that names the smallest useful C, if no feature is selected."""
-        if training.result.coef.any():
+        """Return a warning if all weights are 0; it names the smallest useful C, if there is one."""
+        if (training.result.coef if training.coef is None else training.coef).any():
             return None
         if self.penalty.smooth:
-            sentence = "all weights are 0: no feature lowers the loss within the bounds"
-            return None if self.penalty.bounds is None else sentence
+            return f"all weights are 0: {NO_USEFUL_FEATURE}"
         problem = self._problem(self.prepare(data), training.C)
         least = first_C(problem)
         about = "" if problem.penalty.convex else "about "
