@@ -19,7 +19,9 @@ from linrank import (
     AdditiveRankerCV,
     DataError,
     MultiTopicRanker,
+    NothingSelectedWarning,
     QueryKFold,
+    RankSVM,
     load_model,
     make_ranking,
 )
@@ -427,3 +429,16 @@ def test_bands_need_several_queries():
     X = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(DataError, match="one query"):
         AdditiveRanker(n_bags=2).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1", "elastic_net", "group_l1", "none", "mcp"])
+def test_constant_features_give_a_warning_with_any_penalty(penalty):
+    y, qid = np.tile([0, 1, 2], 4), np.repeat([0, 1], 6)
+    with pytest.warns(NothingSelectedWarning, match="no feature lowers the loss"):
+        ranker = AdditiveRanker(penalty=penalty).fit(np.ones((12, 2)), y, qid)
+    assert not ranker.predict(np.ones((12, 2))).any()
+
+
+def test_linear_weights_that_are_all_zero_give_a_warning():
+    with pytest.warns(NothingSelectedWarning, match="all weights are 0: no feature lowers"):
+        RankSVM().fit(np.ones((4, 2)), [0, 1, 0, 1])

@@ -22,6 +22,7 @@ from linrank import (
     RankSVMCV,
     SparseRankSVM,
     SparseRankSVMCV,
+    Status,
     sparse_path,
 )
 from linrank.losses import LOSSES, PairwiseLoss, get_loss
@@ -113,6 +114,23 @@ def test_the_hinge_with_l1_reaches_the_optimum_within_bounds(C, form):
             assert ranker.result_.gap <= 1e-6
             assert (np.clip(ranker.coef_, *limits) == ranker.coef_).all()
             assert best * (1 - 1e-9) <= ranker.result_.objective <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("C", [30.0, 4e5])
+def test_the_hinge_with_l1_ends_exactly_for_few_pairs(C):
+    """Smoothing alone makes no progress here: its gap stays the same for hundreds of iterations."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((8, 9)), np.array([1, 0, 0, 0, 0, 0, 0, 0])
+        qid = np.array([0, 0, 0, 1, 1, 1, 2, 2])
+        free = np.full(9, np.inf)
+        pairs = reference.preference_pairs(y, qid)
+        _, best = reference.sparse_hinge_optimum(X, pairs, C, -free, free)
+        result = SparseRankSVM(C, loss="hinge", tol=1e-7).fit(X, y, qid).result_
+        assert result.status is Status.CONVERGED
+        assert result.gap <= 1e-7
+        assert result.n_iter < 70
+        assert best * (1 - 1e-9) <= result.objective <= best * (1 + 1e-7)
 
 
 @pytest.mark.parametrize("penalty", ["elastic_net", "none"])

@@ -217,7 +217,7 @@ class FenchelRank(SelectingRanker):
     the ball, they alternate between corners that were picked before. With 96 documents and 5
     features, 1,000 steps may not reach a gap of 1e-3. If step 3 picks a corner that is in use, step
     4 therefore weights all corners in use anew: it moves towards the minimum of the quadratic model
-    of F over their means (a corrective step, Holloway 1974). On these data, 6 steps are then enough.
+    of F over their means (a corrective step, Holloway 1974). On these data, 6 steps are enough.
     A corrective step can also end with a weight of 0. In the steps of the paper, a feature that was
     picked keeps a weight.
 

@@ -38,6 +38,9 @@ class ProximalSmoothing(Smoothing):
     is a lower bound on the optimum, because the multipliers of the pairs stay feasible if they
     are multiplied by s. The largest value over s is used.
 
+    If smoothing makes no more progress, an l1 problem of at most 2,000 pairs is solved as a linear
+    program (`scipy.optimize.linprog`). Its multipliers give a bound of their own.
+
     The solver stops when the gap to the best bound is at most `tol` of the objective. If a feature
     has no cost, there is no bound. The solver then stops when a smoothed problem that is solved to
     `tol` has an objective within `tol` of the objective itself.

@@ -255,7 +255,7 @@ engine, features, margin_scale
         return penalty.with_companions(prepared.steps.indicators)
 
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
-        """Return a warning if all weights are 0; it names the smallest useful C, if there is one."""
+        """Return a warning if all weights are 0; it names the smallest useful C, if any."""
         if (training.result.coef if training.coef is None else training.coef).any():
             return None
         if self.penalty.smooth:
