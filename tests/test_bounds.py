@@ -22,7 +22,6 @@ from linrank import (
     RankSVMCV,
     SparseRankSVM,
     SparseRankSVMCV,
-    Status,
     sparse_path,
 )
 from linrank.losses import LOSSES, PairwiseLoss, get_loss
