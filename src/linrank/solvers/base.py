@@ -239,6 +239,8 @@ class Solver:
             self.point = replace(point, value=value)
             error = abs(value - point.value)
         self.bound -= error
+        if self.bound > self.point.value:
+            self.bound = -np.inf  # rounding errors of earlier points have disproved the bound
         most = max(self.tol, PRECISE) * abs(self.point.value)
         return Status.STUCK if status.claims and error > most else status
 
@@ -271,6 +273,15 @@ class Solver:
     def _relative_norm(self) -> float:
         size = float(norm(self.point.gradient, check_finite=False))
         return size / self.slope_at_zero if self.slope_at_zero > 0 else 0.0
+
+    def _raise_bound(self, dual: float, size: float) -> None:
+        """Keep the largest lower bound; `size` is the sum of the absolute values of its terms.
+
+        The rounding error is subtracted. A term is a sum over pairs or features, which rounds by
+        some tens of units in the last place, because its parts are added in blocks. `ROUNDING` is
+        450 units.
+        """
+        self.bound = max(self.bound, dual - ROUNDING * size)
 
     def _gap(self) -> float | None:
         """Return |f(w) − bound| / |f(w)| if a bound is known. Only rounding makes it exceed f."""

@@ -10,7 +10,7 @@ from scipy.linalg import norm
 
 from .._checks import boolean
 from .._typing import Vector
-from .base import GAP_ROUNDING, LARGEST_SLOPE, Iterate, Solver, state
+from .base import GAP_ROUNDING, LARGEST_SLOPE, ROUNDING, Iterate, Solver, state
 from .needs import Needs
 from .result import Status
 from .simplex_qp import maximise_on_simplex
@@ -94,11 +94,15 @@ class CuttingPlanes(Solver):
         return Status.CONVERGED if self._gap_is_small() else Status.MAX_ITER
 
     def _cut(self, at: Iterate) -> bool:
-        """Add the tangent of the loss at a point; return whether it moves the minimiser."""
+        """Add the tangent of the loss at a point; return whether it moves the minimiser.
+
+        The tangent is lowered by its rounding error, so that it stays below the loss.
+        """
         slope = at.gradient - at.w
         loss = at.value - 0.5 * float(at.w @ at.w)
-        matters = self._model.add(slope, loss - float(slope @ at.w))
-        self.bound = max(self.bound, self._model.value)
+        size = abs(at.value) + float(np.abs(slope) @ np.abs(at.w))
+        matters = self._model.add(slope, loss - float(slope @ at.w) - ROUNDING * size)
+        self._raise_bound(self._model.value, self._model.size)
         return matters
 
     def _is_disproved(self) -> bool:
@@ -121,8 +125,8 @@ class PlaneModel:
     ----------
     w : float64 array of shape (n_features,)
         The minimiser.
-    value : float
-        The minimum.
+    value, size : float
+        The minimum, and the sum of the absolute values of its terms.
     n_planes : int
     """
 
@@ -154,7 +158,9 @@ class PlaneModel:
         weight = maximise_on_simplex(self._gram[:n, :n], self._b[:n], self._weight[:n])
         self._weight[:n] = weight
         self.w = -(weight @ self._A[:n])
-        self.value = float(weight @ self._b[:n]) - 0.5 * float(self.w @ self.w)
+        square = 0.5 * float(self.w @ self.w)
+        self.value = float(weight @ self._b[:n]) - square
+        self.size = float(weight @ np.abs(self._b[:n])) + square
 
     def _forget(self) -> None:
         n = self.n_planes

@@ -108,7 +108,7 @@ class Dual(Solver):
             trial = Iterate(w.copy(), *self.problem.value_grad(w))
             if trial.value <= self.point.value:
                 self.point = trial
-            self.bound = max(self.bound, self._dual_value(w))
+            self._raise_bound(*self._dual_value(w))
             self._record()
             if np.array_equal(before, self.alpha) and not self._gap_is_small():
                 return Status.PRECISION if self._gap_is_within(GAP_ROUNDING) else Status.STUCK
@@ -126,10 +126,12 @@ class Dual(Solver):
         up, down = (np.bincount(i, self.alpha, data.n_docs) for i in (pairs.upper, pairs.lower))
         return np.asarray(data.X.T @ (up - down), dtype=np.float64)
 
-    def _dual_value(self, w: Vector) -> float:
-        """Return m'α − ½‖w‖² − ½α'Dα, which is at most the optimum."""
+    def _dual_value(self, w: Vector) -> tuple[float, float]:
+        """Return m'α − ½‖w‖² − ½α'Dα, which is at most the optimum, and the size of its terms."""
         alpha, pairs = self.alpha, self._pairs
-        return float(alpha @ (pairs.margin - 0.5 * pairs.diagonal * alpha) - 0.5 * (w @ w))
+        linear, square = float(alpha @ pairs.margin), float(alpha @ (pairs.diagonal * alpha) + w @ w)
+        size = float(alpha @ np.abs(pairs.margin)) + 0.5 * square
+        return linear - 0.5 * square, size
 
 
 def _check_size(n_pairs: int) -> None:

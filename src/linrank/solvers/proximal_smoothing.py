@@ -67,6 +67,7 @@ class ProximalSmoothing(Smoothing):
 
     def _minimise(self) -> Status:
         mu, w = FIRST_WIDTH, self.point.w
+        self._width = mu
         smoothed = self.problem.with_engine(
             self.problem.engine.with_loss(self._loss().smoothed(mu))
         )
@@ -86,6 +87,7 @@ class ProximalSmoothing(Smoothing):
                 return self._finish()
             if rest <= corner:
                 mu *= SHRINKAGE
+                self._width = mu
                 smoothed.engine.change_loss(self._loss().smoothed(mu))
             elif inner.tol > SMALLEST_TOL:
                 inner.tol = max(TOL_REDUCTION * inner.tol, SMALLEST_TOL)
@@ -139,7 +141,8 @@ class ProximalSmoothing(Smoothing):
         if penalty.weights.all():
             rise = value - penalty.value(w) - float(w @ gradient) - corner
             dual = penalty.best_dual(rise, 0.0, gradient, 1.0)
-            self.bound, rest = max(self.bound, dual), value - corner - dual
+            self._raise_bound(dual, value + float(np.abs(w) @ np.abs(gradient)) + corner)
+            rest = value - corner - dual
         if value <= self.point.value or not self.point.w.any():
             self.point = Iterate(w, value, penalty.distance(w, gradient))
         return corner, rest

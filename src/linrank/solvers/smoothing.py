@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from .._typing import Vector
 from ..losses.pairwise import PairwiseLoss
 from ..problem import Problem
-from .base import Iterate, Solver
+from .base import Iterate, Solver, state
 from .needs import Needs
 from .newton import Newton
 from .result import Status
 
 FIRST_WIDTH = 1.0  #: first width μ of the smoothed corners, in units of the score
+CORNER_UNITS = 32.0  #: rounding errors of the sums over pairs, in units in the last place
 SHRINKAGE = 0.5  #: factor of μ if the smoothing is the larger part of the gap
 
 
@@ -57,6 +60,7 @@ class Smoothing(Solver):
 
     name: ClassVar[str] = "smoothing"
     needs: ClassVar[Needs] = Needs(loss="cornered", penalties=("l2",), bounds=True)
+    _width: float = state(default=FIRST_WIDTH)  #: the current μ
 
     def _minimise(self) -> Status:
         mu = FIRST_WIDTH
@@ -77,6 +81,7 @@ class Smoothing(Solver):
 
     def _smoothed(self, mu: float) -> Newton:
         """Return a Newton solver at the start of the smoothed problem."""
+        self._width = mu
         engine = self.problem.engine.with_loss(self._loss().smoothed(mu))
         problem = self.problem.with_engine(engine)
         newton = Newton(tol=self.tol)
@@ -90,6 +95,7 @@ class Smoothing(Solver):
 
     def _narrow(self, newton: Newton, mu: float) -> None:
         """Continue with a smaller width."""
+        self._width = mu
         newton.problem.engine.change_loss(self._loss().smoothed(mu))
         newton.begin(newton.problem, newton.point.w, self.slope_at_zero)
 
@@ -98,7 +104,7 @@ class Smoothing(Solver):
         here = newton.point
         value, corner = self._value_and_corner(newton.problem, here.w, here.value)
         rest = newton.problem.gap_bound(here.gradient)
-        self.bound = max(self.bound, value - corner - rest)
+        self._raise_bound(value - corner - rest, value + corner + rest)
         leaves_zero = not self.point.w.any() and value <= (1 + self.tol) * self.point.value
         if value <= self.point.value or leaves_zero:
             self.point = Iterate(here.w, value, here.gradient)
@@ -119,7 +125,18 @@ class Smoothing(Solver):
             smoothed.value_grad(w)  # Hessian products refer to the last evaluation.
             smooth_part = value - omega - C * outer
         corner = C * (outer + inner) - 2.0 * (smoothed_value - omega - smooth_part)
-        return value, max(0.0, corner)
+        return value, max(0.0, corner) + C * outer * self._corner_rounding(smoothed, w)
+
+    def _corner_rounding(self, smoothed: Problem, w: Vector) -> float:
+        """Return the relative rounding error of C·(G₁ + G₂ − 2V), in units of C·G₁.
+
+        V is the sum of (a₁² − a₂²)/2μ, where a₁ and a₂ = a₁ − μ are the gaps of a pair. The squares
+        are up to a₁·r/2μ, where r is the largest gap, and cancel up to a part μ/r. Sums over pairs
+        are added in blocks and round by some tens of units in the last place.
+        """
+        taus, scores = smoothed.engine.loss.table[:, 0], smoothed.engine.scores(w)
+        reach = float(np.abs(taus).max()) + float(np.ptp(scores))
+        return CORNER_UNITS * float(np.finfo(float).eps) * reach / self._width
 
     def _corner_sums(self, gaps: Vector) -> tuple[float, float]:
         """Return Σ a·max(0, τ − t) and Σ a·max(0, τ − μ − t) over the corners and the pairs.

@@ -55,7 +55,9 @@ class SparseSolver(Solver):
 
     def _is_done(self) -> bool:
         """Raise the lower bound with the dual value here, and return whether the gap is small."""
-        self.bound = max(self.bound, self._dual_value())
+        penalty, w = self.problem.penalty, self.point.w
+        size = abs(self.point.value) + float(np.abs(w) @ np.abs(self.point.gradient))
+        self._raise_bound(self._dual_value(), size + penalty.value(w))
         gap, away = self._gap(), self._relative_norm()
         if not self.point.w.any():
             return away == 0.0  # w = 0 ranks nothing, even if the gap is small
