@@ -15,7 +15,7 @@ from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from linrank.losses.pairwise import SQUARED_HINGE
 from linrank.path import make_problem
-from linrank.solvers import Newton, Status
+from linrank.solvers import Newton, Status, make_solver
 from linrank.solvers.sgd import WINDOW, PairSGD, QuerySGD
 from linrank.solvers.stochastic import SGDState, StochasticPass, stream_pass
 from problems import as_form, make_problem_arrays
@@ -387,6 +387,19 @@ def test_stops_when_the_objective_has_settled(sgd):
     before = solver._values[-WINDOW - 2 : -1]
     assert max(before) > min(before) * (1 + 1e-3)
     assert result.n_iter < 200
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_an_objective_that_settles_far_from_the_optimum_has_not_converged(sgd, loss):
+    """The steps 1/t of the paper are too short if C is small, so the objective settles at once."""
+    problem = make_problem(make_ranking(100, 10, 10, random_state=0), 1e-4, loss=loss)
+    best = make_solver("auto", problem.engine.loss, tol=1e-6).solve(problem).objective
+    far, near = (sgd(step=step).solve(problem) for step in ("paper", "adaptive"))
+    assert far.objective > 1.02 * best
+    assert far.status is Status.FAR
+    assert not far.converged
+    assert near.objective < 1.01 * best
+    assert near.converged
 
 
 def test_max_iter_counts_epochs(sgd):

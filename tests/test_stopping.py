@@ -99,6 +99,65 @@ def test_the_rule_of_the_papers_says_when_the_optimum_is_far():
     assert near.status is Status.CONVERGED
 
 
+@pytest.mark.parametrize("step", ["backtracking", "paper"])
+def test_a_small_gradient_without_a_lower_bound_claims_nothing(step):
+    """A feature without a cost leaves no duality gap. ‖∇f(0)‖ grows with C, the optimum does not."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 6)) * np.geomspace(1e-2, 1, 6)
+    y, qid = rng.integers(0, 3, 120), np.arange(120) // 12
+    cost = L1([0.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    problem = make_problem(RankingData(X, y, qid), 1e3, penalty=cost)
+    best = make_solver("proximal-newton", penalty=cost, tol=1e-9).solve(problem).objective
+    result = make_solver("fista", penalty=cost, tol=0.1, step=step).solve(problem)
+    assert result.gap is None
+    assert result.status is Status.FAR
+    tight = make_solver("fista", penalty=cost, tol=1e-5, max_iter=20_000).solve(problem)
+    assert not tight.converged or tight.objective <= best * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic_exact"])
+def test_the_objective_where_features_have_an_offset(loss):
+    """Scores of 1e8 have eight digits behind the point. The objective is that of the weights."""
+    X, y, qid = make_problem_arrays("five levels")
+    offset = np.zeros(X.shape[1])
+    offset[0] = 1e8
+    shifted = X + offset
+    problem = make_problem(RankingData(shifted, y, qid), 10.0, loss=loss)
+    result = make_solver("auto", problem.engine.loss, tol=1e-3).solve(problem)
+    near = make_problem(RankingData(shifted - offset, y, qid), 10.0, loss=loss)  # is exact
+    expected = near.value_grad(result.coef)[0]
+    assert result.objective == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_objective_where_heavy_pairs_cancel_in_the_sums():
+    """The pairs that are in order weigh 1e16 times as much as those that are not."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = (X[:, 0] > 0).astype(float)
+    weight = np.where(np.abs(X[:, 0]) > 0.5, 1e8, 1e-8)
+    y[weight < 1] = rng.integers(0, 2, int((weight < 1).sum()))
+    data = RankingData(X, y, sample_weight=weight)
+    problem, listed = (
+        make_problem(data, 1e3, loss="huber", counting=counting)
+        for counting in ("auto", "explicit")
+    )
+    result = make_solver("newton", tol=1e-3).solve(problem)
+    assert result.objective == pytest.approx(listed.value_grad(result.coef)[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["smoothing", "cutting-planes", "dual"])
+def test_a_lower_bound_is_below_the_optimum(name):
+    """The terms of the bounds cancel, so each bound leaves room for its rounding error."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((12, 3)), rng.integers(0, 2, 12)
+        problem = make_problem(RankingData(X, y), 10.0 ** rng.uniform(-4, 2), loss="hinge")
+        solver = make_solver(name, problem.engine.loss, tol=1e-12, max_iter=300)
+        result = solver.solve(problem)
+        best = make_solver("smoothing", problem.engine.loss, tol=1e-9).solve(problem, result.coef)
+        assert solver.bound < min(result.objective, best.objective)
+
+
 def test_the_protocol_of_the_paper_starts_every_fit_from_zero():
     """Each C of a path starts from w = 0 (Lee & Lin 2014, §4.4)."""
     X, y, qid = make_problem_arrays("five levels")

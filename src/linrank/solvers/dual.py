@@ -129,7 +129,10 @@ class Dual(Solver):
     def _dual_value(self, w: Vector) -> tuple[float, float]:
         """Return m'α − ½‖w‖² − ½α'Dα, which is at most the optimum, and the size of its terms."""
         alpha, pairs = self.alpha, self._pairs
-        linear, square = float(alpha @ pairs.margin), float(alpha @ (pairs.diagonal * alpha) + w @ w)
+        linear, square = (
+            float(alpha @ pairs.margin),
+            float(alpha @ (pairs.diagonal * alpha) + w @ w),
+        )
         size = float(alpha @ np.abs(pairs.margin)) + 0.5 * square
         return linear - 0.5 * square, size
 
