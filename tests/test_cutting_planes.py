@@ -245,7 +245,8 @@ def test_weights_of_zero_are_not_a_solution(loss):
 def test_nothing_to_learn_is_solved_at_once():
     problem = Problem(ThreadEngine(RankingData(np.ones((4, 2)), [0, 1, 2, 2]), HINGE), 1.0)
     result = CuttingPlanes().solve(problem)
-    assert (result.status, result.n_iter, result.gap) == (Status.CONVERGED, 0, 0.0)
+    assert (result.status, result.n_iter) == (Status.CONVERGED, 0)
+    assert result.gap < 1e-12
     assert not result.coef.any()
 
 

@@ -225,8 +225,9 @@ class Solver:
         """Correct the objective and the lower bound for the rounding of the loss at the solution.
 
         If rounding may have spoilt the ninth digit of the objective, the loss is computed again in
-        extended precision. If the error is above ε·f(w) and `PRECISE`·f(w), the status is
-        `Status.STUCK`, because the solver has compared objectives that were not exact enough.
+        extended precision. If that is too expensive and the error is above ε·f(w) and
+        `PRECISE`·f(w), or if no digit was right, the status is `Status.STUCK`, because the solver
+        has compared objectives that were not exact enough.
         """
         problem, point = self.problem, self.point
         goal = EXACT_OBJECTIVE * abs(point.value)
@@ -241,7 +242,7 @@ class Solver:
         self.bound -= error
         if self.bound > self.point.value:
             self.bound = -np.inf  # rounding errors of earlier points have disproved the bound
-        most = max(self.tol, PRECISE) * abs(self.point.value)
+        most = (max(self.tol, PRECISE) if exact is None else 1.0) * abs(self.point.value)
         return Status.STUCK if status.claims and error > most else status
 
     def _allowed(self) -> float:

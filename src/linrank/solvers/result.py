@@ -36,7 +36,7 @@ class Status(enum.Enum):
         "fall by more than tol allows."
     )
     PRECISION = "The objective cannot be lowered further in double precision."
-    STUCK = "Rounding hides the objective or its slope, so that no step is known to lower it."
+    STUCK = "No step lowers the objective, because rounding hides the slope."
     MAX_ITER = "The largest number of iterations was reached before the stopping rule was met."
     INTERRUPTED = "Interrupted; these are the best weights so far."
 
