@@ -25,8 +25,8 @@ def rounding_error(engine: Engine, w: Vector, enough: float = 0.0) -> float:
     they round differently.
 
     If the bound 16ε·Ω·r² on the error is at most `enough`, it is returned instead, and X is not
-    read. Ω is the weight of all pairs, and r bounds their margins and score differences: a pair
-    adds at most r² to the loss, and its slope is at most 2r.
+    read. Ω is the weight of all pairs, and r bounds their margins and score differences. A pair
+    adds at most r² to the loss. Its slope is at most 2r.
 
     Examples
     --------

@@ -209,6 +209,16 @@ class ProximalNewton(SparseSolver):
         """Estimate f(w) − f*; without a lower bound, `_is_done` has found it to be small."""
         return 0.0 if self.bound == -np.inf else super()._excess(goal)
 
+    def promise_at(self, problem: Problem, w: Vector) -> float:
+        """Return the decrease of the objective that a proximal Newton step promises from w.
+
+        It is infinite if more features can move than a Hessian has (`largest_matrix`).
+        """
+        self.problem, self.point = problem, Iterate(w, *problem.value_grad(w))
+        self._prepare()
+        self._spent = sys.maxsize  # The Hessian is made, whatever it costs.
+        return self._promised_decrease() if self._distance() > 0 else 0.0
+
     def _promised_decrease(self) -> float:
         """Return the decrease that the model promises from the current point.
 
@@ -374,15 +384,3 @@ class ProximalNewton(SparseSolver):
             part *= 0.5
         self.problem.value_grad(here.w)
         return False
-
-
-def promised_decrease(problem: Problem, w: Vector) -> float:
-    """Return the decrease of the objective that a proximal Newton step promises from w.
-
-    It is infinite if more features can move than a Hessian has (`largest_matrix`).
-    """
-    newton = ProximalNewton()
-    newton.problem, newton.point = problem, Iterate(w, *problem.value_grad(w))
-    newton._prepare()
-    newton._spent = sys.maxsize  # the Hessian may cost more than the products of this solver: none
-    return newton._promised_decrease() if newton._distance() > 0 else 0.0

@@ -71,12 +71,12 @@ class SparseSolver(Solver):
         """
         if self.bound > -np.inf:
             return Solver._excess(self, goal)
-        from .proximal_newton import promised_decrease  # that module imports this one
+        from .proximal_newton import ProximalNewton  # that module imports this one
 
         problem = self.problem
         if not problem.penalty.convex:
             problem = problem.with_penalty(L1(self._tangents(), bounds=problem.penalty.limits))
-        return promised_decrease(problem, self.point.w)
+        return ProximalNewton().promise_at(problem, self.point.w)
 
     def _tangents(self) -> Vector:
         """Return the slopes β_j·g'(|w_j|) of a concave penalty, limited to `BARRIER_COST`."""
