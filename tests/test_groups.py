@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reference
@@ -288,6 +288,7 @@ def test_certificates_never_claim_too_much(penalty, seed, digits, loss):
 
 @settings(max_examples=15, deadline=None)
 @given(group_penalties(), seeds, st.booleans())
+@example(GroupL1(groups=np.zeros(D, np.int64), ratio=1.0), 0, False)  # groups without norms
 def test_the_model_is_minimised(penalty, seed, flat):
     """Also if features are nearly equal, so that descent over blocks is slow."""
     rng = np.random.default_rng(seed)

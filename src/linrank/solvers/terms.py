@@ -15,7 +15,7 @@ class Terms(NamedTuple):
 
     All arrays have one entry per feature. ``groups`` has the number of the feature's group, and
     ``norm`` repeats the cost of a group for each of its features. ``has_norms`` is False if the
-    penalty is a sum over features.
+    penalty is a sum over features; each feature is then a group of its own.
     """
 
     l1: Vector
@@ -82,10 +82,8 @@ def make_terms(penalty: Penalty, n_features: int) -> Terms:
     l1, l2 = penalty.parts()
     free = np.full(n_features, np.inf)
     low, high = penalty.limits or (-free, free)
-    part = penalty.norm_part()
-    if part is None:
-        return Terms(l1, l2, low, high, np.zeros(n_features), np.arange(n_features), False)
-    norm, groups = part
-    alone = np.bincount(groups)[groups] == 1
+    norm, groups = penalty.norm_part() or (np.zeros(n_features), np.arange(n_features))
+    alone = np.bincount(groups, minlength=1)[groups] == 1
     l1, norm = l1 + np.where(alone, norm, 0.0), np.where(alone, 0.0, norm)
-    return Terms(l1, l2, low, high, norm, groups, bool(norm.any()))
+    has_norms = bool(norm.any())
+    return Terms(l1, l2, low, high, norm, groups if has_norms else np.arange(n_features), has_norms)
