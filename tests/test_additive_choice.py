@@ -7,7 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from linrank import AdditiveRanker, AdditiveRankerCV, DataError, make_ranking
+from linrank import (
+    AdditiveRanker,
+    AdditiveRankerCV,
+    DataError,
+    NothingSelectedWarning,
+    make_ranking,
+)
 from linrank.criterion import Criterion
 from linrank.penalties import ElasticNet
 from linrank.solvers.base import Solver
@@ -46,7 +52,8 @@ def test_the_rule_1se_chooses_a_single_fit():
 
 def test_features_without_variation_give_equal_scores():
     X = np.full_like(DATA.X, 3.0)
-    ranker = AdditiveRankerCV(CS).fit(X, DATA.y, qid=DATA.qid, valid=(X, DATA.y, DATA.qid))
+    with pytest.warns(NothingSelectedWarning):
+        ranker = AdditiveRankerCV(CS).fit(X, DATA.y, qid=DATA.qid, valid=(X, DATA.y, DATA.qid))
     assert np.ptp(ranker.predict(X)) == 0.0
 
 

@@ -69,7 +69,8 @@ def test_a_feature_without_information_has_no_part(basis, values):
 @pytest.mark.parametrize("value", [1.0, np.nan])
 def test_without_any_information_all_scores_are_equal(basis, value):
     for ranker in (AdditiveRanker(0.1, basis=basis), AdditiveRankerCV(basis=basis, cv=2)):
-        ranker.fit(np.full_like(X, value), Y, QID)
+        with pytest.warns(NothingSelectedWarning):
+            ranker.fit(np.full_like(X, value), Y, QID)
         assert not ranker.model_.curves
         np.testing.assert_array_equal(ranker.predict(X), 0.0)
 

@@ -364,6 +364,10 @@ columns = st.fixed_dictionaries(
 )
 
 
+def doubled_braces(path):
+    return path.replace("{", "{{").replace("}", "}}")
+
+
 @st.composite
 def study_files(draw):
     folds = draw(st.integers(3, 9))
@@ -381,7 +385,7 @@ def study_files(draw):
         if kind == "grid":
             methods[name] = text, draw(st.dictionaries(names, values, min_size=1, max_size=2))
         if kind == "scores":
-            methods[name] = ScoreFiles(name, draw(places))
+            methods[name] = ScoreFiles(name, draw(places.map(doubled_braces)))
     return StudyFile(
         data, methods, draw(names), tuple(draw(st.lists(names))), "standard", folds,
         draw(places), *(draw(st.none() | places) for _ in range(3)),

@@ -60,8 +60,9 @@ def test_allowed_combinations_reach_the_optimum(loss, counting, solver):
         X, y, qid = make_problem_arrays(kind, n=50, d=3)
         problem = make_problem(RankingData(X, y, qid), C, loss=loss, counting=counting)
         result = make_solver(solver, problem.engine.loss, tol=tol, max_iter=2000).solve(problem)
-        assert result.converged, result.message
         best = known_optimum(kind, loss)
+        far = solver in ROUGH and result.objective > best * (1 + 10 * tol)
+        assert result.status is Status.FAR if far else result.converged, result.message
         assert best * (1 - 1e-7) <= result.objective <= best * (1 + near)
         assert result.objective == pytest.approx(problem.value_grad(result.coef)[0], rel=1e-9)
 

@@ -697,12 +697,9 @@ def test_tables_that_are_refused(client, tmp_path):
 def test_ids_of_two_kinds_are_refused(client, tmp_path, first, second, kinds):
     """Floats round large numbers: queries would be mixed up."""
     for k, ids in enumerate((first, second)):
-        if isinstance(ids, list):
-            lines = (f"{row % 2} qid:{ids[row // 2]} 1:{row}" for row in range(4))
-            (tmp_path / f"{k}.txt").write_text("\n".join(lines) + "\n")
-        else:
-            table = pd.DataFrame({"label": [0.0, 1.0], "qid": np.repeat(ids, 2), "f": [0.0, 1.0]})
-            table.to_parquet(tmp_path / f"{k}.parquet")
+        qid = np.repeat(ids, 2)
+        table = pd.DataFrame({"label": np.arange(len(qid)) % 2.0, "qid": qid, "f": 0.5})
+        table.to_parquet(tmp_path / f"{k}.parquet")
     with pytest.raises(DataError, match=f"do not fit together: qid is {kinds}"):
         fit(client, tmp_path)
 

@@ -53,7 +53,11 @@ from linrank.metrics import (
     strict_pairwise_accuracy,
 )
 
-pytestmark = pytest.mark.interpreted
+# Random labels are negative, too; tests/test_mistakes.py has tests of the warning.
+pytestmark = [
+    pytest.mark.interpreted,
+    pytest.mark.filterwarnings("ignore::linrank.NegativeLabelsWarning"),
+]
 
 PUBLIC = {
     "ndcg": ndcg,

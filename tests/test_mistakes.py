@@ -710,7 +710,7 @@ def test_negative_labels_of_linear_gains():
     ndcg([-1, 0, 1], [1, 2, 3], gain=lambda label: label + 1)
 
 
-@pytest.mark.parametrize("target", ["solr", "elasticsearch", "opensearch", "sql", "pmml"])
+@pytest.mark.parametrize("target", ["solr", "elasticsearch", "opensearch"])
 def test_exports_of_features_without_names(target):
     model = LinearModel([1.0, 0.0, -2.0])
     with pytest.warns(UnnamedFeaturesWarning, match=r"called '1', '3' in .* \(--feature-map\)"):

@@ -217,6 +217,7 @@ SMALL = {
         "surfaces": [],
     },
     "linrank-lightgbm": {"trees": [TREE | {"value": [0.0, 1.0]}]},
+    "linrank-trees": {"trees": [TREE | {"value": [0.0, 1.0]}], "mean": True},
     "linrank-stumps": {"features": [0], "thresholds": [0.5], "alphas": [1.0]},
     "linrank-topics": {"topics": ["1"], **ROWS},
 }

@@ -565,13 +565,13 @@ def test_sparse_solvers_stop_by_the_gap():
     assert solver._dual_value() == pytest.approx(2.0)
     assert solver._is_done()
     assert solver.bound == pytest.approx(2.0)
-    for bound, done in ((1.5, True), (1.4, False)):
+    for bound, done in ((1.51, True), (1.4, False)):
         solver = solver_at([1.0, 0.0], [-1.5, 0.0], 2.0, L1(), tol=0.25)
         solver._dual_value = lambda bound=bound: bound
         assert solver._is_done() is done
-    solver.bound, solver._dual_value = 1.5, lambda: 0.0  # the best bound so far is kept
+    solver.bound, solver._dual_value = 1.51, lambda: 0.0  # the best bound so far is kept
     assert solver._is_done()
-    assert solver.bound == 1.5
+    assert solver.bound == 1.51
 
 
 def test_the_highest_dual_value_of_a_parabola_alone():

@@ -102,7 +102,7 @@ def thresholds_before_rounding(threshold: Vector) -> Vector:
 
     Examples
     --------
-    >>> bool(np.float32(0.1) <= 0.1), bool(0.1 <= thresholds_before_rounding(np.array([0.1]))[0])
+    >>> float(np.float32(0.1)) <= 0.1, bool(0.1 <= thresholds_before_rounding(np.array([0.1]))[0])
     (False, False)
     """
     single: NDArray[np.float32] = threshold.astype(np.float32)

@@ -227,7 +227,8 @@ class Solver:
         If rounding may have spoilt the ninth digit of the objective, the loss is computed again in
         extended precision. If that is too expensive and the error is above ε·f(w) and
         `PRECISE`·f(w), or if no digit was right, the status is `Status.STUCK`, because the solver
-        has compared objectives that were not exact enough.
+        has compared objectives that were not exact enough. An error below the last place of f(0)
+        is harmless: f(w) is then 0 up to rounding.
         """
         problem, point = self.problem, self.point
         goal = EXACT_OBJECTIVE * abs(point.value)
@@ -243,6 +244,7 @@ class Solver:
         if self.bound > self.point.value:
             self.bound = -np.inf  # rounding errors of earlier points have disproved the bound
         most = (max(self.tol, PRECISE) if exact is None else 1.0) * abs(self.point.value)
+        most = max(most, float(np.finfo(float).eps) * self.value_at_zero)
         return Status.STUCK if status.claims and error > most else status
 
     def _allowed(self) -> float:

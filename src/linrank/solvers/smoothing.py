@@ -132,10 +132,12 @@ class Smoothing(Solver):
 
         V is the sum of (a₁² − a₂²)/2μ, where a₁ and a₂ = a₁ − μ are the gaps of a pair. The squares
         are up to a₁·r/2μ, where r is the largest gap, and cancel up to a part μ/r. Sums over pairs
-        are added in blocks and round by some tens of units in the last place.
+        are added in blocks and round by some tens of units in the last place. If the scores are on
+        the workers of a cluster, r is the largest τ.
         """
-        taus, scores = smoothed.engine.loss.table[:, 0], smoothed.engine.scores(w)
-        reach = float(np.abs(taus).max()) + float(np.ptp(scores))
+        reach = float(np.abs(smoothed.engine.loss.table[:, 0]).max())
+        if smoothed.engine.has_rows:
+            reach += float(np.ptp(smoothed.engine.scores(w)))
         return CORNER_UNITS * float(np.finfo(float).eps) * reach / self._width
 
     def _corner_sums(self, gaps: Vector) -> tuple[float, float]:
