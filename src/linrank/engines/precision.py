@@ -19,10 +19,10 @@ def rounding_error(engine: Engine, w: Vector, enough: float = 0.0) -> float:
     """Estimate the error that rounding causes in the loss at w; 0 if the rows are elsewhere.
 
     The score Σ x_f·w_f of a document is exact to about ε·Σ max|x_f|·|w_f|, where ε is the distance
-    of 1 to the next number; max|x_f| is that of a sample of the rows. If features have an offset, this is far more than ε times the score
-    differences. The scores of all documents are moved by this error, up or down at random. The
-    result is the largest change of the loss. Pair sums whose terms cancel change, too, because
-    they round differently.
+    of 1 to the next number. The maxima are those of a sample of the rows. If features have an
+    offset, this is far more than ε times the score differences. The scores of all documents are
+    moved by this error, up or down at random. The result is the largest change of the loss. Pair
+    sums whose terms cancel change, too, because they round differently.
 
     If the bound 16ε·Ω·r² on the error is at most `enough`, it is returned instead, and X is not
     read. Ω is the weight of all pairs, and r bounds their margins and score differences. A pair
