@@ -177,17 +177,22 @@ class Engine(ABC):
         loss, gradient = self.value_grad(np.zeros(self.n_features))
         return loss, float(norm(gradient, check_finite=False))
 
+    def score_size(self, w: Vector) -> float:
+        """Return a bound on Σ_f |x_f·w_f| for the documents of a sample of `SAMPLED_ROWS` rows."""
+        entries, row_norm = self._sizes
+        return min(float(entries @ np.abs(w)), row_norm * float(norm(w, check_finite=False)))
+
     @lazy_property
-    def largest_entries(self) -> Vector:
-        """The largest |x_f| of each feature among `SAMPLED_ROWS` rows; in a binned matrix, 1."""
+    def _sizes(self) -> tuple[Vector, float]:
+        """The largest |x_f| of each feature, and the largest ‖x‖, in a sample of the rows."""
         X = self.data.X
-        if isinstance(X, BinnedMatrix):
-            return np.ones(self.n_features)
-        X = X[:: -(-X.shape[0] // SAMPLED_ROWS)]
-        ends = [X.max(axis=0), -X.min(axis=0)]
-        return np.maximum(
-            *(np.asarray(e.toarray() if self.data.is_sparse else e, float).ravel() for e in ends)
-        )
+        if isinstance(X, BinnedMatrix):  # entries are at most 1
+            return np.ones(self.n_features), np.inf
+        sizes = abs(X[:: -(-X.shape[0] // SAMPLED_ROWS)])
+        squares = sizes.multiply(sizes) if self.data.is_sparse else sizes * sizes
+        largest = sizes.max(axis=0)
+        entries = np.asarray(largest.toarray() if self.data.is_sparse else largest, float).ravel()
+        return entries, float(np.sqrt(squares.sum(axis=1, dtype=np.float64).max()))
 
     @property
     def product_work(self) -> float:

@@ -18,9 +18,9 @@ MOST_ENTRIES = 10**7  #: entries of X that `extended_loss` converts; more entrie
 def rounding_error(engine: Engine, w: Vector, enough: float = 0.0) -> float:
     """Estimate the error that rounding causes in the loss at w; 0 if the rows are elsewhere.
 
-    The score Σ x_f·w_f of a document is exact to about ε·Σ max|x_f|·|w_f|, where ε is the distance
-    of 1 to the next number. The maxima are those of a sample of the rows. If features have an
-    offset, this is far more than ε times the score differences. The scores of all documents are
+    The score Σ x_f·w_f of a document is exact to about ε·Σ |x_f·w_f| (`Engine.score_size`), where ε
+    is the distance of 1 to the next number. If features have an offset, this is far more than ε
+    times the score differences. The scores of all documents are
     moved by this error, up or down at random. The result is the largest change of the loss. Pair
     sums whose terms cancel change, too, because they round differently.
 
@@ -41,7 +41,7 @@ def rounding_error(engine: Engine, w: Vector, enough: float = 0.0) -> float:
     if type(engine) is not ThreadEngine:  # rows in workers or on a graphics card
         return 0.0
     eps, weight = float(np.finfo(float).eps), engine.layout.total_weight()
-    size = float(engine.largest_entries @ np.abs(w))
+    size = engine.score_size(w)
     reach = 1.0 + size + engine.at_zero[0] / weight
     if 16.0 * eps * weight * reach**2 <= enough:
         return 16.0 * eps * weight * reach**2
