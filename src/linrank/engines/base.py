@@ -16,7 +16,7 @@ from .._typing import Integers, Vector
 from ..losses.base import Loss
 
 # Measured costs. The unit is the time that a Hessian product takes per entry of a dense matrix.
-SAMPLED_ROWS = 4096  #: rows in which the largest entries are looked for; more rows take more time
+SAMPLED_ROWS = 256  #: rows in which the largest entries are looked for; more rows take more time
 SPARSE_ENTRY = 4  #: cost of an entry of a sparse matrix in a Hessian product
 DOCUMENT = 20  #: cost of the pair sums of a document in a Hessian product
 HESSIAN_ENTRY = 6  #: cost of an entry of a row in `hessian`, without the matrix product
