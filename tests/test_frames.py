@@ -323,11 +323,11 @@ def test_missing_document_ids(make):
         RankingData.from_frame(frame, doc_id="id")
 
 
-LEVELS = [["qid"], ["label"], ["doc"], ["label", "qid"], ["doc", "qid"], [None], ["f"]]
+LEVELS = [["qid"], ["label"], ["doc"], ["label", "qid"], ["doc", "qid"], [None]]
 
 
 @pytest.mark.parametrize("levels", LEVELS, ids=str)
-def test_named_levels_of_an_index_are_columns_as_in_parquet(tmp_path, levels):
+def test_levels_of_an_index_with_a_use_are_columns_as_in_parquet(tmp_path, levels):
     columns = {"label": [1, 0, 1, 0], "qid": ["a", "a", "b", "b"], "doc": list("wxyz"),
                "f": [1.5, 2.5, 3.5, 4.5], "g": [3.0, 2.0, 1.0, 0.0]}  # fmt: skip
     frame = pd.DataFrame(columns)
@@ -347,6 +347,11 @@ def test_an_index_named_as_a_column_is_refused():
         RankingData.from_frame(frame.set_index("qid", drop=False))
     assert RankingData.from_frame(frame.set_index("qid")).n_queries == 2  # The index is a range.
     assert RankingData.from_frame(frame.rename_axis("row")).feature_names == ["f"]
+    assert RankingData.from_frame(frame.set_axis([7, 5]).rename_axis("row")).n_features == 1
+    levels = frame[["f", "label"]].set_index(frame["qid"])
+    levels.columns = pd.MultiIndex.from_tuples([("f", 1), ("label", "")])
+    found = RankingData.from_frame(levels, label=("label", ""))
+    assert (found.n_queries, found.feature_names) == (2, ["('f', 1)"])
     features = frame.set_index("qid")[["f"]]
     with pytest.raises(DataError, match="the index of X has a level 'qid', but qid is None"):
         RankSVM().fit(features, frame["label"])

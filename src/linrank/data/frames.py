@@ -219,28 +219,24 @@ def read_frame(frame: Any, columns: Columns) -> FrameParts:
 
 
 def _with_index(frame: Any, columns: Columns) -> Any:
-    """Return a frame in which the named levels of a pandas index are columns, as in Parquet files.
+    """Return a frame in which levels of a pandas index that have a use are columns.
 
-    pandas does not write a range to Parquet files. It is a column only if it has a use.
+    Other levels are left out. An index of document ids would otherwise become a feature.
     """
     if not _is_a(frame, "pandas", "DataFrame"):
         return frame
-    is_range = _is_a(frame.index, "pandas", "RangeIndex")
-    names = [
-        name
-        for name in frame.index.names
-        if name is not None and (not is_range or columns.names(name))
-    ]
+    levels = enumerate(frame.index.names)
+    used = {k: str(name) for k, name in levels if name is not None and columns.names(str(name))}
+    if not used:
+        return frame
+    frame, names = frame.set_axis(list(map(str, frame.columns)), axis=1), list(used.values())
     twice = [name for k, name in enumerate(names) if name in frame or name in names[:k]]
     if twice:
         raise DataError(
             f"{twice[0]!r} is the name of a level of the index and of another level or column. "
             "Rename one of them"
         )
-    frame = frame.copy(deep=False)
-    for name in names:
-        frame[name] = frame.index.get_level_values(name)
-    return frame
+    return frame.assign(**{name: frame.index.get_level_values(k) for k, name in used.items()})
 
 
 def _with_codes(frame: Any, ids: list[str]) -> Any:

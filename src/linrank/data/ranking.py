@@ -191,8 +191,8 @@ class RankingData:
         frame : data frame
             Of pandas, polars (eager or lazy), pyarrow, or any other library that narwhals knows or
             that implements the Arrow or the dataframe interchange protocol.
-            Named levels of a pandas index are columns, as in Parquet files. Ids that are text
-            become integers if each is the canonical form of one, as 7 is and 007 is not.
+            Levels of a pandas index that are named like a column with a use are columns. Ids that
+            are text become integers if each is the canonical form of one, as 7 is and 007 is not.
         label : str, optional
             The column with the labels; by default ``label``.
         qid : str, optional

@@ -159,6 +159,11 @@ class Model(ShowsParts):
         scores = self.scores(X, query_ptr)
         if not np.isfinite(scores).all():
             check_finite(self._filled(X), None, self.feature_names)
+            if np.isnan(scores).any():
+                raise DataError(
+                    f"the score of row {int(np.argmax(np.isnan(scores)))} is not a number, because "
+                    "numbers of X or of the model are too large. Scale the features."
+                )
         return scores
 
     def explain(self, row: Any, documents: Any = None) -> Explanation:

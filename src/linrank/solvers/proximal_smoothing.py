@@ -15,12 +15,11 @@ from .linear_program import is_small_program, solve_program
 from .needs import Needs
 from .proximal_newton import ProximalNewton
 from .result import Result, Status
-from .smoothing import FIRST_WIDTH, SHRINKAGE, Smoothing
+from .smoothing import FIRST_WIDTH, SHRINKAGE, SMALLEST_WIDTH, Smoothing
 
 FIRST_TOL = 0.1  #: relative gap to which the first smoothed problem is solved
 TOL_REDUCTION = 0.2  #: factor of that gap if the optimisation is the larger part of the gap
 SMALLEST_TOL = 1e-12  #: relative gap below which rounding dominates
-SMALLEST_WIDTH = 1e-12  #: width μ below which rounding dominates
 NEWTON_STEPS = 100  #: most proximal Newton steps of a smoothed problem
 FISTA_STEPS = 10_000  #: most proximal gradient steps of a fit
 

@@ -17,6 +17,7 @@ from .result import Status
 
 FIRST_WIDTH = 1.0  #: first width μ of the smoothed corners, in units of the score
 CORNER_UNITS = 32.0  #: rounding errors of the sums over pairs, in units in the last place
+SMALLEST_WIDTH = 1e-12  #: width μ below which rounding dominates
 SHRINKAGE = 0.5  #: factor of μ if the smoothing is the larger part of the gap
 
 
@@ -71,6 +72,8 @@ class Smoothing(Solver):
                 return Status.CONVERGED
             if rest <= corner:
                 mu *= SHRINKAGE
+                if mu < SMALLEST_WIDTH:
+                    return self._status_at_rest()
                 self._narrow(newton, mu)
             # At the optimum of the smoothed problem there is no step; the next μ is smaller.
             if newton.point.gradient.any() and not newton.advance():
