@@ -599,3 +599,9 @@ def test_arrays_without_numbers_get_one_sentence(X, sentence):
     for call in calls:
         with pytest.raises(ValueError, match=sentence):
             call()
+
+
+@pytest.mark.parametrize("make", [list, pd.Series, pd.Categorical, pl.Series, pa.array])
+def test_nul_letters_tell_queries_apart(make):
+    qid = make(["7", "7", "7\0", "7\0", "7 ", "7 "])
+    assert RankingData(np.arange(6.0)[:, None], [1, 0, 1, 0, 1, 0], qid).n_queries == 3

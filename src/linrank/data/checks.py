@@ -320,7 +320,10 @@ def _present(ids: Array, codes: Integers | None = None) -> Array:
 def _as_array(qid: Any) -> Array:
     """Return ids as an array; numpy must not convert mixed lists or unpack nested ones."""
     if not isinstance(qid, list | tuple):
-        return np.asarray(qid)
+        array = np.asarray(qid)
+        if array is qid or array.dtype.kind != "U":
+            return array
+        qid = list(qid)  # An array of numpy drops NUL letters at the end of texts.
     kinds = {type(name) for name in qid}
     if kinds <= {str}:
         return join_strings(qid)
