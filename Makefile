@@ -163,7 +163,7 @@ clean:  ## forget what was built, and every compiled kernel
 	$(PYTHON) -m venv --clear .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	VIRTUAL_ENV=.venv-oldest .venv-oldest/bin/uv pip install --quiet --resolution lowest-direct \
-		--only-binary :all: --no-binary linrank --editable '.[test]'
+		--only-binary :all: --no-binary linrank --no-binary cwl-eval --editable '.[test]'
 	touch $@
 
 .venv-exports/test.stamp: pyproject.toml
