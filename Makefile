@@ -11,6 +11,9 @@ NUMERICAL := $(patsubst %,tests/test_%.py,bounds combinations coordinate_descent
 	domination_rank estimators explain export export_additive features grid kernel lbfgs metric_peers metrics pair_sums pipeline_models \
 	preferences sgd solvers sparse sparse_baselines sparse_solvers stopping structures dual paper_chapelle2010 \
 	paper_laporte2014 paper_lee2014 paper_stevens2013)
+# Tests of what linrank takes from other libraries.
+FOREIGN := $(patsubst %,tests/test_%.py,cli cli_data conventions estimators explain export formats frames methods \
+	metric_peers mistakes plots preferences study_report trec)
 # What numpy dispatches to on this processor, beyond what it was built for.
 FEATURES := import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 
@@ -57,9 +60,9 @@ variation-instructions: .venv/test.stamp
 variation-data: .venv/test.stamp
 	$(PYTEST) --flip-last-bits $(NUMERICAL)
 
-test-oldest: .venv-oldest/test.stamp  ## the quick tests with the oldest dependencies that pyproject.toml allows
+test-oldest: .venv-oldest/test.stamp  ## tests of what other libraries do, with the oldest dependencies that pyproject.toml allows
 	LINRANK_DATA= NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/kernels OMP_WAIT_POLICY=passive .venv-oldest/bin/python -m pytest -n 2 \
-		--dist worksteal -W ignore::DeprecationWarning -m "not slow" --ignore-glob="tests/test_dask*" tests
+		--dist worksteal -W ignore::DeprecationWarning -m "not slow" $(FOREIGN)
 
 test-cuda: .venv-cuda/test.stamp  ## the kernels for graphics cards: simulated, and compiled; needs no card
 	NUMBA_ENABLE_CUDASIM=1 \

@@ -283,7 +283,7 @@ def test_rounding_that_lifts_the_bound_above_the_objective_is_not_called_converg
     problem = Problem(ThreadEngine(RankingData(X + 1e15, y, qid), LOSS[loss]), 1.0)
     result = CuttingPlanes(tol=1e-6, damped=damped).solve(problem)
     assert result.status is Status.STUCK
-    assert result.gap > 1e-6
+    assert result.gap is None or result.gap > 1e-6  # None if rounding has disproved the bound
 
 
 def test_max_iter_counts_planes_and_the_last_is_judged_too():
