@@ -93,7 +93,6 @@ def test_the_tests_of_an_item_exist(row):
 # The pages of results ---------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(reason="the pages are of runs before revisions were recorded; run make papers")
 def test_the_pages_of_results_are_those_of_one_revision():
     """`make papers` makes them so. A page of a tree with uncommitted changes cannot be repeated."""
     kept = [json.loads((RESULTS / f"{paper}.json").read_text()) for paper in PAPERS]
