@@ -1,0 +1,25 @@
+"""Fusion: weights of several retrievers, learned from judgements.
+
+- `read_retrieved`, `gather`: runs and judgements -> `Retrieved`
+- `Normalizer`: the normalisers of search engines
+- `fuse`: weights, and held-out quality beside standard rules -> `Fused`
+- `write_request`: weights as requests of search engines
+"""
+
+from .fused import Certainty, Fused, Fusion, Rule, fuse
+from .normalizers import Normalizer
+from .requests import write_request
+from .retrieved import Retrieved, gather, read_retrieved
+
+__all__ = [
+    "Certainty",
+    "Fused",
+    "Fusion",
+    "Normalizer",
+    "Retrieved",
+    "Rule",
+    "fuse",
+    "gather",
+    "read_retrieved",
+    "write_request",
+]
