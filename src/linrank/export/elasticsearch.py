@@ -1,18 +1,28 @@
-"""Models of Elasticsearch, and of the learning-to-rank plugins that it and OpenSearch share."""
+"""Models of Elasticsearch, its plugins for learning to rank and OpenSearch, and of Lucene."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal
 
 import numpy as np
 
-from .._typing import Vector
+from .._util.types import Vector
 from .._version import __version__
-from .additive import AdditiveFormula
-from .linear import LinearFormula
-from .normalizers import Normalizers, Scaling, weighted_features
-from .trees import (
+from ..errors import DataError
+from .curve_formula import AdditiveFormula
+from .formula import (
+    Formula,
+    LinearFormula,
+    Normalizers,
+    Scaling,
+    Syntax,
+    weighted_features,
+    write_sum,
+)
+from .programs import JAVA
+from .tree_models import (
     FLOAT32,
     FLOAT64,
     STEPS,
@@ -145,6 +155,37 @@ def write_native(formula: AdditiveFormula, *, steps: int = STEPS) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
+def write_script(formula: Formula) -> str:
+    """Write a query ``script_score``, which needs no plugin, with the score in Painless.
+
+    Each feature is a numeric field with the name of the feature. A name from ``features=`` is an
+    expression of Painless, such as ``_score``. Replace the ``query``, whose score ``_score`` is. A
+    document without a value has a missing value, or 0 if the training data had no missing values.
+    Both engines refuse scores below 0; ``shift="training"`` avoids them.
+    """
+    known = {}
+    if isinstance(formula, LinearFormula):
+        known = {column: "0.0" for column, term in formula.terms.items() if term.missing is None}
+    values = []
+    for column, name in zip(formula.columns, formula.used, strict=True):
+        value = name
+        if name not in formula.given:
+            field = name.replace("\\", "\\\\").replace("'", "\\'")
+            value = f"value(doc, '{field}', {known.get(column, 'Double.NaN')})"
+        values.append(f"double x{column} = {value};")
+    references = {column: f"x{column}" for column in formula.columns}
+    source = "\n".join([_VALUE, *values, f"return {write_sum(formula, references, JAVA)};"])
+    script = {"lang": "painless", "source": source}
+    content = {"script_score": {"query": {"match_all": {}}, "script": script}}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+_VALUE = (
+    "double value(def doc, String field, double missing) "
+    "{ return doc[field].size() == 0 ? missing : doc[field].value; }"
+)
+
+
 def _extractor(name: str) -> dict[str, object]:
     """Return a query whose score is the value of a field."""
     script = {"source": "doc[params.field].value", "params": {"field": name}}
@@ -190,3 +231,50 @@ def _norm(scaling: Scaling) -> dict[str, dict[str, float]]:
         maximum = scaling.shift + scaling.width
         return {"min_max": {"minimum": scaling.shift, "maximum": maximum}}
     return {"standard": {"mean": scaling.shift, "standard_deviation": scaling.width}}
+
+
+# --------------------------------------------------------------------------------------------------
+# Expressions of Lucene's module ``expressions``, in the syntax of JavaScript.
+
+
+_IDENTIFIER = r"[A-Za-z_$][A-Za-z0-9_$]*"
+_INDEX = r"""(\[('[^'\\]*'|"[^"\\]*"|0|[1-9][0-9]*)\])*"""
+_VARIABLE = re.compile(rf"{_IDENTIFIER}{_INDEX}(\.{_IDENTIFIER}{_INDEX})*")
+
+_SYNTAX = Syntax(
+    log="({x} < 0 ? -ln(1 - {x}) : ln(1 + {x}))",
+    low="max({x}, {limit})",
+    high="min({x}, {limit})",
+    missing="{present}",  # Lucene reads a missing value as 0
+    choice="({x} {test} {limit} ? {yes} : {no})",
+)
+
+
+def write_lucene(formula: Formula) -> str:
+    """Write the score as an expression for ``JavascriptCompiler.compile``.
+
+    Features are variables, to which the program binds doc values or ``_score``. Lucene replaces
+    scores below 0 by 0, so that documents tie; ``shift="training"`` avoids negative scores.
+    """
+    for name in formula.used:
+        if not _VARIABLE.fullmatch(name):
+            raise DataError(
+                f"feature {name!r} is not a variable of a Lucene expression. Give it a name "
+                f"such as features={{{name!r}: 'popularity'}}."
+            )
+    unlike = formula.unlike_zero()
+    if unlike is not None:
+        raise DataError(
+            f"Lucene reads missing values of feature {unlike!r} as 0, but the model was trained "
+            "otherwise. Export to vespa, sql, onnx, c or python, or train with 0 for missing "
+            "values."
+        )
+    references = dict(zip(formula.columns, formula.used, strict=True))
+    return write_sum(formula, references, _SYNTAX) + "\n"
+
+
+def score_in_float32(formula: Formula, X: Any) -> Vector:
+    """Score rows as Lucene does: a sum in double precision, rounded once, and at least 0."""
+    with np.errstate(over="ignore"):
+        rounded = formula.scores(X).astype(np.float32).astype(np.float64)
+    return np.maximum(rounded, 0.0)

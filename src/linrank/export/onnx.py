@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._typing import Integers, Vector
+from .._util.types import Integers, Vector
 from .._version import __version__
 from ..errors import DataError
-from .additive import AdditiveFormula
-from .formula import Formula
-from .linear import LinearFormula
-from .staircase import cell_limits
-from .trees import intervals
+from .curve_formula import AdditiveFormula, cell_limits
+from .formula import Formula, LinearFormula
+from .tree_models import intervals
 
 if TYPE_CHECKING:
-    from ..model import Curve, Surface
+    from ..model import Curve, Surface, Term
+    from .formula import Position
 
 Precision = Literal["float64", "float32"]
 OPSET = 13  #: version of the operators; runtimes of 2021 and later have it
@@ -28,6 +27,10 @@ IR_VERSION = 8  #: version of the file format that belongs to it
 
 def write_onnx(formula: Formula, *, name: str = "linrank", dtype: Precision = "float64") -> bytes:
     """Write a graph with the input ``features`` (documents × features) and the output ``score``.
+
+    If the model scales features within queries, the inputs ``low`` and ``high`` have the smallest
+    and the largest value of each feature: one row for all documents, or a row for each. A missing
+    value counts there as the number in the metadata entry ``missing_as``.
 
     The input has all features of the model, in their order. NaN is a missing value. The metadata
     entry ``feature_names`` holds their names as JSON.
@@ -53,10 +56,16 @@ def write_onnx(formula: Formula, *, name: str = "linrank", dtype: Precision = "f
     total = nodes.add("ReduceSum", terms, nodes.constant([1], np.int64), keepdims=0)
     nodes.add("Add", total, nodes.constant(formula.constant), output="score")
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    rows = {"features": "documents"}
+    if formula.positions:
+        rows |= {"low": "ranges", "high": "ranges"}
     graph = helper.make_graph(
         nodes.nodes,
         name,
-        [helper.make_tensor_value_info("features", kind, ["documents", len(formula.names)])],
+        [
+            helper.make_tensor_value_info(input, kind, [length, len(formula.names)])
+            for input, length in rows.items()
+        ],
         [helper.make_tensor_value_info("score", kind, ["documents"])],
         nodes.constants,
     )
@@ -67,7 +76,9 @@ def write_onnx(formula: Formula, *, name: str = "linrank", dtype: Precision = "f
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
     )
-    helper.set_model_props(model, {"feature_names": json.dumps(list(formula.names))})
+    known = {formula.names[j]: p.fill for j, p in formula.positions.items() if p.fill is not None}
+    facts = {"feature_names": list(formula.names)} | ({"missing_as": known} if known else {})
+    helper.set_model_props(model, {key: json.dumps(value) for key, value in facts.items()})
     checker.check_model(model)
     return model.SerializeToString()
 
@@ -97,20 +108,58 @@ class _Nodes:
 
 
 def _add_weighted(nodes: _Nodes, formula: LinearFormula) -> str:
-    """Add the nodes from the input to the weighted features."""
-    terms = formula.terms
-    raw = value = nodes.add("Gather", "features", nodes.constant(formula.columns, np.int64), axis=1)
-    logs = [term.log for term in terms]
+    """Add the nodes from the inputs to the weighted variables."""
+    raw = {v: term for v, term in formula.terms.items() if v < len(formula.names)}
+    found = []
+    if raw:
+        found.append(_add_terms(nodes, _add_columns(nodes, "features", list(raw)), raw.values()))
+    if formula.positions:
+        terms = [formula.terms[formula.position(j)] for j in formula.positions]
+        found.append(_add_terms(nodes, _add_positions(nodes, formula), terms))
+    return found[0] if len(found) == 1 else nodes.add("Concat", *found, axis=1)
+
+
+def _add_columns(nodes: _Nodes, input: str, columns: Sequence[int]) -> str:
+    return nodes.add("Gather", input, nodes.constant(columns, np.int64), axis=1)
+
+
+def _add_positions(nodes: _Nodes, formula: Formula) -> str:
+    """Add the nodes from the inputs to the positions of features within their query."""
+    columns, steps = list(formula.positions), list(formula.positions.values())
+    raw = _add_columns(nodes, "features", columns)
+    if any(step.fill is not None for step in steps):
+        fill = [np.nan if step.fill is None else step.fill for step in steps]
+        raw = nodes.add("Where", nodes.add("IsNaN", raw), nodes.constant(fill), raw)
+    value, low, high = (
+        _add_limited(nodes, given, steps)
+        for given in (raw, *(_add_columns(nodes, end, columns) for end in ("low", "high")))
+    )
+    width = nodes.add("Sub", high, low)
+    wide = nodes.add("Greater", width, nodes.constant(0.0))
+    width = nodes.add("Where", wide, width, nodes.constant(1.0))
+    return nodes.add("Div", nodes.add("Sub", value, low), width)
+
+
+def _add_limited(nodes: _Nodes, raw: str, steps: Collection[Term | Position]) -> str:
+    """Add the logarithms and the limits of values."""
+    value = raw
+    logs = [step.log for step in steps]
     if any(logs):
         size = nodes.add("Add", nodes.add("Abs", raw), nodes.constant(1.0))
         logged = nodes.add("Mul", nodes.add("Sign", raw), nodes.add("Log", size))
         value = nodes.add("Where", nodes.constant(logs, np.bool_), logged, raw)
-    if any(term.low is not None for term in terms):
-        low = [-np.inf if term.low is None else term.low for term in terms]
+    if any(step.low is not None for step in steps):
+        low = [-np.inf if step.low is None else step.low for step in steps]
         value = nodes.add("Max", value, nodes.constant(low))
-    if any(term.high is not None for term in terms):
-        high = [np.inf if term.high is None else term.high for term in terms]
+    if any(step.high is not None for step in steps):
+        high = [np.inf if step.high is None else step.high for step in steps]
         value = nodes.add("Min", value, nodes.constant(high))
+    return value
+
+
+def _add_terms(nodes: _Nodes, raw: str, terms: Collection[Term]) -> str:
+    """Add the weighted values, or what missing ones contribute."""
+    value = _add_limited(nodes, raw, terms)
     value = nodes.add("Mul", value, nodes.constant([term.weight for term in terms]))
     if any(term.missing is not None for term in terms):
         missing = [np.nan if term.missing is None else term.missing for term in terms]
@@ -208,11 +257,18 @@ def _add_surfaces(
     return nodes.add("Gather", nodes.constant(np.concatenate([t.ravel() for t in tables])), place)
 
 
-def score_as_onnx(formula: Formula, X: Any, *, dtype: Precision = "float64", **_: object) -> Vector:
+def score_as_onnx(
+    formula: Formula,
+    X: Any,
+    *,
+    dtype: Precision = "float64",
+    query_ptr: Integers | None = None,
+    **_: object,
+) -> Vector:
     """Score rows with values, products and sums of the precision of the graph."""
     if dtype == "float64":
-        return formula.scores(X)
+        return formula.scores(X, query_ptr)
     total = np.full(X.shape[0], formula.constant, dtype=np.float32)
-    for part in formula.parts(X.astype(np.float32)):
+    for part in formula.parts(X.astype(np.float32), query_ptr):
         total += part.astype(np.float32)
     return total.astype(np.float64)

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from .._version import __version__
 from ..errors import DataError
-from .linear import LinearFormula
+from .formula import LinearFormula
 
 if TYPE_CHECKING:
     from ..model import Term
@@ -30,7 +30,7 @@ def write_pmml(formula: LinearFormula, *, name: str = "linrank") -> str:
         Name of the model. The output field is called ``score``, or ``score_`` if there is a feature
         of this name.
     """
-    for text in (name, *(term.name for term in formula.terms)):
+    for text in (name, *(term.name for term in formula.terms.values())):
         if _NOT_XML.search(text):
             raise DataError(
                 f"the name {text!r} has characters that XML cannot hold; give another one, for "
@@ -41,11 +41,11 @@ def write_pmml(formula: LinearFormula, *, name: str = "linrank") -> str:
     fields = SubElement(root, "DataDictionary", numberOfFields=str(len(formula.terms)))
     model = SubElement(root, "RegressionModel", functionName="regression", modelName=name)
     schema = SubElement(model, "MiningSchema")
-    taken = {term.name for term in formula.terms}
+    taken = {term.name for term in formula.terms.values()}
     _add_output(model, _unused("score", taken))
     derived = Element("LocalTransformations")
     table = Element("RegressionTable", intercept=repr(formula.constant))
-    for term in formula.terms:
+    for term in formula.terms.values():
         SubElement(fields, "DataField", name=term.name, optype="continuous", dataType="double")
         SubElement(schema, "MiningField", name=term.name)
         predictor, weight = term.name, term.weight

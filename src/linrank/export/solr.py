@@ -6,10 +6,9 @@ import json
 
 import numpy as np
 
-from .additive import AdditiveFormula
-from .linear import LinearFormula
-from .normalizers import Normalizers, Scaling, weighted_features
-from .trees import FLOAT32, STEPS, Leaf, Node, warned_trees
+from .curve_formula import AdditiveFormula
+from .formula import LinearFormula, Normalizers, Scaling, weighted_features
+from .tree_models import FLOAT32, STEPS, Leaf, Node, warned_trees
 
 PACKAGE = "org.apache.solr.ltr"
 SLACK = np.float32(1e-6)  #: what Solr adds to the threshold of a split

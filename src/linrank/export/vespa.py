@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from .._util.checks import whole_number
 from ..errors import DataError
-from .expression import Syntax, write_sum
-from .formula import Formula
+from .formula import Formula, Syntax, write_sum, write_value
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARGUMENT = r"""([^(){}"'#,\s]+|"[^"\\\n]*"|[A-Za-z_@][\w@$]*\([^(){}"'#\n]*\)(\.[\w.]+)?)"""
@@ -30,12 +30,17 @@ def write_vespa(
     name: str = "linrank",
     inherits: str = "default",
     phase: Literal["first-phase", "second-phase"] = "first-phase",
+    rerank: int = 100,
 ) -> str:
     """Write a rank profile with the score as a function.
 
     Features are rank features such as ``bm25(title)`` or ``attribute(popularity)``, which
     ``features=`` usually gives. NaN is a missing value, as in attributes of type float without a
     value.
+
+    If the model scales features within queries, the score is the expression of the global phase,
+    in which ``normalize_linear`` scales them. A feature that is equal in all documents is 0.5
+    there instead of 0, which adds the same number to all scores.
 
     Parameters
     ----------
@@ -46,6 +51,8 @@ def write_vespa(
         Rank profile that this one inherits.
     phase : {"first-phase", "second-phase"}
         Where the score ranks documents.
+    rerank : int
+        The number of documents that the global phase scales and ranks.
     """
     for value in (name, inherits):
         if not _NAME.fullmatch(value):
@@ -56,16 +63,26 @@ def write_vespa(
                 f"feature {feature!r} is not a rank feature of Vespa. Give one, such as "
                 f"features={{{feature!r}: 'attribute(popularity)'}} (--feature-map)."
             )
-    score = write_sum(formula, formula.used, _SYNTAX, " " * 12)
-    return (
-        f"rank-profile {name} inherits {inherits} {{\n"
-        f"    function {name}_score() {{\n"
-        "        expression {\n"
-        f"            {score}\n"
-        "        }\n"
-        "    }\n"
-        f"    {phase} {{\n"
-        f"        expression: {name}_score\n"
-        "    }\n"
-        "}\n"
+    references = dict(zip(formula.columns, formula.used, strict=True))
+    functions = {}
+    for j, position in formula.positions.items():
+        value = write_value(position, references[j], _SYNTAX)
+        if value != references[j]:  # Vespa scales features and functions, but no expressions
+            functions[f"{name}_{j}"], value = value, f"{name}_{j}"
+        references[formula.position(j)] = f"normalize_linear({value})"
+    score = write_sum(formula, references, _SYNTAX, " " * 12)
+    if formula.positions:
+        whole_number("rerank", rerank, least=1)
+        last = (
+            f"    global-phase {{\n        rerank-count: {rerank}\n"
+            f"        expression {{\n            {score}\n        }}\n    }}\n"
+        )
+    else:
+        functions[f"{name}_score"] = score
+        last = f"    {phase} {{\n        expression: {name}_score\n    }}\n"
+    written = "".join(
+        f"    function {function}() {{\n"
+        f"        expression {{\n            {text}\n        }}\n    }}\n"
+        for function, text in functions.items()
     )
+    return f"rank-profile {name} inherits {inherits} {{\n{written}{last}}}\n"

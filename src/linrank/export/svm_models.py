@@ -1,4 +1,4 @@
-"""Model files of SVMrank and SVMlight, with a linear kernel."""
+"""Model files of LIBLINEAR, SVMrank and SVMlight."""
 
 from __future__ import annotations
 
@@ -8,9 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Vector
+from .._util.types import Vector
 from ..errors import DataError
-from .linear import LinearFormula, require_linear
+from .formula import LinearFormula, require_linear
+
+
+def write_liblinear(formula: LinearFormula) -> str:
+    """Write a model file for LIBLINEAR's ``predict``, whose output are the scores.
+
+    The file says that it is a regression model, because LIBLINEAR prints the values of such models
+    instead of a class. Features are numbered from 1 in the order of the model.
+    """
+    require_linear(formula, "a LIBLINEAR model file")
+    weights = np.zeros(len(formula.names))
+    weights[list(formula.terms)] = [term.weight for term in formula.terms.values()]
+    lines = [
+        "solver_type L2R_L2LOSS_SVR",
+        "nr_class 2",
+        f"nr_feature {len(weights)}",
+        f"bias {1 if formula.constant else -1}",
+        "w",
+        *map(repr, weights.tolist()),
+    ]
+    if formula.constant:
+        lines.append(repr(formula.constant))
+    return "\n".join(lines) + "\n"
+
+
+# --------------------------------------------------------------------------------------------------
+# Model files of SVMrank and SVMlight, with a linear kernel.
 
 
 def write_svmrank(formula: LinearFormula, *, version: str = "V6.20") -> str:
@@ -29,8 +55,7 @@ def write_svmrank(formula: LinearFormula, *, version: str = "V6.20") -> str:
     require_linear(formula, "an SVMrank model file")
     if not re.fullmatch(r"V[0-9.]+", version):
         raise DataError(f"version is {version!r}; expected a version of SVMlight, such as 'V6.20'")
-    pairs = sorted(zip(formula.columns, formula.terms, strict=True), key=lambda pair: pair[0])
-    vector = " ".join(f"{column + 1}:{term.weight:.9g}" for column, term in pairs)
+    vector = " ".join(f"{j + 1}:{formula.terms[j].weight:.9g}" for j in formula.columns)
     return (
         f"SVM-light Version {version}\n"
         "0 # kernel type\n"
@@ -50,6 +75,9 @@ def write_svmrank(formula: LinearFormula, *, version: str = "V6.20") -> str:
 
 def weights_in_float32(formula: LinearFormula, X: Any, **_: object) -> Vector:
     """Score rows with weights and values in single precision, as SVMlight holds them."""
-    rounded = [term._replace(weight=float(np.float32(term.weight))) for term in formula.terms]
     with np.errstate(over="ignore"):
-        return replace(formula, terms=tuple(rounded)).scores(X.astype(np.float32))
+        rounded = {
+            column: term._replace(weight=float(np.float32(term.weight)))
+            for column, term in formula.terms.items()
+        }
+        return replace(formula, terms=rounded).scores(X.astype(np.float32))
