@@ -6,17 +6,18 @@ Names are loaded on first use, so ``import linrank`` is fast.
 _HOME = {
     "RankSVM": "estimators.ranksvm",
     "RankSVMCV": "estimators.ranksvm",
-    "AdditiveRanker": "estimators.additive",
-    "AdditiveRankerCV": "estimators.additive",
-    "DominationRank": "estimators.domination",
-    "DominationRankCV": "estimators.domination",
+    "AdditiveRanker": "estimators.additive_ranker",
+    "AdditiveRankerCV": "estimators.additive_ranker",
+    "DominationRank": "estimators.domination_rank",
+    "DominationRankCV": "estimators.domination_rank",
     "MultiTopicRanker": "estimators.topics",
-    "KernelRankSVM": "estimators.kernel",
-    "SparseRankSVM": "estimators.sparse",
-    "SparseRankSVMCV": "estimators.sparse",
-    "sparse_path": "path",
+    "KernelRankSVM": "estimators.kernel_ranksvm",
+    "SparseRankSVM": "estimators.sparse_ranksvm",
+    "SparseRankSVMCV": "estimators.sparse_ranksvm",
+    "sparse_path": "training.selection",
+    "load_ranker": "estimators.ranker",
     "QueryKFold": "estimators.model_selection",
-    "make_ranking_scorer": "estimators.scorers",
+    "make_ranking_scorer": "estimators.model_selection",
     "AdditiveModel": "model",
     "LinearModel": "model",
     "Explanation": "model",
@@ -30,6 +31,12 @@ _HOME = {
     "load": "data.formats",
     "Pairs": "data.pairs",
     "read_pairs": "data.pairs",
+    "PreferenceModel": "preferences.preference_model",
+    "Votes": "preferences.votes",
+    "read_votes": "preferences.votes",
+    "Rankings": "preferences.rankings",
+    "fit_rankings": "preferences.rankings",
+    "read_rankings": "preferences.rankings",
     "Qrels": "data.trec",
     "Run": "data.trec",
     "join_qrels": "data.trec",
@@ -38,12 +45,12 @@ _HOME = {
     "write_qrels": "data.trec",
     "write_run": "data.trec",
     "make_ranking": "data.generate",
-    "C_GRID": "path",
+    "C_GRID": "training.selection",
     "make_problem": "problem",
-    "regularization_path": "path",
+    "regularization_path": "training.selection",
     "compare": "comparison",
     "compare_evaluations": "comparison",
-    "warmup": "_warmup",
+    "warmup": "estimators.warmup",
     "LinrankError": "errors",
     "DataError": "errors",
     "FileFormatError": "errors",
@@ -59,6 +66,7 @@ _HOME = {
     "NothingSelectedWarning": "errors",
     "OrderChangedWarning": "errors",
     "QueriesMovedWarning": "errors",
+    "SeparationWarning": "errors",
     "SplitQueriesWarning": "errors",
     "StaircaseWarning": "errors",
     "SwappedArgumentsWarning": "errors",
@@ -97,7 +105,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._version import __version__
-    from ._warmup import warmup
     from .comparison import compare, compare_evaluations
     from .data.formats import load
     from .data.generate import make_ranking
@@ -105,15 +112,7 @@ if TYPE_CHECKING:
     from .data.pairs import Pairs, read_pairs
     from .data.ranking import RankingData
     from .data.store import convert, open_store, save_store
-    from .data.trec import (
-        Qrels,
-        Run,
-        join_qrels,
-        read_qrels,
-        read_run,
-        write_qrels,
-        write_run,
-    )
+    from .data.trec import Qrels, Run, join_qrels, read_qrels, read_run, write_qrels, write_run
     from .errors import (
         ConstantFeaturesWarning,
         DataError,
@@ -129,20 +128,22 @@ if TYPE_CHECKING:
         NothingSelectedWarning,
         OrderChangedWarning,
         QueriesMovedWarning,
+        SeparationWarning,
         SplitQueriesWarning,
         StaircaseWarning,
         SwappedArgumentsWarning,
         UnnamedFeaturesWarning,
         WorkersLost,
     )
-    from .estimators.additive import AdditiveRanker, AdditiveRankerCV
-    from .estimators.domination import DominationRank, DominationRankCV
-    from .estimators.kernel import KernelRankSVM
-    from .estimators.model_selection import QueryKFold
+    from .estimators.additive_ranker import AdditiveRanker, AdditiveRankerCV
+    from .estimators.domination_rank import DominationRank, DominationRankCV
+    from .estimators.kernel_ranksvm import KernelRankSVM
+    from .estimators.model_selection import QueryKFold, make_ranking_scorer
+    from .estimators.ranker import load_ranker
     from .estimators.ranksvm import RankSVM, RankSVMCV
-    from .estimators.scorers import make_ranking_scorer
-    from .estimators.sparse import SparseRankSVM, SparseRankSVMCV
+    from .estimators.sparse_ranksvm import SparseRankSVM, SparseRankSVMCV
     from .estimators.topics import MultiTopicRanker
+    from .estimators.warmup import warmup
     from .metrics import (
         all_pairs_error,
         auc,
@@ -167,9 +168,12 @@ if TYPE_CHECKING:
         strict_pairwise_accuracy,
     )
     from .model import AdditiveModel, Explanation, LinearModel, load_model
-    from .path import C_GRID, regularization_path, sparse_path
+    from .preferences.preference_model import PreferenceModel
+    from .preferences.rankings import Rankings, fit_rankings, read_rankings
+    from .preferences.votes import Votes, read_votes
     from .problem import make_problem
     from .solvers.result import Status
+    from .training.selection import C_GRID, regularization_path, sparse_path
 
 
 def __getattr__(name: str) -> "Any":
@@ -177,7 +181,7 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    from ._lazy import import_lightly
+    from ._util.lazy import import_lightly
 
     home = f"{__name__}.{_HOME[name]}"
     value = getattr((import_module if _HOME[name] in _LIGHT else import_lightly)(home), name)

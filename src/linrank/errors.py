@@ -70,7 +70,7 @@ class WorkersLost(LinrankError, RuntimeError):
 
 
 @contextmanager
-def about(name: object) -> Iterator[None]:
+def prefix_errors(name: object) -> Iterator[None]:
     """Begin the message of a `DataError` with the name of a file or an argument."""
     try:
         yield
@@ -79,7 +79,7 @@ def about(name: object) -> Iterator[None]:
 
 
 @contextmanager
-def about_file(path: str | os.PathLike[str]) -> Iterator[None]:
+def prefix_file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn a `DataError` that the content of a file causes into one that names the file."""
     try:
         yield
@@ -140,6 +140,21 @@ class SwappedArgumentsWarning(UserWarning):
     ...     _ = RankSVM(C=1e-4).fit(data.X, data.qid, data.y)
     >>> print(str(found[0].message).split(". ")[-1])
     If y and qid are swapped, use fit(X, y, qid).
+    """
+
+
+class SeparationWarning(UserWarning):
+    """Strengths or coefficients are infinite without a penalty; the message names them.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from linrank import PreferenceModel
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     _ = PreferenceModel().fit(["x", "y"], ["y", "z"], ["a", "a"])
+    >>> print(found[0].category.__name__)
+    SeparationWarning
     """
 
 

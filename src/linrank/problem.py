@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ._checks import positive_number
-from ._typing import Integers, Mask, Vector
+from ._util.checks import positive_number
+from ._util.types import Integers, Mask, Vector
 from .counting.preferences import ALL_PAIRS, Preferences
-from .engines.choose import make_engine
+from .engines.engine import make_engine
 from .errors import DataError
 from .losses.registry import get_loss
-from .penalties.l2 import L2
-from .penalties.registry import make_penalty
+from .penalties.penalty import make_penalty
+from .penalties.separable import L2
 
 if TYPE_CHECKING:
-    from .counting.names import CountingName, NormalizeName
+    from .choices import CountingName, EngineName, NormalizeName
     from .data.ranking import RankingData
-    from .engines.base import Engine
-    from .engines.names import EngineName
+    from .engines.engine import Engine
     from .losses import Loss, LossName
     from .penalties import Penalty, PenaltyName
 

@@ -12,18 +12,13 @@ All rankers have the methods `fit`, `predict`, `rank` and `score`.
 """
 
 from .adarank import AdaRank
-from .boosting import GradientBoostingRanker
 from .fenchel_rank import FenchelRank
-from .forest import RandomForestRanker
 from .fsm_rank import FSMRank
-from .gas import GAS
-from .gas_ranker import GASRanker
-from .lambdamart import LambdaMARTRanker
-from .pamir import PAMIR
-from .pamir_cv import PAMIRCV
-from .rankboost import RankBoost
-from .stumps import StumpModel
+from .gas import GAS, GASRanker
+from .pamir import PAMIR, PAMIRCV
+from .rankboost import RankBoost, StumpModel
 from .svr import LinearSVRRanker
+from .tree_rankers import GradientBoostingRanker, LambdaMARTRanker, RandomForestRanker
 
 __all__ = [
     "GAS",

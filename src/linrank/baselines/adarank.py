@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._checks import choice, whole_number
-from .._rows import choose_columns, copy_columns, kernel_matrix, multiply
-from .._threads import resolve_threads
-from .._typing import Vector
-from ..data.checks import Matrix
+from .._util.checks import choice, whole_number
+from .._util.parallel import resolve_threads
+from .._util.types import Vector
 from ..data.ranking import RankingData
+from ..data.validation import Matrix
 from ..errors import DataError
-from ..estimators.linear import LinearRanker
+from ..estimators.ranker import Ranker
+from ..matrix.rows import choose_columns, copy_columns, kernel_matrix, multiply
 from ..metrics import Metric, evaluate, parse_metric
 from ..model import LinearModel
-from .base import LARGEST_R, TIE_TOLERANCE, checked_rows, collect_rounds
+from .baseline import LARGEST_R, TIE_TOLERANCE, checked_rows, collect_rounds
 
 BLOCK = 64  #: features that are copied and evaluated at a time; more need more memory
 
 
-class Round(NamedTuple):
+class AdaRankRound(NamedTuple):
     """One round of boosting."""
 
     feature: int  #: k_t
@@ -34,7 +35,8 @@ class Round(NamedTuple):
     n_kept: int  #: rounds that are kept if training ends here: up to the best mean
 
 
-class AdaRank(LinearRanker):
+@dataclass(kw_only=True, eq=False, repr=False)
+class AdaRank(Ranker):
     """AdaRank with single features as weak rankers.
 
     E_q(f) is the metric of query q, between 0 and 1, if its documents are ranked by f. The
@@ -122,30 +124,17 @@ class AdaRank(LinearRanker):
     True
     """
 
-    __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
+    __metadata_request__fit: ClassVar = {"query_weight": True, "sample_weight": UNUSED}
+    has_weights: ClassVar[bool] = True
 
-    model_: LinearModel
-
-    def __init__(
-        self,
-        metric: str = "map",
-        *,
-        n_rounds: int = 100,
-        tol: float | None = 0.0,
-        n_threads: int | None = None,
-        verbose: bool = False,
-        update: str = "cumulative",
-        patience: int = 10,
-        max_consecutive: int | None = 1,
-    ) -> None:
-        self.metric = metric
-        self.n_rounds = n_rounds
-        self.tol = tol
-        self.n_threads = n_threads
-        self.verbose = verbose
-        self.update = update
-        self.patience = patience
-        self.max_consecutive = max_consecutive
+    metric: str = field(default="map", kw_only=False)
+    n_rounds: int = 100
+    tol: float | None = 0.0
+    n_threads: int | None = None
+    verbose: bool = False
+    update: str = "cumulative"
+    patience: int = 10
+    max_consecutive: int | None = 1
 
     def fit(
         self,
@@ -191,7 +180,7 @@ class AdaRank(LinearRanker):
         ):
             raise DataError(f"tol is {self.tol!r}; expected a number from 0 to below 1, or None")
 
-    def _rounds(self, queries: Performance, n_rounds: int) -> Iterator[Round]:
+    def _rounds(self, queries: Performance, n_rounds: int) -> Iterator[AdaRankRound]:
         started, best, n_kept = time.perf_counter(), -np.inf, 0
         P, scores, picked = queries.weight, np.zeros(queries.data.n_docs), list[int]()
         for t in range(1, n_rounds + 1):
@@ -213,7 +202,7 @@ class AdaRank(LinearRanker):
                     f"round {t:<5d} feature {k:<6d} alpha {alpha:<12.6g} "
                     f"{queries.metric.name} {mean:<10.6f} {time.perf_counter() - started:.2f} s"
                 )
-            yield Round(k, alpha, mean, n_kept)
+            yield AdaRankRound(k, alpha, mean, n_kept)
             if t - n_kept >= self.patience:
                 return
 
@@ -228,7 +217,7 @@ class AdaRank(LinearRanker):
 
     def _store(
         self,
-        rounds: list[Round],
+        rounds: list[AdaRankRound],
         queries: Performance,
         data: RankingData,
         metric: Metric,

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import boolean, positive_number
-from .._threads import resolve_threads
-from .._typing import Mask, Vector
-from ..data.checks import Matrix
+from .._util.checks import boolean, positive_number
+from .._util.parallel import resolve_threads
+from .._util.types import Mask, Vector
 from ..data.ranking import RankingData
+from ..data.validation import Matrix
 from ..engines.threads import ThreadEngine
-from ..errors import NotConvergedWarning
-from ..estimators.linear import LinearRanker
+from ..errors import NotConvergedWarning, NothingSelectedWarning, warn
+from ..estimators.ranker import Ranker
+from ..features.preprocessing import warn_of_given_scales
 from ..losses.pairwise import SQUARED_HINGE
 from ..model import LinearModel
 from ..problem import Problem, make_problem
-from ..solvers.base import Iterate, Solver
+from ..solvers.cutting_planes import maximise_on_simplex
 from ..solvers.result import Result, Status
-from ..solvers.simplex_qp import maximise_on_simplex
+from ..solvers.solver import Iterate, Solver
 from ..training import training_summary
+from ..training.selection import NO_USEFUL_FEATURE
 
 #: Slope at the end of a line search, relative to the largest slope that the search has met.
 SLOPE_TOLERANCE = 1e-9
@@ -67,8 +71,8 @@ class Segment:
             if abs(slope) <= SLOPE_TOLERANCE * steepest or (mu == 1.0 and slope <= 0):
                 break
             low, high = (mu, high) if slope < 0 else (low, mu)
-            bend = self._engine.hessp(np.array([0.0, 1.0]))[1]
-            newton = mu - slope / bend if bend > 0 else np.inf
+            curvature = self._engine.hessp(np.array([0.0, 1.0]))[1]
+            newton = mu - slope / curvature if curvature > 0 else np.inf
             if low < newton < min(high, 1.0):
                 mu = newton
             else:
@@ -165,8 +169,11 @@ class GreedyBall(Solver):
         return target
 
 
-class SelectingRanker(SelectorMixin, LinearRanker):
+class SelectingRanker(SelectorMixin, Ranker):
     """Base of the baselines with sparse weights."""
+
+    __metadata_request__fit: ClassVar = {"query_weight": True}
+    has_weights: ClassVar[bool] = True
 
     result_: Result
     model_: LinearModel
@@ -175,7 +182,14 @@ class SelectingRanker(SelectorMixin, LinearRanker):
         check_is_fitted(self)
         return self.coef_ != 0
 
-    def _store(self, result: Result, data: RankingData, n_pairs: int) -> None:
+    def _store(
+        self,
+        result: Result,
+        data: RankingData,
+        n_pairs: int,
+        reason: Callable[[], str] = lambda: f": {NO_USEFUL_FEATURE}",
+    ) -> None:
+        """Set the attributes of a fitted ranker; `reason` ends the sentence that all are 0."""
         settings = {k: v for k, v in self.get_params().items() if k != "n_threads"}
         self.coef_ = result.coef
         self.result_ = result
@@ -192,8 +206,12 @@ class SelectingRanker(SelectorMixin, LinearRanker):
             raise KeyboardInterrupt(result.message)
         if not result.converged:
             warnings.warn(result.message, NotConvergedWarning, stacklevel=3)
+        warn_of_given_scales(data, resolve_threads(self.n_threads))
+        if not self.n_selected_:
+            warn(f"no feature is selected{reason()}", NothingSelectedWarning)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FenchelRank(SelectingRanker):
     """FenchelRank: minimise the squared hinge loss over an l1 ball.
 
@@ -266,20 +284,11 @@ class FenchelRank(SelectingRanker):
     True
     """
 
-    def __init__(
-        self,
-        r: float = 1.0,
-        *,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_threads: int | None = None,
-        corrective: bool = True,
-    ) -> None:
-        self.r = r
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.corrective = corrective
+    r: float = field(default=1.0, kw_only=False)
+    tol: float = 1e-3
+    max_iter: int = 1000
+    n_threads: int | None = None
+    corrective: bool = True
 
     def fit(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
@@ -11,20 +10,20 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh, lstsq, norm
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._checks import choice
-from .._threads import resolve_threads
-from .._typing import Vector
-from ..data.checks import Matrix
+from .._util.checks import choice
+from .._util.parallel import resolve_threads
+from .._util.types import Vector
 from ..data.ranking import RankingData
-from ..errors import NothingSelectedWarning
-from ..solvers.base import Iterate, Solver
+from ..data.validation import Matrix
 from ..solvers.result import Status
-from ..solvers.sparse import BARRIER_COST
-from .base import non_negative_number
+from ..solvers.solver import BARRIER_COST, Iterate, Solver
+from ..training.selection import NO_USEFUL_FEATURE
+from .baseline import non_negative_number
 from .fenchel_rank import MeanLoss, SelectingRanker
 from .gas import compare_features
 
 CostName = Literal["difference", "ratio"]
+ROUNDING = 1e-12  #: slope of a feature, relative to its largest value, that may come from rounding
 
 
 class FSMProblem(MeanLoss):
@@ -96,8 +95,8 @@ class Nesterov(Solver):
             return 0.0
         problem.value_grad(w)  # The Hessian refers to the last evaluated point.
         sign = np.where(w != 0, np.sign(w), -np.sign(pull))
-        bend = problem.engine.hessian() + sign[:, None] * problem.similarity * sign
-        step = lstsq(bend[np.ix_(moves, moves)], -pull[moves])[0]
+        signed_hessian = problem.engine.hessian() + sign[:, None] * problem.similarity * sign
+        step = lstsq(signed_hessian[np.ix_(moves, moves)], -pull[moves])[0]
         return -0.5 * float(pull[moves] @ step)
 
     def _minimise(self) -> Status:
@@ -126,6 +125,7 @@ class Nesterov(Solver):
         return np.stack([slope + gradient, slope - gradient])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FSMRank(SelectingRanker):
     """FSMRank: sparse weights by importance and similarity of features, as one convex problem.
 
@@ -204,24 +204,13 @@ class FSMRank(SelectingRanker):
 
     __metadata_request__fit: ClassVar = {"sample_weight": UNUSED, "query_weight": UNUSED}
 
-    def __init__(
-        self,
-        importance_weight: float = 0.01,
-        *,
-        similarity_weight: float = 0.01,
-        importance: str = "ndcg@10",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_threads: int | None = None,
-        cost: CostName = "difference",
-    ) -> None:
-        self.importance_weight = importance_weight
-        self.similarity_weight = similarity_weight
-        self.importance = importance
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.cost = cost
+    importance_weight: float = field(default=0.01, kw_only=False)
+    similarity_weight: float = 0.01
+    importance: str = "ndcg@10"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    n_threads: int | None = None
+    cost: CostName = "difference"
 
     def fit(
         self,
@@ -254,9 +243,8 @@ class FSMRank(SelectingRanker):
             self.importance_weight * self._costs(),
             self.similarity_weight * self.similarities_,
         )
-        self._store(solver.solve(problem), data, problem.engine.n_pairs)
-        if self.n_selected_ == 0:
-            self._warn_of_no_feature(problem)
+        n_pairs = problem.engine.n_pairs
+        self._store(solver.solve(problem), data, n_pairs, lambda: self._no_feature(problem, data))
         return self
 
     def _costs(self) -> Vector:
@@ -266,13 +254,17 @@ class FSMRank(SelectingRanker):
             return 1.0 - v
         return np.divide(1.0, v, out=np.full_like(v, BARRIER_COST), where=v > 0)
 
-    def _warn_of_no_feature(self, problem: FSMProblem) -> None:
+    def _no_feature(self, problem: FSMProblem, data: RankingData) -> str:
+        """Return how the sentence "no feature is selected" goes on."""
         _, gradient = problem.engine.value_grad(np.zeros(problem.n_features))
+        values = data.feature_summary(resolve_threads(self.n_threads))
+        size = np.maximum(np.abs(values.minimum), np.abs(values.maximum))
+        gradient[np.abs(gradient) <= ROUNDING * size] = 0.0
         costs = self._costs()
         limits = np.divide(np.abs(gradient), costs, out=np.zeros_like(costs), where=costs > 0)
-        warnings.warn(
-            f"no feature is selected at importance_weight = {self.importance_weight:g}; use a "
-            f"value below {limits.max():.6g}",
-            NothingSelectedWarning,
-            stacklevel=3,
+        if not limits.any():
+            return f": {NO_USEFUL_FEATURE}"
+        return (
+            f" at importance_weight = {self.importance_weight:g}; use a value below "
+            f"{limits.max():.6g}"
         )

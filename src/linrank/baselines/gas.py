@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -10,24 +11,29 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._checks import whole_number
-from .._jit import njit
-from .._threads import resolve_threads, run, split
-from .._typing import Integers, Mask, Vector
-from ..counting.fenwick import insert, smaller
-from ..data.checks import Matrix
+from .._compile.jit import njit
+from .._util.checks import positive_number, whole_number
+from .._util.parallel import resolve_threads, run, split
+from .._util.types import Integers, Mask, Vector
+from ..counting.trees import insert_in_fenwick, smaller_in_fenwick
+from ..data.matching import matched
 from ..data.ranking import RankingData
+from ..data.validation import Matrix
 from ..errors import DataError
-from ..estimators.features import checked_features, matched_features
-from ..estimators.mistakes import check_arguments
+from ..estimators.ranker import check_arguments, checked_features
 from ..metrics import Metric, evaluate, parse_metric
-from .base import non_negative_number
+from ..problem import make_problem
+from ..solvers.newton import Newton
+from .baseline import non_negative_number
+from .fenchel_rank import SelectingRanker
 
 MAX_FEATURES = 4096  #: features; more would need too much time and memory for all pairs
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GAS(SelectorMixin, BaseEstimator):
     """GAS: greedy search for features of high importance and low similarity.
 
@@ -97,18 +103,10 @@ class GAS(SelectorMixin, BaseEstimator):
     # With scikit-learn's metadata routing, `qid` is passed on without a `set_fit_request`.
     __metadata_request__fit: ClassVar = {"qid": True}
 
-    def __init__(
-        self,
-        n_features_to_select: int | None = None,
-        *,
-        importance: str = "ndcg@10",
-        c: float = 0.01,
-        n_threads: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.importance = importance
-        self.c = c
-        self.n_threads = n_threads
+    n_features_to_select: int | None = field(default=None, kw_only=False)
+    importance: str = "ndcg@10"
+    c: float = 0.01
+    n_threads: int | None = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -149,7 +147,9 @@ class GAS(SelectorMixin, BaseEstimator):
             If `fit` got a frame, the columns of a frame are matched by name.
         """
         check_is_fitted(self)
-        return super().transform(matched_features(self, X))
+        names = getattr(self, "feature_names_in_", None)
+        names = None if names is None else list(names)
+        return super().transform(matched(X, names, self.n_features_in_, model=type(self).__name__))
 
     def _get_support_mask(self) -> Mask:
         check_is_fitted(self)
@@ -284,7 +284,108 @@ def _count_alike(docs, level_i, level_j, sums):  # type: ignore[no-untyped-def]
     for p in range(len(docs)):
         if level_i[docs[p]] != level_i[docs[waiting]]:
             for r in range(waiting, p):
-                insert(sums, level_j[docs[r]], 1.0)
+                insert_in_fenwick(sums, level_j[docs[r]], 1.0)
             waiting = p
-        alike += smaller(sums, level_j[docs[p]])
+        alike += smaller_in_fenwick(sums, level_j[docs[p]])
     return alike
+
+
+# --------------------------------------------------------------------------------------------------
+# `GASRanker`: RankSVM on the features that GAS selects.
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GASRanker(SelectingRanker):
+    """RankSVM on the features that `GAS` selects (Geng, Liu, Qin & Li 2007).
+
+    The weights minimise ½‖w‖² + C·Σ_(i,j) max(0, 1 − w'(x_i − x_j))² over the pairs (i, j) of
+    documents of one query with label i above label j, where w_f = 0 for the features f that are not
+    selected. ``make_pipeline(GAS(k), RankSVM(C))`` gives the same scores. This ranker has weights
+    for all features, so that its model can be saved.
+
+    Parameters
+    ----------
+    n_features_to_select : int, optional
+        Number of features k. None: half of the features, rounded up.
+    C : float
+        Weight of the loss.
+    importance : str
+        Metric of a feature: ``"ndcg@10"``, ``"map"``, or another that `linrank.evaluate` accepts.
+    c : float
+        Weight of the similarities in the selection, at least 0.
+    tol : float
+        Tolerance of `linrank.solvers.Newton`.
+    max_iter : int
+        Largest number of Newton steps.
+    n_threads : int, optional
+        Number of threads. None: ``LINRANK_THREADS``, or all usable cores.
+
+    Attributes
+    ----------
+    coef_ : float64 array of shape (n_features,)
+    selector_ : GAS
+        The fitted selection, with importances and similarities.
+    result_ : Result
+        Status, objective, history, and a message.
+    model_ : LinearModel
+        Model with the same weights, which can be saved: ``ranker.model_.save("model.json")``.
+    n_selected_ : int
+        Number of nonzero weights; ``get_support()`` is their mask.
+    n_pairs_, n_queries_, n_iter_, n_features_in_ : int
+    feature_names_in_ : array of str
+        Column names of X, if it had any.
+
+    Examples
+    --------
+    >>> from linrank import make_ranking
+    >>> from linrank.baselines import GASRanker
+    >>> data = make_ranking(random_state=0)
+    >>> known = data.qid <= 75  # train on 75 queries; 25 are held out
+    >>> ranker = GASRanker(10, C=0.01)
+    >>> _ = ranker.fit(data.X[known], data.y[known], qid=data.qid[known])
+    >>> ranker.n_selected_
+    10
+    >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.75
+    True
+    """
+
+    __metadata_request__fit: ClassVar = {"sample_weight": UNUSED, "query_weight": UNUSED}
+
+    n_features_to_select: int | None = field(default=None, kw_only=False)
+    C: float = 1.0
+    importance: str = "ndcg@10"
+    c: float = 0.01
+    tol: float = 1e-3
+    max_iter: int = 1000
+    n_threads: int | None = None
+
+    def fit(
+        self,
+        X: ArrayLike | Matrix | RankingData,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+    ) -> GASRanker:
+        """Select features, and fit their weights.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_docs, n_features)
+        y : array of shape (n_docs,)
+            Labels that the metric accepts; larger is more relevant.
+        qid : array of shape (n_docs,), optional
+            Query of each document: any type, in any order. None: all documents form one query.
+        """
+        C, solver = positive_number("C", self.C), Newton(tol=self.tol, max_iter=self.max_iter)
+        data = self._ranking_data(X, y, qid, None, None)
+        self.selector_ = GAS(
+            self.n_features_to_select, importance=self.importance, c=self.c,
+            n_threads=self.n_threads,
+        ).fit(data.X, data.y, data.qid)  # fmt: skip
+        chosen = self.selector_.get_support(indices=True)
+        part = data.replace(X=data.X[:, chosen], feature_names=None)
+        problem = make_problem(part, C, n_threads=resolve_threads(self.n_threads))
+        result = solver.solve(problem)
+        coef = np.zeros(data.n_features)
+        coef[chosen] = result.coef
+        self._store(replace(result, coef=coef), data, problem.engine.n_pairs)
+        return self

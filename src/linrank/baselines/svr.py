@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVR
-from sklearn.utils.metadata_routing import UNUSED
 
-from .._checks import choice
-from .._typing import Vector
-from ..data.checks import Matrix
+from .._util.checks import choice
+from .._util.types import Vector
 from ..data.ranking import RankingData
+from ..data.validation import Matrix
 from ..errors import NotConvergedWarning
-from ..estimators.base import library_matrix
-from ..estimators.linear import LinearRanker
+from ..estimators.ranker import library_matrix
+from ..features.preprocessing import warn_of_given_scales
 from ..model import LinearModel
-from .base import PointwiseRanker, sentences_of
+from .baseline import PointwiseRanker, sentences_of
 
 LossName: TypeAlias = Literal["squared", "absolute"]
 
@@ -30,7 +30,8 @@ LOSSES: dict[LossName, str] = {
 }
 
 
-class LinearSVRRanker(PointwiseRanker, LinearRanker):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearSVRRanker(PointwiseRanker):
     """Linear support vector regression of the labels.
 
     Minimises, over all documents i,
@@ -80,26 +81,14 @@ class LinearSVRRanker(PointwiseRanker, LinearRanker):
     True
     """
 
-    __metadata_request__fit: ClassVar = {"query_weight": UNUSED}
+    has_weights: ClassVar[bool] = True
 
-    model_: LinearModel
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        loss: LossName = "squared",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_threads: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.random_state = random_state
+    C: float = field(default=1.0, kw_only=False)
+    loss: LossName = "squared"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    n_threads: int | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def fit(
         self,
@@ -123,6 +112,7 @@ class LinearSVRRanker(PointwiseRanker, LinearRanker):
         """
         choice("loss", self.loss, LOSSES)
         data = self._pointwise_data(X, y, qid, sample_weight)
+        warn_of_given_scales(data)
         self.n_iter_, self.coef_ = self._solve(data)
         if self.n_iter_ >= self.max_iter:
             warnings.warn(

@@ -11,12 +11,14 @@ import typer
 from typer.core import TyperGroup
 
 from . import (
+    arena,
     compare,
     convert,
     demo,
     evaluate,
     explain,
     export,
+    fuse,
     inspect,
     path,
     predict,
@@ -24,7 +26,7 @@ from . import (
     train,
     warmup,
 )
-from ._guard import guarded
+from .console import guarded
 
 EPILOG = """
 Examples:
@@ -56,7 +58,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _module in (
-    train, predict, evaluate, compare, path, study, explain, export, inspect, convert, demo, warmup
+    train, predict, evaluate, compare, path, arena, study, fuse, explain, export, inspect, convert,
+    demo, warmup,
 ):  # fmt: skip
     _module.register(app)
 

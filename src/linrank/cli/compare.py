@@ -9,23 +9,30 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..errors import DataError, about
-from ..metrics.names import FlavourName
-from . import _options as options
-from ._console import facts, grid, plain, print_json, show
-from ._input import Input, with_columns
-from ._io import check_output
-from ._progress import progress
-from ._rankings import Documents, FileKind, find_model, kind_of
-from ._report import data_line
-from ._topics import has_topics
-from ._training import check_plot
-from ._trec import qrels_line, read_judgements, read_ranked, run_line
+from ..choices import FlavourName
+from ..errors import DataError, prefix_errors
+from . import shared_options as options
+from .console import facts, grid, plain, print_json, progress, show
+from .fitting import check_plot, data_line
+from .inputs import (
+    Documents,
+    FileKind,
+    Input,
+    check_output,
+    find_model,
+    has_topics,
+    kind_of,
+    qrels_line,
+    read_judgements,
+    read_ranked,
+    run_line,
+    with_columns,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from .._typing import Vector
+    from .._util.types import Vector
     from ..comparison import ChangedQuery, Comparison, MetricComparison
     from ..data.ranking import RankingData
     from ..data.trec import Qrels, Run
@@ -128,12 +135,12 @@ def compare(
 
     wanted = parse_metrics(",".join(metrics or ["ndcg@10", "map"]))
     sources = _read((a, b), data, Documents(data, inputs, n_threads=threads))
-    with progress("comparing"), about(data):
+    with progress("comparing"), prefix_errors(data):
         found = compare_rankings(
             sources.data, *sources.rankings, metrics=wanted, flavour=flavour, n_threads=threads
         )
     if plot is not None:
-        from ..report.plots import save_plot
+        from ..plots import save_plot
 
         save_plot(plot, found.plot)
     changed = found.most_changed(queries)

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import _options as options
-from ._console import facts, format_bytes, print_json, show
-from ._input import Input, with_columns
-from ._io import check_output, load_options, read_data, size_of
-from ._progress import progress, reading
-from ._report import data_json, data_line
+from . import shared_options as options
+from .console import facts, format_bytes, print_json, progress, reading, show
+from .fitting import data_json, data_line
+from .inputs import Input, check_output, load_options, read_data, size_of, with_columns
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -77,10 +75,10 @@ def convert(
     to_text = dest.suffix.lower() in TEXT
     check_output(dest, source, is_folder=not to_text)
     started = time.perf_counter()
+    single = {"dtype": "float32"} if float32 else {}  # tables keep their own type without it
     data = _convert(
         source, dest, to_text, inputs, n_features=n_features,
-        index_base=options.number_of(index_base),
-        dtype="float32" if float32 else "float64", n_threads=threads,
+        index_base=options.number_of(index_base), n_threads=threads, **single,
     )  # fmt: skip
     seconds = time.perf_counter() - started
     before, after = size_of(source), size_of(dest)

@@ -9,11 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from ._console import facts, show
-from ._input import Input
-from ._progress import progress
-from ._report import chosen, data_line, evaluation_table
-from ._training import Reading, draw, finish, showing
+from .console import facts, progress, show
+from .fitting import Reading, chosen, data_line, draw, evaluation_table, finish, showing
+from .inputs import Input
 
 METRICS = "ndcg@10,map,pairwise-accuracy"
 #: Arguments of `make_letor_folder`. The features are so strongly correlated that the best C is
@@ -42,9 +40,9 @@ def demo(
 ) -> None:
     """Generate a small data set, train a ranker and evaluate it."""
     with progress("getting ready"):
-        from .._draw import has_matplotlib
         from ..data.generate import make_letor_folder
         from ..metrics import evaluate_data
+        from ..plots import has_matplotlib
         from ..training import Trainer
 
         train, vali, test = make_letor_folder(folder, **RECIPE)

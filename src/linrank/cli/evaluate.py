@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..choices import FlavourName
 from ..errors import DataError
-from ..metrics.names import FlavourName
-from . import _options as options
-from ._console import facts, print_json, show
-from ._input import Input, with_columns
-from ._io import check_output
-from ._preferences import PreferencesOption, evaluate_pairs, preference_lines
-from ._progress import progress
-from ._rankings import Documents, find_model
-from ._report import evaluation_table
-from ._topics import has_topics, measure_topics
-from ._trec import Judgements, QrelsOption, evaluate_files, is_run
+from . import shared_options as options
+from .console import facts, print_json, progress, show
+from .fitting import evaluation_table
+from .inputs import (
+    Documents,
+    Input,
+    Judgements,
+    PreferencesOption,
+    QrelsOption,
+    check_output,
+    evaluate_files,
+    evaluate_pairs,
+    find_model,
+    has_topics,
+    is_run,
+    measure_topics,
+    preference_lines,
+    with_columns,
+)
 
 if TYPE_CHECKING:
     from ..metrics import Evaluation, Metric
@@ -175,7 +184,7 @@ def _evaluation(
 
 
 def _write_per_query(path: Path, ids: list[object], found: Evaluation) -> None:
-    from .._files import atomic_write
+    from .._util.files import atomic_write
 
     columns = [[_cell(v) for v in values.tolist()] for values in found.per_query.values()]
     with atomic_write(path, "w") as file:

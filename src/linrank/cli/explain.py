@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from .._text import count
+from .._util.text import count
 from ..errors import DataError
-from . import _options as options
-from ._console import facts, grid, plain, print_json, show
-from ._input import Input, with_columns
-from ._io import read_for
-from ._report import bar_table
-from ._training import check_plot
+from . import shared_options as options
+from .console import facts, grid, plain, print_json, show
+from .fitting import bar_table, check_plot
+from .inputs import Input, read_for, with_columns
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -209,8 +207,8 @@ def _best_documents(query: _Query, top: int) -> tuple[Table, Table]:
 
 
 def _draw(plot: Path, found: Explanation, top: int) -> None:
-    from .._draw import height_of_bars
-    from ..report.plots import save_plot
+    from ..plots import save_plot
+    from ..plots.result_plots import height_of_bars
 
     save_plot(plot, lambda ax: found.plot(ax, top), height_of_bars(len(found.table(top).rows)))
 

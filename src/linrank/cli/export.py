@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .._numbers import parse_number
+from .._util.text import parse_number
 from ..errors import DataError, FileFormatError
 from ..export import TARGETS, TargetName
-from . import _options as options
-from ._console import console
-from ._input import Input, with_columns
-from ._io import check_output, read_for
-from ._progress import progress
+from . import shared_options as options
+from .console import console, progress
+from .inputs import Input, check_output, read_for, with_columns
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -110,6 +108,17 @@ def export(
             show_default=False,
         ),
     ] = None,
+    flips: Annotated[
+        float | None,
+        typer.Option(
+            "--flips",
+            metavar="SHARE",
+            help="With --check, for targets that take trees: choose the number of steps so that at "
+            "most this share of the pairs change their order.",
+            rich_help_panel=TARGET,
+            show_default=False,
+        ),
+    ] = None,
     name: Annotated[
         str | None, _of_target("--name", "The name of the model, the profile or the function.")
     ] = None,
@@ -138,17 +147,19 @@ def export(
     inputs: Input,
 ) -> None:
     """Write a linear or additive model in the form of a search engine, a database or a language."""
-    given = {"name": name, "normalizers": normalizers, "dialect": dialect}
-    given = {key: value for key, value in given.items() if value is not None}
+    named = {"name": name, "normalizers": normalizers, "dialect": dialect}
+    given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     given |= dict(options.split_option(text, "store=mine") for text in option or [])
     check_output(out, model, check, feature_map)
     if out is None and TARGETS[to].binary:
         raise DataError(f"--to {to} writes a binary file. Use --out to name it.")
     learnt = _read_model(model)
     features = None if feature_map is None else read_feature_map(feature_map)
+    data = None if check is None else read_for(learnt, check, inputs, n_threads=threads)
+    if flips is not None:
+        given["steps"] = _choose_steps(to, learnt, data, features, flips, given)
     content = learnt.export(to, out, features=features, shift=shift, **given)
-    if check is not None:
-        data = read_for(learnt, check, inputs, n_threads=threads)
+    if check is not None and data is not None:
         _check(to, learnt, check, data, features, shift, given)
     if out is None:
         assert isinstance(content, str)
@@ -183,6 +194,23 @@ def read_feature_map(path: Path) -> dict[str, str]:
     return content
 
 
+def _choose_steps(
+    to: TargetName,
+    model: Model,
+    data: RankingData | None,
+    features: dict[str, str] | None,
+    flips: float,
+    given: dict[str, Any],
+) -> int:
+    """Return the number of steps of curves for --flips."""
+    from ..export.targets import choose_steps, formula_of
+
+    if data is None:
+        raise typer.BadParameter("--flips counts pairs of documents. Name them with --check.")
+    with progress("choosing the number of steps"):
+        return choose_steps(to, formula_of(model, features), data, flips, **given)
+
+
 def _check(
     to: TargetName,
     model: Model,
@@ -193,7 +221,7 @@ def _check(
     given: dict[str, Any],
 ) -> None:
     """Print how many pairs of documents change their order."""
-    from ..export.registry import check_order, formula_of
+    from ..export.targets import check_order, formula_of
 
     with progress("comparing the order"):
         changes = check_order(to, formula_of(model, features, shift), data, **given)

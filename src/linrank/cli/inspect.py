@@ -9,19 +9,23 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from .._text import count, setting_text
-from . import _options as options
-from ._console import facts, grid, print_json, show
-from ._input import Input, with_columns
-from ._io import check_output, looks_like_model, read_data
-from ._progress import progress
-from ._report import bar_table
-from ._training import check_plot
-from ._trec import Judgements, QrelsOption
+from .._util.text import count, setting_text
+from . import shared_options as options
+from .console import facts, grid, print_json, progress, show
+from .fitting import bar_table, check_plot
+from .inputs import (
+    Input,
+    Judgements,
+    QrelsOption,
+    check_output,
+    looks_like_model,
+    read_data,
+    with_columns,
+)
 
 if TYPE_CHECKING:
     from ..model import Model
-    from ..report.summary import DataSummary
+    from ..report.data_summary import DataSummary
 
 EPILOG = """
 Examples:
@@ -121,7 +125,7 @@ def _summary(
     index_base: options.IndexBaseName,
     threads: int | None,
 ) -> DataSummary:
-    from ..report.summary import summarize
+    from ..report.data_summary import summarize
 
     data = read_data(
         file, inputs, index_base=options.number_of(index_base), n_threads=threads,
@@ -183,7 +187,7 @@ def _show_model(file: Path, model: Model, top: int) -> None:
 def _write(model: Model, file: Path, top: int, plot: Path | None, report: Path | None) -> None:
     """Write the plot and the page of a model, if they are wanted."""
     if plot is not None:
-        from ..report.plots import save_figure
+        from ..plots import save_figure
 
         save_figure(plot, lambda figure: model.draw(figure, top), model.figure_size(top))
     if report is not None:

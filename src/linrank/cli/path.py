@@ -7,28 +7,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import about
-from . import _options as options_
-from ._console import facts, print_json, show
-from ._curves import check_curve_options
-from ._input import Input, with_columns
-from ._io import check_output
-from ._options import number_of
-from ._report import chosen, compared, data_json, data_line, path_json, path_table, selected
-from ._shared import with_shared_options
-from ._training import (
+from ..errors import prefix_errors
+from . import shared_options as options_
+from .console import facts, print_json, show
+from .fitting import (
     Reading,
     check_choice_of_C,
     check_plot,
+    chosen,
+    compared,
+    data_json,
+    data_line,
     draw,
     find_held_out,
     finish,
     make_trainers,
+    path_json,
+    path_table,
     place_of_choice,
+    selected,
     showing,
     takes_missing,
     with_bands,
 )
+from .inputs import Input, check_output, with_columns
+from .shared_options import check_curve_options, number_of, with_shared_options
 
 if TYPE_CHECKING:
     from ..data.ranking import RankingData
@@ -100,14 +103,14 @@ def path(
     train, valid = find_held_out(train, valid, is_wanted=not folds)
     if valid is None and not folds:
         raise typer.BadParameter("there are no held-out data. Add --valid DATA, or --folds 5.")
-    check_curve_options(options)
-    trainers = make_trainers(options, chooses=True)
+    check_curve_options(options, inputs.categories)
+    trainers = make_trainers(options | {"categories": inputs.categories}, chooses=True)
     how = Reading(
         inputs, number_of(index_base), float32, options["threads"], takes_missing(options)
     )
     data = how.read(train)
     held_out = None if valid is None else how.read_held_out(valid, data)
-    with about(train):
+    with prefix_errors(train):
         trainer, training = _train(trainers, data, held_out, grid, folds)
         training = with_bands(trainer, training, data, options["n_bags"])
     if out is not None:

@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import DataError, about
-from . import _options as options
-from ._input import Input, with_columns
-from ._io import check_output, read_for
-from ._progress import progress
-from ._topics import has_topics, score_topics
-from ._trec import FormatOption, TagOption
+from ..errors import DataError, prefix_errors
+from . import shared_options as options
+from .console import progress
+from .inputs import (
+    FormatOption,
+    Input,
+    TagOption,
+    check_output,
+    has_topics,
+    read_for,
+    score_topics,
+    with_columns,
+)
 
 if TYPE_CHECKING:
-    from .._typing import Vector
+    from .._util.types import Vector
     from ..data.ranking import RankingData
 
 EPILOG = """
@@ -68,8 +74,8 @@ def predict(
     If the model has topics, a line has one score per topic, separated by tabs.
     """
     check_output(out, model, data)
-    from .._files import atomic_write
-    from ..data.scores import score_blocks
+    from .._util.files import atomic_write
+    from ..data.trec import score_blocks
     from ..model import load_model
 
     learnt = load_model(model)
@@ -78,7 +84,7 @@ def predict(
         scores = score_topics(learnt, data)[1]  # type: ignore[arg-type]
     else:
         documents = read_for(learnt, data, inputs, n_threads=threads, needs_label=False)
-        with about(data), progress("scoring"):
+        with prefix_errors(data), progress("scoring"):
             scores = documents.restore(learnt.predict(documents.X, documents.qid))
     _check_finite(data, scores)
     text = _as_run(data, documents, scores, tag) if format == "trec" else score_blocks(scores)

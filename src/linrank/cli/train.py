@@ -7,37 +7,131 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import about
-from . import _options as options_
-from ._console import facts, print_json, show
-from ._curves import check_curve_options
-from ._input import Input, with_columns
-from ._io import check_output
-from ._methods import check_method_options, train_method
-from ._options import number_of
-from ._preferences import Labels, PreferencesOption
-from ._report import chosen, compared, data_json, data_line, result_json, selected
-from ._shared import with_shared_options
-from ._topics import train_topics
-from ._training import (
+from ..errors import NotConvergedWarning, prefix_errors
+from . import shared_options as options_
+from .console import NOT_CONVERGED, facts, print_json, progress, say_error, show
+from .fitting import (
     Reading,
     check_choice_of_C,
+    chosen,
+    compared,
+    data_json,
+    data_line,
     find_held_out,
     finish,
     make_trainers,
     opened_here,
     opened_on,
     place_of_choice,
+    recorded,
+    result_json,
+    selected,
     showing,
     takes_missing,
     with_bands,
 )
-from ._trec import QrelsOption
+from .inputs import (
+    Input,
+    Labels,
+    PreferencesOption,
+    QrelsOption,
+    check_output,
+    train_topics,
+    with_columns,
+)
+from .shared_options import SHARED, check_curve_options, flag_of, number_of, with_shared_options
 
 if TYPE_CHECKING:
-    from .._typing import Vector
+    from .._util.types import Vector
     from ..data.ranking import RankingData
     from ..training import Trainer, Training
+
+# --------------------------------------------------------------------------------------------------
+# Training by ``--method``: rankers other than the linear ones that `Trainer` trains.
+
+
+#: Shared options that a method takes, too; the others are parameters of the method.
+TAKEN = {"metric", "flavour", "threads", "seed"}
+
+
+def check_method_options(method: str, options: dict[str, Any], own: dict[str, Any]) -> None:
+    """Raise a `typer.BadParameter` for an option that a method does not take.
+
+    `own` holds options of `train` itself, which are None if they are not given.
+    """
+    name = method.partition(":")[0]
+    place = f"--method {name}" if name != "topics" else "--topics"
+    given = [key for key, value in own.items() if value is not None]
+    given += [
+        key for key, value in options.items()
+        if key not in TAKEN and value not in (None, SHARED[key].default)
+    ]  # fmt: skip
+    if given:
+        raise typer.BadParameter(
+            f"{flag_of(given[0])} is an option of linrank's own trainer, not of {place}. "
+            "Parameters of a method are part of its name, such as --method sparse:C=0.1"
+        )
+
+
+def train_method(
+    method: str,
+    train: Path,
+    valid: Path | None,
+    out: Path,
+    how: Reading,
+    options: dict[str, Any],
+    json: bool,
+) -> None:
+    """Train a method on data in files, save its model, and report."""
+    from ..baselines.methods import fit_ranker, make_ranker, model_of
+
+    ranker = make_ranker(method, n_threads=options["threads"], random_state=options["seed"])
+    name = method.partition(":")[0]
+    how = how._replace(allow_missing=ranker.takes_missing)
+    data = how.read(train)
+    held_out = None if valid is None else how.read_held_out(valid, data)
+    with (
+        prefix_errors(train),
+        progress(f"training {name}"),
+        recorded(NotConvergedWarning) as warned,
+    ):
+        model = model_of(fit_ranker(ranker, data), data)
+    model.save(out)
+    mean = None if held_out is None else _mean(model, held_out, options)
+    if json:
+        print_json(
+            {
+                "train": data_json(train, data),
+                "valid": None if valid is None or held_out is None else data_json(valid, held_out),
+                "method": repr(ranker),
+                "metric": options["metric"],
+                "mean": mean,
+                "model": str(out),
+            }
+        )
+    else:
+        lines = [("train", data_line(train, data)), ("method", " ".join(repr(ranker).split()))]
+        if valid is not None and held_out is not None:
+            lines.append(("valid", data_line(valid, held_out)))
+            lines.append((options["metric"], f"{mean:.4f} on {valid} ({options['flavour']})"))
+        show(facts([*lines, ("model", f"saved as {out}")]))
+    for sentence in warned:
+        say_error(f"{sentence} The model was saved as {out}.", "warning: ")
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def _mean(model: Any, data: RankingData, options: dict[str, Any]) -> float:
+    from ..metrics import evaluate_data, parse_metric
+
+    metric = parse_metric(options["metric"])
+    scores = model.predict(data.X, data.qid)
+    found = evaluate_data(data, scores, [metric], flavour=options["flavour"])
+    return found.mean[metric.name]
+
+
+# --------------------------------------------------------------------------------------------------
+# The command ``linrank train``.
+
 
 EPILOG = """
 Examples:
@@ -107,8 +201,8 @@ def train(
         assert method is not None
         train_method(method, train, valid, out, how, options, json)
         return
-    check_curve_options(options, warm_start=warm_start, dask=dask, debias=debias)
-    trainers = make_trainers(options, chooses)
+    check_curve_options(options, inputs.categories, warm_start=warm_start, dask=dask, debias=debias)
+    trainers = make_trainers(options | {"categories": inputs.categories}, chooses)
     if debias and not trainers[0].penalty.selects:
         raise typer.BadParameter("--debias needs a penalty that selects features. Add --penalty.")
     labels = Labels(qrels, preferences, trainers)
@@ -118,7 +212,7 @@ def train(
         data = labels.apply(data, train)
         if valid is not None and held_out is not None:
             held_out = labels.apply(held_out, valid)
-        with about(train):
+        with prefix_errors(train):
             trainer, training = _train(trainers, data, held_out, C, folds, start)
             if debias and training.result.coef.any():
                 training = trainer.debias(training, data)
@@ -160,6 +254,8 @@ def _check_input(inputs: Input, dask: str | None, topics: bool) -> None:
     """Raise a `typer.BadParameter` for options of files that cannot be used here."""
     if dask is not None and inputs.feature_names is not None:
         raise typer.BadParameter("--feature-names cannot be used with --dask. Use a store.")
+    if dask is not None and inputs.categories is not None:
+        raise typer.BadParameter("--categories needs all rows in this process. Leave out --dask.")
     if topics and (inputs.feature_names is not None or inputs.columns.given()):
         raise typer.BadParameter(
             "--topics reads LETOR text without names. Leave out the options of columns and names."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ._console import facts, show
-from ._progress import progress
+from .console import facts, progress, show
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +15,7 @@ def register(app: typer.Typer) -> None:
 def warmup() -> None:
     """Compile the kernels of RankSVM and the metrics, so that later commands start faster."""
     with progress("compiling"):
-        from .._warmup import cache_folder, warmup
+        from ..estimators.warmup import cache_folder, warmup
 
         seconds = warmup()
     folder = cache_folder()

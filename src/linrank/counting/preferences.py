@@ -9,11 +9,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import choice
-from .._typing import Integers, Vector
+from .._util.checks import choice
+from .._util.types import Integers, Vector
+from ..choices import DELTAS, PAIRS, RESCALES
 from ..data.ranking import RankingData
 from ..errors import DataError
-from .names import DELTAS, PAIRS, RESCALES
 
 #: δ as a function of the labels of the upper and of the lower documents, one entry per pair.
 Delta: TypeAlias = Callable[[Vector, Vector], ArrayLike]

@@ -14,15 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import njit
-from .._typing import Integers, Vector
-from .base import Plan
+from .._compile.jit import njit
+from .._util.types import Integers, Vector
 from .explicit import ExplicitPlan
-from .plan import PairPlan, running_sums
+from .plan import PairPlan, Plan, running_sums
 from .two_level import MERGED, TwoLevelPlan
 
 
-class Pairs(NamedTuple):
+class DrawnPairs(NamedTuple):
     """Drawn pairs: rows of X, and what is subtracted from s_i − s_j before the loss is computed."""
 
     upper: Integers
@@ -75,13 +74,13 @@ class PairSampler:
         self.query_mass = per_query[self.queries]
         self._query_ends = np.cumsum(self.query_mass)
 
-    def draw_pairs(self, rng: np.random.Generator, n: int) -> Pairs:
+    def draw_pairs(self, rng: np.random.Generator, n: int) -> DrawnPairs:
         """Draw n pairs with replacement."""
         block = _pick_of_all(self._ends, rng.random(n))
         upper, lower, shift = self._blocks.draw(block, rng)
         if len(self._offset):
             shift = shift + self._offset[upper] - self._offset[lower]
-        return Pairs(upper, lower, shift)
+        return DrawnPairs(upper, lower, shift)
 
     def draw_queries(self, rng: np.random.Generator, n: int) -> tuple[Integers, Vector]:
         """Draw n queries with replacement; return them, and the weight of the pairs of each."""

@@ -13,15 +13,19 @@ of its own. A document may have different weights as the upper and as the lower 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import njit
-from .._sort import sort_by_key
-from .._typing import Integers, Vector
-from .plan import centre_of
+from .._compile.jit import njit
+from .._util.types import Integers, Vector
+from ..errors import DataError
+from . import plan
+from .plan import Groups, Layout, LevelComparison, centre_of, running_sums
+from .preferences import ideal_discounts
+from .sort import sort_by_key
 
 MERGED = -1  #: number of a lower group that stands for all groups below the upper one
 UPPER, LOWER = range(2)  #: columns of `TwoLevelPlan.nodes`
@@ -69,49 +73,6 @@ class TwoLevelScratch(NamedTuple):
     values: Vector
     upper_sums: Vector
     lower_sums: Vector
-
-
-def make_state(plan: TwoLevelPlan, docs: NDArray[np.uint32]) -> TwoLevelState:
-    """Allocate a state for the plan. Kernels sort `docs` in place."""
-    return TwoLevelState(docs, np.empty(len(docs)), np.zeros(len(plan.upper)))
-
-
-def make_scratch(n: int) -> TwoLevelScratch:
-    """Allocate the buffers of one thread, for queries of up to n documents."""
-    return TwoLevelScratch(
-        keys=np.empty(2 * n),
-        docs=np.empty(2 * n, np.uint32),
-        merged=np.empty(n, np.uint32),
-        merged_keys=np.empty(n),
-        values=np.empty((2, n)),
-        upper_sums=np.empty((2, n)),
-        lower_sums=np.empty((2, n)),
-    )
-
-
-@njit
-def group_by_level(query_ptr, level, query_groups, group_ptr, docs):  # type: ignore[no-untyped-def]
-    """Fill the positions of each group, and its documents in row order."""
-    for q in range(len(query_ptr) - 1):
-        first, last = query_groups[q], query_groups[q + 1]
-        if first == last:
-            continue
-        rows = level[query_ptr[q] : query_ptr[q + 1]]
-        start = group_ptr[first]
-        for g in range(first, last):
-            group_ptr[g + 1] = 0
-        for i in range(len(rows)):
-            if rows[i] >= 0:
-                group_ptr[first + rows[i] + 1] += 1
-        for g in range(first, last):
-            group_ptr[g + 1] += group_ptr[g]
-        for i in range(len(rows)):
-            if rows[i] >= 0:
-                docs[group_ptr[first + rows[i]]] = i
-                group_ptr[first + rows[i]] += 1
-        for g in range(last, first, -1):  # undo: the start of each group has moved to its end
-            group_ptr[g] = group_ptr[g - 1]
-        group_ptr[first] = start
 
 
 @njit(inner=True)
@@ -182,12 +143,12 @@ def curve_two_level(plan, state, hinges, q, v, out, scratch):  # type: ignore[no
         lows, low_keys, n_merged = _lower_list(plan, state, node, scratch, n_merged)
         for t in range(len(hinges.tau)):
             tau = hinges.tau[t] + plan.shift[node]
-            bend = 2.0 * query_weight * plan.factor[node] * hinges.c[t]
+            second = 2.0 * query_weight * plan.factor[node] * hinges.c[t]
             _active_sums(tops, top_keys, lows, low_keys, tau, weighted[0], weighted[1], W, V)
             for p in range(len(tops)):
-                out[tops[p]] -= bend * upper[tops[p]] * W[p]
+                out[tops[p]] -= second * upper[tops[p]] * W[p]
             for p in range(len(lows)):
-                out[lows[p]] -= bend * lower[lows[p]] * V[p]
+                out[lows[p]] -= second * lower[lows[p]] * V[p]
 
 
 @njit(inner=True)
@@ -274,3 +235,124 @@ def _active_sums(tops, top_keys, lows, low_keys, tau, x_upper, x_lower, upper_su
             total += x_upper[tops[a]]
             a += 1
         lower_sums[p] = total
+
+
+# --------------------------------------------------------------------------------------------------
+# Layout of pairs as problems of two levels, for the kernels of `linrank.counting.two_level`.
+
+
+@dataclass(frozen=True)
+class TwoLevelLayout(Layout):
+    """Pairs as problems of two levels each."""
+
+    weighs_pairs: ClassVar[bool] = True
+
+    plan: TwoLevelPlan
+
+    def make_state(self, n_hinges: int) -> TwoLevelState:
+        """Allocate the state for any number of hinges. Kernels sort `docs` in place."""
+        n, n_docs = len(self.docs), len(self.plan.upper)
+        return TwoLevelState(self.docs, np.empty(n), np.zeros(n_docs))
+
+    def make_scratch(self, n: int) -> TwoLevelScratch:
+        """Allocate the buffers of one thread, for queries of up to n documents."""
+        return TwoLevelScratch(
+            keys=np.empty(2 * n),
+            docs=np.empty(2 * n, np.uint32),
+            merged=np.empty(n, np.uint32),
+            merged_keys=np.empty(n),
+            values=np.empty((2, n)),
+            upper_sums=np.empty((2, n)),
+            lower_sums=np.empty((2, n)),
+        )
+
+
+def lay_out_problems(counting: str, case: LevelComparison) -> TwoLevelLayout:
+    """Write the pairs of each query as problems of two levels."""
+    data, weights, groups = case.data, case.weights(), case.groups()
+    query_nodes, nodes = _problems(groups.query_groups, case)
+    query = np.repeat(np.arange(data.n_queries), np.diff(query_nodes))
+    factor, shift = _factors_and_shifts(case, groups, nodes)
+    ones = np.ones(data.n_docs)
+    plan = TwoLevelPlan(
+        query_ptr=data.query_ptr,
+        query_weight=weights.query,
+        offset=np.empty(0) if case.offsets is None else case.offsets,
+        upper=ones if weights.upper is None else weights.upper,
+        lower=ones if weights.lower is None else weights.lower,
+        query_groups=groups.query_groups,
+        group_ptr=groups.group_ptr,
+        query_nodes=query_nodes,
+        nodes=nodes,
+        factor=factor,
+        shift=shift,
+    )
+    count = _node_mass(plan, groups.docs, ones, ones)
+    total = factor * _node_mass(plan, groups.docs, plan.upper, plan.lower)
+    mass = [np.bincount(query, values, data.n_queries) for values in (count, total)]
+    # Without pairs, np.bincount returns integers. The masses must be floats in every case.
+    mass_of_queries = np.column_stack(mass).astype(np.float64)
+    return TwoLevelLayout("two-level", plan, groups.docs, mass_of_queries)
+
+
+def _factors_and_shifts(
+    case: LevelComparison, groups: Groups, nodes: Integers
+) -> tuple[Vector, Vector]:
+    """Return what multiplies the loss of each problem, and what is added to its margin of 1."""
+    data, preferences = case.data, case.preferences
+    factor, shift = np.ones(len(nodes)), np.zeros(len(nodes))
+    if preferences.rescale is None or preferences.separable:
+        return factor, shift
+    # All documents of a group share their label and their discount: the first one is read.
+    owner = np.repeat(data.query_ptr[:-1], np.diff(groups.query_groups))
+    row = owner + groups.docs[groups.group_ptr[:-1]]
+    label, place = data.y[row], ideal_discounts(case.levels.level, data.query_ptr)[row]
+    i, j = nodes.T
+    delta = preferences.deltas(label[i], label[j], (place[i], place[j]))
+    slack, moved = preferences.weight_and_shift(delta)
+    return factor if slack is None else slack, shift if moved is None else moved
+
+
+def _problems(query_groups: Integers, case: LevelComparison) -> tuple[Integers, Integers]:
+    """Return `TwoLevelPlan.query_nodes` and `TwoLevelPlan.nodes`."""
+    preferences, by_level = case.preferences, case.compares_every_two_levels()
+    n_nodes = case.n_problems(np.diff(query_groups))
+    if n_nodes.sum() > plan.MAX_PAIRS:
+        raise DataError(
+            f"rescale={preferences.rescale!r} compares every two levels, which makes "
+            f"{n_nodes.sum():,} pairs of levels; the limit is {plan.MAX_PAIRS:,}. Use labels "
+            "with fewer levels, or rescale='margin' with delta='label-squared', which has no limit."
+        )
+    query_nodes = np.concatenate([[0], np.cumsum(n_nodes)])
+    nodes = np.empty((int(query_nodes[-1]), 2), np.int64)
+    lower = MERGED if preferences.pairs == "all" else 0
+    _fill_problems(query_groups, by_level, lower, nodes)
+    return query_nodes, nodes
+
+
+@njit
+def _fill_problems(query_groups, by_level, lower, nodes):  # type: ignore[no-untyped-def]
+    """Pair every two groups of a query, or each group with `MERGED` or with the one before it."""
+    node = 0
+    for q in range(len(query_groups) - 1):
+        for upper in range(query_groups[q] + 1, query_groups[q + 1]):
+            first = query_groups[q] if by_level else upper - 1
+            for other in range(first, upper):
+                nodes[node, 0] = upper
+                nodes[node, 1] = MERGED if lower == MERGED and not by_level else other
+                node += 1
+
+
+def _node_mass(
+    plan: TwoLevelPlan, docs: NDArray[np.uint32], upper: Vector, lower: Vector
+) -> Vector:
+    """Return Σ upper_i·lower_j over the pairs of each problem."""
+    if not len(docs):
+        return np.zeros(0)
+    owner = np.repeat(plan.query_ptr[:-1], np.diff(plan.query_groups))
+    row = np.repeat(owner, np.diff(plan.group_ptr)) + docs
+    tops, lows = (np.add.reduceat(x[row], plan.group_ptr[:-1]) for x in (upper, lower))
+    below = np.empty_like(lows)
+    running_sums(lows, np.unique(plan.query_groups), below)
+    i, j = plan.nodes.T
+    return tops[i] * np.where(j == MERGED, below[i - 1], lows[j])

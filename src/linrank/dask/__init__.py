@@ -4,18 +4,17 @@ This package needs ``pip install 'linrank[dask]'``; nothing outside of it import
 imported when they are first used, because workers need few of them, and a worker that replaces a
 lost one should start quickly.
 
-- `estimator`, `training`, `metrics`: what users call
-- `data`: `DaskData`, the data in the memory of the workers
-- `engine`: `DaskEngine`, sums over the workers
-- `sources`, `rows`, `queries`, `loading`: from files and collections to groups of whole queries
-- `pool`, `wire`, `session`: connections to the workers, messages, and what a worker does with them
-- `recipe`: the settings of an engine as plain data
+- `estimator`: what users call
+- `dask_data`: `DaskData`, the data in the memory of the workers
+- `dask_engine`: `DaskEngine`, sums over the workers
+- `sources`: from files and collections to groups of whole queries
+- `pool`, `session`: connections to the workers, and what a worker does with their messages
 - `clusters`: which cluster is used, and clusters that linrank starts
 """
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_names
+from .._util.lazy import lazy_names
 
 try:
     import distributed  # noqa: F401
@@ -25,18 +24,15 @@ except ModuleNotFoundError as error:
     ) from None
 
 if TYPE_CHECKING:
-    from .data import DaskData
-    from .engine import DaskEngine
-    from .estimator import DaskRankSVM
-    from .metrics import evaluate
-    from .training import DaskTrainer
+    from .dask_engine import DaskData, DaskEngine
+    from .estimator import DaskRankSVM, DaskTrainer, evaluate
 
 _HOME = {
-    "DaskData": "data",
-    "DaskEngine": "engine",
+    "DaskData": "dask_engine",
+    "DaskEngine": "dask_engine",
     "DaskRankSVM": "estimator",
-    "DaskTrainer": "training",
-    "evaluate": "metrics",
+    "DaskTrainer": "estimator",
+    "evaluate": "estimator",
 }
 
 __all__ = ["DaskData", "DaskEngine", "DaskRankSVM", "DaskTrainer", "evaluate"]

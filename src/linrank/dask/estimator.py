@@ -2,42 +2,240 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
 
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
+from dask.delayed import Delayed, delayed
 from distributed import Client
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import multiply
-from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
-from ..counting.preferences import Delta
-from ..data.checks import check_finite, check_matrix
+from ..choices import EngineName, FlavourName, MissingName
+from ..data.categories import CategoriesLike
 from ..data.matching import matched_places
 from ..data.ranking import RankingData
+from ..data.validation import check_finite, check_matrix, check_rows
 from ..errors import DataError, WorkersLost
-from ..estimators.base import check_qid
-from ..estimators.features import store_names
+from ..estimators.ranker import check_qid, store_names
 from ..estimators.trained import TrainedRanker
-from ..losses.base import Loss
-from ..losses.tables import LossName
-from ..metrics import parse_metric
+from ..matrix.rows import multiply
+from ..metrics import Evaluation, PerQuery, parse_metric, parse_metrics
 from ..penalties import PenaltyName
-from ..penalties.base import Penalty
-from ..penalties.bounds import BoundsLike
-from ..solvers import SolverChoice
-from ..solvers.base import Solver
-from ..training import Trainer
-from .clusters import connected
-from .data import DaskData
-from .metrics import evaluate
-from .sources import find_parts
-from .training import DaskTrainer
+from ..penalties.penalty import Penalty
+from ..problem import Problem, problem_of
+from ..training import Trainer, Training
+from .dask_engine import DaskData, DaskEngine
+from .pool import connected
+from .sources import BlockRows, DataPart, check_part, count_column, find_parts
+
+# --------------------------------------------------------------------------------------------------
+# `DaskTrainer`: trains on data that are in the memory of the workers of a cluster.
 
 
+@dataclass(frozen=True)
+class DaskTrainer(Trainer):
+    """Trains models on `DaskData`; the settings are those of `Trainer`.
+
+    Held-out data are a `RankingData` in this process.
+
+    Parameters
+    ----------
+    loss, tol, solver, counting, preferences, normalize, penalty, max_iter, seed
+        See `linrank.training.Trainer`.
+    n_threads, margin_scale, criterion, callback, announce
+        See `linrank.training.Trainer`.
+    engine : {"threads"}
+        The engine of each worker. No other one is possible.
+    features : Features
+        It must be empty: features are prepared before they are loaded.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from linrank import make_ranking
+    >>> from linrank.dask import DaskData, DaskTrainer
+    >>> from linrank.dask.sources import find_parts
+    >>> data = make_ranking(random_state=0)
+    >>> X, y, qid = (da.from_array(a, chunks=1000) for a in (data.X, data.y, data.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     with DaskData(client, find_parts(X, y, qid)) as loaded:
+    ...         training = DaskTrainer().train(loaded, C=0.01)
+    >>> training.result.converged, training.model.n_features
+    (True, 20)
+    """
+
+    has_rows: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.engine != "threads":
+            raise DataError(
+                f"engine={self.engine!r} works on one machine only, but the data are with the "
+                "workers of a cluster. Use engine='threads'."
+            )
+        super().__post_init__()
+        if not self.features.is_empty:
+            raise DataError(
+                "scale and missing need the rows of the data in this process, but they stay with "
+                "the workers. Prepare the features before, and leave out scale and missing."
+            )
+        if self.margin_scale is not None:
+            raise DataError(
+                "margin_scale needs the rows of the data in this process, but they stay with the "
+                "workers. Store a margin for each document instead."
+            )
+
+    @classmethod
+    def like(cls, trainer: Trainer) -> Self:
+        """Return a trainer with the settings of another."""
+        return cls(**{field.name: getattr(trainer, field.name) for field in fields(trainer)})
+
+    def problem(self, data: Any, C: float = 1.0) -> Problem:
+        """Return the problem of ranking the data."""
+        engine = DaskEngine(
+            data, self.loss, self.normalize, counting=self.counting, preferences=self.preferences
+        )
+        return problem_of(engine, C, self.penalty)
+
+    def train(self, data: Any, C: float = 1.0, **options: Any) -> Training:
+        """Train with one C; see `Trainer.train`."""
+        return _or_fault(data, lambda: super(DaskTrainer, self).train(data, C, **options))
+
+    def train_on_grid(self, data: Any, valid: Any, Cs: Any = None) -> Training:
+        """Train with every C and keep the best on the held-out data."""
+        return _or_fault(data, lambda: super(DaskTrainer, self).train_on_grid(data, valid, Cs))
+
+    def train_by_folds(
+        self, data: Any, folds: Any = 5, Cs: Any = None, *, whole_path: bool = False
+    ) -> Training:
+        """Raise a `DataError`: folds take rows out of the data."""
+        raise DataError(
+            "folds need the rows of the data in this process, but they stay with the workers. "
+            "Choose C on held-out data instead."
+        )
+
+
+def _or_fault(data: DaskData, train: Callable[[], Training]) -> Training:
+    """Train; raise the loss of workers instead of the interrupt that it caused."""
+    try:
+        return train()
+    except KeyboardInterrupt:
+        if data.fault is None:
+            raise
+        raise data.fault from None
+
+
+# --------------------------------------------------------------------------------------------------
+# Metrics of Dask collections: workers compute the values per query, the client the mean.
+
+
+SCORE_BYTES = 8  #: size of a score, which takes the place of the features
+
+
+def evaluate(
+    y: da.Array | dd.Series,
+    scores: da.Array | dd.Series,
+    qid: da.Array | dd.Series | None = None,
+    metrics: str | Iterable[str] = ("ndcg@10",),
+    *,
+    flavour: FlavourName = "standard",
+    client: Client | str | None = None,
+    timeout: float = 600.0,
+) -> Evaluation:
+    """Compute several metrics of Dask Arrays or Series.
+
+    Parameters
+    ----------
+    y, scores, qid : Dask Arrays or Series
+        Labels, scores and query ids, cut into the same blocks.
+    metrics, flavour
+        See `linrank.evaluate`.
+    client, timeout
+        See `DaskRankSVM`.
+
+    Returns
+    -------
+    Evaluation
+        Its queries are ordered by the worker that holds them.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from linrank import make_ranking
+    >>> from linrank.dask import evaluate
+    >>> data = make_ranking(random_state=0)
+    >>> y, scores, qid = (da.from_array(a, chunks=1000) for a in (data.y, data.y, data.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     found = evaluate(y, scores, qid, "ndcg@10, map", client=client)
+    >>> found.mean
+    {'ndcg@10': 1.0, 'map': 1.0}
+    """
+    names = [metric.name for metric in parse_metrics(metrics)]
+    columns = {"y": y, "scores": scores, **({} if qid is None else {"qid": qid})}
+    blocks = {name: _blocks(name, values) for name, values in columns.items()}
+    n_blocks = {name: len(own) for name, own in blocks.items()}
+    if len(set(n_blocks.values())) > 1:
+        raise DataError(
+            f"y, scores and qid must have the same blocks, but their numbers are {n_blocks}. "
+            "Use rechunk or repartition"
+        )
+    counted, has_qid = blocks.get("qid", blocks["y"]), qid is not None
+    parts = [
+        DataPart(
+            delayed(_read)(f"block {k}", {name: own[k] for name, own in blocks.items()}),
+            delayed(count_column)(counted[k], has_qid, SCORE_BYTES),
+        )
+        for k in range(n_blocks["y"])
+    ]
+    with connected(client) as cluster, DaskData(cluster, parts, None, timeout) as data:
+        found = data.ask("evaluate", body=[names, flavour])
+    values = {name: _join([PerQuery(*own[name]) for own, _ in found]) for name in names}
+    return Evaluation(
+        mean={name: own.mean() for name, own in values.items()},
+        per_query={name: own.values for name, own in values.items()},
+        n_skipped={name: own.n_skipped for name, own in values.items()},
+        n_queries=data.n_queries,
+        query_ids=np.concatenate([ids for _, ids in found]),
+        flavour=flavour,
+    )
+
+
+def _blocks(name: str, values: object) -> list[Delayed]:
+    if isinstance(values, da.Array) and values.ndim == 1:
+        return list(values.to_delayed())
+    if isinstance(values, dd.Series):
+        return list(values.to_delayed())
+    raise DataError(
+        f"{name} is {type(values).__name__}; expected a Dask Array with one dimension, or a Series"
+    )
+
+
+def _read(part: str, columns: dict[str, ArrayLike]) -> BlockRows:
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    try:
+        scores = check_rows(arrays["scores"], len(arrays["y"]), "scores", "y has")
+    except DataError as error:
+        raise DataError(f"{part}: {error}") from None
+    assert scores is not None
+    return check_part(part, scores[:, None], arrays["y"], arrays.get("qid"))
+
+
+def _join(parts: list[PerQuery]) -> PerQuery:
+    """Join the values of one metric for the queries of all workers."""
+    return PerQuery(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+# --------------------------------------------------------------------------------------------------
+# `DaskRankSVM`.
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class DaskRankSVM(TrainedRanker):
     """RankSVM on data that are distributed over the workers of a Dask cluster.
 
@@ -95,48 +293,17 @@ feature_names_in_
 
     trainer_class: ClassVar[type[Trainer]] = DaskTrainer
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        client: Client | str | None = None,
-        penalty: PenaltyName | Penalty | None = None,
-        shape: float | None = None,
-        feature_cost: Any = None,
-        loss: LossName | Loss = "squared_hinge",
-        tol: float = 1e-3,
-        solver: SolverChoice | Solver = "auto",
-        counting: CountingName = "auto",
-        pairs: PairsName = "all",
-        rescale: RescaleName | None = None,
-        delta: DeltaName | Delta = "label",
-        normalize: NormalizeName | None = None,
-        max_iter: int = 1000,
-        n_threads: int | None = None,
-        timeout: float = 600.0,
-        warm_start: bool = False,
-        verbose: bool = False,
-        bounds: BoundsLike = None,
-    ) -> None:
-        self.C = C
-        self.client = client
-        self.penalty = penalty
-        self.shape = shape
-        self.feature_cost = feature_cost
-        self.loss = loss
-        self.tol = tol
-        self.solver = solver
-        self.counting = counting
-        self.pairs = pairs
-        self.rescale = rescale
-        self.delta = delta
-        self.normalize = normalize
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.timeout = timeout
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.bounds = bounds
+    C: float = field(default=1.0, kw_only=False)
+    client: Client | str | None = None
+    penalty: PenaltyName | Penalty | None = None
+    shape: float | None = None
+    feature_cost: Any = None
+    timeout: float = 600.0
+    warm_start: bool = False
+    engine: EngineName = field(default="threads", init=False)
+    scale: str | None = field(default=None, init=False)
+    missing: MissingName | None = field(default=None, init=False)
+    categories: CategoriesLike = field(default=None, init=False)
 
     def fit(
         self,

@@ -5,7 +5,7 @@ open connection. The session holds the groups of parts that the client has assig
 and the engines on them. It is discarded when the connection closes, whether the client has
 finished or has died.
 
-Each request and each answer is one message of plain data (`linrank.dask.wire`). Requests bypass
+Each request and each answer is one message of plain data (`linrank.dask.session`). Requests bypass
 Dask's scheduler; only the loading of the data uses Dask tasks.
 """
 
@@ -20,24 +20,218 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
+import msgpack
 import numpy as np
 from distributed import Status, Worker
 from distributed.comm import Comm
+from tornado.iostream import IOStream
 
-from .._typing import Array, Integers, Vector
+from .._util.parallel import memory_limit
+from .._util.types import Array, Integers, Vector
 from .._version import __version__
 from ..counting.plan import rank_labels
-from ..counting.preferences import Delta
+from ..counting.preferences import Delta, Preferences
 from ..data.ranking import RankingData
 from ..engines.threads import ThreadEngine
 from ..errors import DataError, LinrankError
-from ..losses.base import Loss
+from ..losses.loss import Loss
+from ..losses.pairwise import PairwiseLoss
+from ..losses.registry import LOSSES
 from ..metrics import Ranking, parse_metric, resolve_rules
-from .recipe import Recipe, unpack_loss
-from .rows import PartSummary, Rows, Shape, alike, join_parts, summarize
-from .wire import Message, Wire
+from .sources import BlockRows, PartSummary, Shape, alike, join_parts, summarize
+
+# --------------------------------------------------------------------------------------------------
+# Messages between client and workers: plain data only, never pickles.
+#
+# A message is its length in eight bytes, followed by that many bytes of msgpack. Arrays are an
+# extension type: dtype, shape, and the numbers as they lie in memory.
+#
+# Dask's own ``Comm.read`` unpickles whatever is marked as pickled, regardless of its
+# ``deserializers``. Messages therefore use the stream below the connection that Dask has opened,
+# including its TLS. A connection within one process has no stream; it passes the bytes on
+# unchanged.
+
+
+Message = dict[str, Any]
+
+ARRAY = 1  #: msgpack code of the extension type for arrays
+LENGTH_BYTES = 8  #: size of the length in front of a message
+PIECE_BYTES = 1 << 24  #: memory that is allocated before the bytes of a message arrive
+KINDS = "biufUmM"  #: kinds of dtypes that may travel: numbers, text and times, but no objects
+
+
+class Wire:
+    """Sends and receives plain messages over a connection that Dask has opened.
+
+    Parameters
+    ----------
+    comm : distributed.comm.Comm
+
+    Attributes
+    ----------
+    sent, received : int
+        Bytes so far, without the overhead of TLS.
+    """
+
+    def __init__(self, comm: Comm) -> None:
+        self.comm = comm
+        self.sent = self.received = 0
+        self._max_bytes = memory_limit()
+
+    async def write(self, message: Message) -> None:
+        """Send a message; raise `OSError` if the connection is broken."""
+        body = encode(message)
+        if (stream := self._stream()) is None:
+            await self.comm.write(body)
+        else:
+            await stream.write(len(body).to_bytes(LENGTH_BYTES, "little") + body)
+        self.sent += LENGTH_BYTES + len(body)
+
+    async def read(self) -> Message:
+        """Wait for a message.
+
+        Raises
+        ------
+        OSError
+            If the connection breaks.
+        DataError
+            If the bytes are not a message, or are too many. The connection is then closed, because
+            the start of the next message is unknown.
+        """
+        try:
+            if (stream := self._stream()) is None:
+                body = await self.comm.read(deserializers=())
+            else:
+                body = await self._read_body(stream)
+            message = decode(body)
+        except DataError:
+            self.comm.abort()
+            raise
+        self.received += LENGTH_BYTES + len(body)
+        return message
+
+    async def _read_body(self, stream: IOStream) -> bytearray:
+        """Read a length and as many bytes; memory is allocated piece by piece as they arrive."""
+        length = int.from_bytes(await stream.read_bytes(LENGTH_BYTES), "little")
+        body = bytearray()
+        try:
+            if length > self._max_bytes:
+                raise MemoryError
+            while len(body) < length:
+                piece = bytearray(min(PIECE_BYTES, length - len(body)))
+                await stream.read_into(piece)
+                body += piece
+        except MemoryError:
+            raise DataError(
+                f"a message of {length:,} bytes does not fit into the memory of this process, "
+                f"which is {self._max_bytes:,} bytes"
+            ) from None
+        return body
+
+    def _stream(self) -> IOStream | None:
+        """Return the stream of a connection over TCP or TLS; None for other connections."""
+        if self.comm.closed():
+            raise ConnectionError(f"the connection to {self.comm.peer_address} is closed")
+        return getattr(self.comm, "stream", None)
+
+
+def encode(message: Message) -> bytes:
+    """Encode a message of dicts, lists, text, bytes, numbers and arrays.
+
+    Examples
+    --------
+    >>> decode(encode({"w": np.array([1.0, 2.0]), "n": 3}))
+    {'w': array([1., 2.]), 'n': 3}
+    """
+    return msgpack.packb(message, default=_encode_other)
+
+
+def decode(body: bytes | bytearray) -> Message:
+    """Decode the bytes of `encode`; every sequence becomes a list."""
+    try:
+        message = msgpack.unpackb(body, ext_hook=_decode_array, strict_map_key=False)
+    except Exception as error:  # msgpack raises many kinds of errors for other bytes.
+        raise DataError(f"a message is not plain data: {error!r}") from None
+    if not isinstance(message, dict):
+        raise DataError(f"a message is not plain data: {type(message).__name__} instead of a dict")
+    return message
+
+
+def _encode_other(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in KINDS:
+        raise TypeError(f"a message cannot hold {value!r}")
+    return msgpack.ExtType(ARRAY, msgpack.packb((value.dtype.str, value.shape, value.tobytes())))
+
+
+def _decode_array(code: int, content: bytes) -> Array:
+    """Return a writable copy: kernels would be compiled again for read-only arrays."""
+    if code != ARRAY:
+        raise ValueError(f"unknown extension type {code}")
+    dtype, shape, numbers = msgpack.unpackb(content)
+    if np.dtype(dtype).kind not in KINDS:
+        raise ValueError(f"unknown type of array {dtype!r}")
+    return np.frombuffer(numbers, dtype).reshape(shape).copy()
+
+
+# --------------------------------------------------------------------------------------------------
+# Settings of an engine, encoded as plain data for workers.
+
+
+class Recipe(NamedTuple):
+    """Settings of an engine: its loss, normalisation, counting and preferences."""
+
+    loss: Loss
+    normalize: str | None
+    counting: str
+    preferences: Preferences
+
+    @property
+    def function(self) -> Delta | None:
+        """The user's δ, or None. Dask sends it to the workers, because it is not plain data."""
+        delta = self.preferences.delta
+        return None if isinstance(delta, str) else delta
+
+    def pack(self) -> list[Any]:
+        """Encode the recipe as plain data, without the user's function."""
+        loss, normalize, counting, preferences = self
+        named = preferences.delta if self.function is None else None
+        pairs, rescale = preferences.pairs, preferences.rescale
+        return [pack_loss(loss), normalize, counting, pairs, rescale, named]
+
+    @classmethod
+    def unpack(cls, plain: list[Any], function: Delta | None) -> Recipe:
+        """Return the recipe that `pack` encoded; `function` is the user's δ."""
+        loss, normalize, counting, pairs, rescale, named = plain
+        delta: Any = function if named is None else named
+        return cls(unpack_loss(loss), normalize, counting, Preferences(pairs, rescale, delta))
+
+
+def pack_loss(loss: Loss) -> list[Any]:
+    """Encode a loss as plain data: its name and its hinges."""
+    if loss != LOSSES.get(loss.name) and type(loss) is not PairwiseLoss:
+        raise DataError(
+            f"loss {loss.name!r} is a {type(loss).__name__}, which cannot be sent to workers. "
+            f"Use one of {', '.join(LOSSES)}, or a PairwiseLoss."
+        )
+    return [loss.name, loss.table]
+
+
+def unpack_loss(plain: list[Any]) -> Loss:
+    """Return the loss that `pack_loss` encoded."""
+    name, table = plain
+    known = LOSSES.get(name)
+    if known is not None and np.array_equal(known.table, table):
+        return known
+    return PairwiseLoss(name, table)
+
+
+# --------------------------------------------------------------------------------------------------
+# The worker's side of a fit on a cluster: `WorkerSession` holds data and answers requests.
+
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +252,7 @@ class WorkerInfo(TypedDict):
 class Delivered:
     """What Dask has brought to this worker for one session."""
 
-    rows: dict[str, Rows] = field(default_factory=dict)  #: by key, until they are assembled
+    rows: dict[str, BlockRows] = field(default_factory=dict)  #: by key, until they are assembled
     functions: dict[int, Delta] = field(default_factory=dict)  #: the user's δ, by engine
 
 
@@ -87,7 +281,7 @@ def install(dask_worker: Worker) -> WorkerInfo:
     }
 
 
-def deliver_rows(rows: Rows, token: str, key: str) -> PartSummary | None:
+def deliver_rows(rows: BlockRows, token: str, key: str) -> PartSummary | None:
     """Hand rows to a session and summarise them; runs as a Dask task on the session's worker.
 
     The result is None if the session does not exist. Either the client has gone, or this process
@@ -105,7 +299,7 @@ def deliver_function(token: str, engine_id: int, function: Delta) -> None:
         _delivered[token].functions[engine_id] = function
 
 
-def select_queries(rows: Rows, ids: Array, keep: bool) -> Rows:
+def select_queries(rows: BlockRows, ids: Array, keep: bool) -> BlockRows:
     """Return the rows of the queries in `ids` if `keep` is true, otherwise all other rows."""
     qid = np.zeros(len(rows.y), np.int64) if rows.qid is None else rows.qid
     own, wanted = alike([qid, ids])

@@ -14,15 +14,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import DataError, FileFormatError
-from .arrow import is_arrow, open_arrow
 from .columns import Columns
-from .csv_files import is_csv, open_csv
 from .letor import read_letor_into
-from .parquet import is_parquet, open_parquet
-from .parts import list_files
 from .ranking import RankingData
+from .source import list_files
 from .store import is_store, open_expected_store
-from .tables import OpenTable, read_tables
+from .table_files import (
+    OpenTable,
+    is_arrow,
+    is_csv,
+    is_parquet,
+    open_arrow,
+    open_csv,
+    open_parquet,
+    read_tables,
+)
 
 StrPath = str | os.PathLike[str]
 
@@ -109,8 +115,10 @@ def load(
           ``sample_weight``, ``query_weight``, ``propensity`` and ``margin``. See
           `linrank.RankingData.from_frame`.
         - ``allow_missing=True`` if features may be NaN.
+        - ``categories="onehot"`` if a table has features that are text; see
+          `linrank.RankingData.from_frame`.
         - The other options of the reader: `linrank.read_letor`, or for tables
-          `linrank.data.tables.read_tables`. They have no effect on a store, whose arrays exist
+          `linrank.data.table_files.read_tables`. They have no effect on a store, whose arrays exist
           already.
 
     Returns
@@ -157,6 +165,11 @@ def open_reader(path: StrPath, options: dict[str, Any]) -> Callable[..., Ranking
     if found.open_table is not None:
         return partial(found.read, path, columns=columns, **rest)
     refuse_columns(path, found, columns)
+    if isinstance(rest.pop("categories", None), str):
+        raise DataError(
+            f"{os.fspath(path)}: categories is about columns of text, but {found.description} "
+            "holds numbers. Leave out categories (--categories)"
+        )
     rest.pop("needs_label", None)
     return partial(found.read, path, **rest)
 

@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from .._files import write_error
-from .._rows import kernel_matrix, matvec
-from .._typing import Array, Integers, Vector
+from .._util.files import write_error
+from .._util.types import Array, Integers, Vector
 from ..errors import DataError
-from ._csr import assemble_csr
-from .checks import MAX_FEATURES, Matrix
-from .keys import query_keys
+from ..matrix.rows import kernel_matrix, matvec
 from .letor import check_dtype, write_letor
-from .ranking import RankingData
+from .ranking import RankingData, read_content
+from .validation import MAX_FEATURES, Matrix, assemble_csr
 
 _BLOCK_ROWS = 1 << 12  # rows processed at a time, so that they stay in the cache
 _HEAVY_TAIL = 1.5  # standard deviation of the logarithm of a heavy-tailed feature
@@ -133,7 +131,7 @@ def make_ranking(
         y=utility if n_levels is None else _levels(utility, n_levels),
         query_ptr=query_ptr,
         query_ids=np.arange(1, n_queries + 1),
-        query_keys=query_keys(X, query_ptr),
+        **read_content(X, query_ptr),
     )
     return (data, coef) if return_coef else data
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, warn
-from .checks import check_matrix
-from .columns import check_unique, column_names
-from .frames import choose_columns, given_columns, is_frame
-from .names import names_or_numbers
+from .categories import Categories
+from .columns import check_unique, column_names, names_or_numbers
+from .frames import choose_columns, frame_features, given_columns, is_frame
 from .ranking import RankingData
+from .validation import Matrix, check_matrix
 
 LISTED = 5  #: absent features that an error lists
 
@@ -103,6 +103,25 @@ def matched_places(
         return None
     place = {text: k for k, text in enumerate(texts)}
     return [place[name] for name in names]
+
+
+def matched_frame(
+    X: Any,
+    names: Sequence[str] | None,
+    n_features: int,
+    categories: Categories,
+    whose: str = "X",
+    model: str = "the model",
+) -> Matrix:
+    """Return a frame as a matrix with the features of a model; `matched` has the rules.
+
+    `categories` are those of the training data.
+    """
+    if names is not None:
+        names = categories.given(names)
+        n_features = len(names)
+    frame = matched(X, names, n_features, whose, model)
+    return frame_features(frame, list(map(str, given_columns(frame))), categories).X
 
 
 def no_valid_names(whose: str, model: str) -> str:

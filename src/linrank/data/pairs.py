@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._typing import Integers, Vector
-from ..errors import DataError, FileFormatError, about_file
-from ._source import CHUNK_BYTES, Expected, open_source
-from ._words import Words, read_words
-from .checks import check_pairs, check_rows, check_weight
+from .._util.types import Integers, Vector
+from ..errors import DataError, FileFormatError, prefix_file_errors
+from .columns import names_or_numbers
 from .frames import column_values, frame_columns
-from .names import names_or_numbers
+from .source import CHUNK_BYTES, Expected, Words, open_source, read_words
+from .validation import check_pairs, check_rows, check_weight
 
 StrPath = str | os.PathLike[str]
 
@@ -108,9 +107,9 @@ def read_pairs(path: StrPath) -> Pairs:
     >>> pairs.preferred, pairs.other, pairs.weight.tolist()
     (['A', 'A'], ['B', 'C'], [2.0, 1.0])
     """
-    from .parquet import is_parquet
+    from .table_files import is_parquet
 
-    with about_file(path):
+    with prefix_file_errors(path):
         words = _read_parquet(path) if is_parquet(Path(path)) else _read_text(path)
         places, words = _find_columns(words)
     preferred, other = _items(words, places, "preferred"), _items(words, places, "other")
@@ -123,7 +122,7 @@ def read_pairs(path: StrPath) -> Pairs:
         name: words.numbers(places[name], f"the {name}")
         for name in ("weight", "margin") if name in places
     }  # fmt: skip
-    with about_file(path):
+    with prefix_file_errors(path):
         return Pairs(preferred, other, **numbers)
 
 
@@ -283,7 +282,7 @@ def _read_csv(path: StrPath, delimiter: str) -> Words:
 
 def _read_parquet(path: StrPath) -> Words:
     """Return a Parquet file as the words of a text file with a header."""
-    from .parquet import open_parquet
+    from .table_files import open_parquet
 
     name = os.fspath(path)
     with open_parquet(name) as file:

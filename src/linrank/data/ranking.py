@@ -3,32 +3,159 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
+from scipy.sparse import issparse
 
-from .._typing import Array, Integers, Vector
+from .._util.checks import whole_number
+from .._util.types import Array, Integers, Mask, Vector
 from ..errors import DataError
-from .checks import (
+from ..matrix.rows import multiply
+from ..matrix.summary import (
+    MOST_SUMMARISED,
+    FeatureSummary,
+    multiply_and_summarise,
+    summarise,
+)
+from .categories import Categories, CategoriesLike
+from .columns import Columns
+from .frames import features_of, read_frame
+from .ids import TextColumn, comment_column
+from .pairs import GivenPairs, Pairs, connected_rows, listed_pairs
+from .validation import (
+    PER_ROW_CHECKS,
     Grouping,
     Matrix,
+    assemble_csr,
     check_finite,
     check_labels,
-    check_propensity,
-    check_rows,
-    check_weight,
     group_by_query,
     holds_missing,
     one_per_query,
     take_rows,
 )
-from .columns import Columns
-from .frames import checked_matrix, read_frame
-from .keys import query_keys
-from .pairs import GivenPairs, Pairs, connected_rows, listed_pairs
-from .text import TextColumn, comment_column
+
+# --------------------------------------------------------------------------------------------------
+# Hashes of features, which identify rows and queries by content.
+
+
+KEY_ROWS = 8192  #: rows whose missing values are replaced at a time; more rows take more memory
+
+
+def read_content(
+    X: Matrix, query_ptr: Integers, n_threads: int | None = None, has_missing: bool = False
+) -> dict[str, Any]:
+    """Return the attributes of `RankingData` that depend on the content of X, which is read once.
+
+    ``query_keys`` are the sums of `row_keys` over each query. A key is not finite if a feature is
+    infinite, or NaN unless `has_missing` is true. The keys therefore also serve as the check that
+    all features are finite. The statistics of dense features come from the same pass.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # The caller checks the keys.
+        if issparse(X) or X.shape[1] > MOST_SUMMARISED:
+            keys, summary = row_keys(X, n_threads, has_missing), None
+        else:
+            v = _key_weights(np.arange(X.shape[1]))
+            product, summary = multiply_and_summarise(X, v, n_threads)
+            keys = _keys_of(X, v, product, n_threads, has_missing)
+        return {"query_keys": np.add.reduceat(keys, query_ptr[:-1]), "_summary": summary}
+
+
+def row_keys(X: Matrix, n_threads: int | None = None, has_missing: bool = False) -> Vector:
+    """Return ``|x_i·v|`` for every row, where v holds pseudo-random numbers from 1 to 2.
+
+    If `has_missing` is true, features that are NaN count as 0.
+    """
+    is_wide = issparse(X) and X.shape[1] > X.nnz  # most features never occur
+    features = np.unique(X.indices) if is_wide else np.arange(X.shape[1])
+    v = _key_weights(features)
+    if is_wide:  # A full v could take more memory than X.
+        places = np.searchsorted(features, X.indices).astype(X.indices.dtype)
+        X = assemble_csr(X.indptr, places, X.data, len(v))
+    return _keys_of(X, v, multiply(X, v, n_threads), n_threads, has_missing)
+
+
+def _key_weights(features: Integers) -> Vector:
+    return np.asarray(1.0 + (features * 0.6180339887498949) % 1.0)
+
+
+def _keys_of(
+    X: Matrix, v: Vector, product: Vector, n_threads: int | None, has_missing: bool
+) -> Vector:
+    """Return ``|x_i·v|`` given Xv, in which rows with missing values are computed again."""
+    keys: Vector = np.abs(product)
+    unknown = np.flatnonzero(np.isnan(keys)) if has_missing else np.empty(0, np.int64)
+    for first in range(0, len(unknown), KEY_ROWS):
+        rows = unknown[first : first + KEY_ROWS]
+        keys[rows] = np.abs(multiply(_zero_for_missing(take_rows(X, rows)), v, n_threads))
+    return keys
+
+
+def _zero_for_missing(X: Matrix) -> Matrix:
+    """Set the entries of a copy that are NaN to 0, and return the copy."""
+    values = X.data if issparse(X) else X
+    values[np.isnan(values)] = 0.0
+    return X
+
+
+def rank_by_content(keys: Vector) -> Integers:
+    """Number queries in the order of their keys, which does not depend on the order of rows."""
+    rank = np.empty(len(keys), np.int64)
+    rank[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    return rank
+
+
+# --------------------------------------------------------------------------------------------------
+# The sparsity ratio of a model: features in use / features that have values.
+
+
+BLOCK_ENTRIES = 2**20  #: entries of X that `has_values` reads at a time
+
+
+def sparsity_ratio(n_used: ArrayLike, n_valued: ArrayLike) -> Vector:
+    """Return features in use / features that are not zero in all training documents.
+
+    This is the ratio of Laporte et al. (2014, §V-B), who leave out features that are zero
+    everywhere. It is at most 1, also if bounds give such a feature a weight.
+
+    Parameters
+    ----------
+    n_used : array-like
+        Numbers of features with a weight.
+    n_valued : array-like
+        What `count_valued` returns for the training data.
+
+    Examples
+    --------
+    >>> float(sparsity_ratio(1, count_valued(np.array([[0.0, 1.0, 2.0], [0.0, 3.0, 0.0]]))))
+    0.5
+    """
+    return np.minimum(1.0, np.asarray(n_used, np.float64) / np.maximum(1.0, n_valued))
+
+
+def count_valued(X: Matrix) -> int:
+    """Count the features that are not zero in all documents."""
+    return int(np.count_nonzero(has_values(X)))
+
+
+def has_values(X: Matrix) -> Mask:
+    """Return which features are not zero in all documents, in blocks of rows."""
+    found: Mask = np.zeros(X.shape[1], dtype=np.bool_)
+    step = max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
+    for first in range(0, X.shape[0], step):
+        rows = X[first : first + step]
+        if issparse(rows):
+            found[rows.indices[rows.data != 0]] = True
+        else:
+            found |= rows.any(axis=0)
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+# `RankingData`: documents grouped by query, checked once.
 
 
 class RankingData:
@@ -70,6 +197,8 @@ class RankingData:
         Threads for the check of X; by default all cores.
     allow_missing : bool
         Whether X may hold NaN, which stands for a missing value. Infinite values are an error.
+    categories : str, sequence or Categories, optional
+        What becomes of columns of text, if X is a frame; see `from_frame`.
 
     Attributes
     ----------
@@ -91,6 +220,8 @@ class RankingData:
         Whether X holds NaN.
     n_read : int or None
         The number of features that occur in the text file that the data come from.
+    categories : Categories
+        The columns of text, and the features that they became.
 
     Examples
     --------
@@ -118,22 +249,23 @@ class RankingData:
         margin: ArrayLike | None = None,
         n_threads: int | None = None,
         allow_missing: bool = False,
+        categories: CategoriesLike = None,
     ) -> None:
-        X, names = checked_matrix(X, feature_names)
+        X, names, found = features_of(X, feature_names, categories)
         y = check_labels(y, X.shape[0])
         # A reader of files knows the grouping before it fills X, and fills X in its order.
         is_ordered = isinstance(qid, Grouping)
         query_ptr, query_ids, order = qid if is_ordered else group_by_query(qid, X.shape[0])
-        column = comment_column(doc_ids, comments, X.shape[0])
-        weight = check_weight(sample_weight, X.shape[0], "sample_weight")
-        row_weight = check_weight(query_weight, X.shape[0], "query_weight")
-        propensity = check_propensity(propensity, X.shape[0])
-        margin = check_rows(margin, X.shape[0], "margin")
+        column = None
+        if doc_ids is not None or comments is not None:
+            column = comment_column(doc_ids, comments, X.shape[0])
+        per_row = _per_row(
+            X.shape[0], order, sample_weight=sample_weight, query_weight=query_weight,
+            propensity=propensity, margin=margin,
+        )  # fmt: skip
         if order is not None:
             X, y = X if is_ordered else take_rows(X, order), y[order]
             column = None if column is None else column.take(order)
-            weight, row_weight = _reordered(weight, order), _reordered(row_weight, order)
-            propensity, margin = _reordered(propensity, order), _reordered(margin, order)
         self.X: Matrix = X
         self.y: Vector = y
         self.query_ptr: Integers = query_ptr
@@ -141,29 +273,33 @@ class RankingData:
         self.order: Integers | None = order
         self.comments: TextColumn | None = column
         self.feature_names: list[str] | None = names
+        self.categories: Categories = found
         self.index_base = index_base
-        self.weight: Vector | None = weight
-        self.propensity: Vector | None = propensity
-        self.margin: Vector | None = margin
+        self.weight: Vector | None = per_row.get("sample_weight")
+        self.propensity: Vector | None = per_row.get("propensity")
+        self.margin: Vector | None = per_row.get("margin")
         self.pairs: GivenPairs | None = None
         self.n_read: int | None = None
         self.query_weight: Vector | None = None
-        if row_weight is not None:
-            self.query_weight = one_per_query(row_weight, query_ptr, query_ids)
+        if query_weight is not None:
+            self.query_weight = one_per_query(per_row["query_weight"], query_ptr, query_ids)
         self.has_missing = False
-        self.query_keys: Vector = query_keys(X, query_ptr, n_threads)
+        self.query_keys: Vector
+        self._summary: FeatureSummary | None
+        self.__dict__.update(read_content(X, query_ptr, n_threads))
         if not np.isfinite(self.query_keys).all():
             check_finite(X, order, names, allow_missing)
             self.has_missing = holds_missing(X)
-            self.query_keys = query_keys(X, query_ptr, n_threads, self.has_missing)
+            self.__dict__.update(read_content(X, query_ptr, n_threads, self.has_missing))
 
     @classmethod
     def from_parts(cls, **parts: Any) -> RankingData:
         """Make data from attributes that are valid and grouped by query, without any check."""
         self = cls.__new__(cls)
         optional = ("order", "comments", "feature_names", "weight", "query_weight",
-                    "propensity", "margin", "pairs")  # fmt: skip
+                    "propensity", "margin", "pairs", "_summary")  # fmt: skip
         usual = dict.fromkeys((*optional, "n_read")) | {"index_base": 1, "has_missing": False}
+        usual["categories"] = Categories()
         self.__dict__.update(usual | parts)
         return self
 
@@ -183,6 +319,7 @@ class RankingData:
         margin: str | None = None,
         allow_missing: bool = False,
         n_threads: int | None = None,
+        categories: CategoriesLike = None,
     ) -> RankingData:
         """Make data from the columns of a data frame, whose names are kept.
 
@@ -208,6 +345,15 @@ class RankingData:
             Columns with these numbers; see `RankingData`.
         allow_missing : bool
             Whether features may be NaN or null. Both become NaN in X.
+        categories : str, sequence or Categories, optional
+            What becomes of columns of text, and of categories of any values. None: an error.
+            ``"onehot"``: a feature for each value, such as ``country=de``, which is 1 for the rows
+            with this value and otherwise 0. A missing value counts as a value.
+            ``"hash:1024"``: the same, but a column of more than 1,024 values has 1,024 features,
+            one for each bucket of a hash; ``"hash"`` is ``"hash:4096"``.
+            A sequence: these columns hold codes, which `AdditiveRanker` takes.
+            For data that a ranker scores, the ``categories`` of its training data. Values that the
+            training data lack are 0 in all features.
 
         Examples
         --------
@@ -222,10 +368,10 @@ class RankingData:
              "sample_weight": sample_weight, "query_weight": query_weight,
              "propensity": propensity, "margin": margin}
         )  # fmt: skip
-        X, names, (y, ids, doc_ids, per_row) = read_frame(frame, columns)
+        (X, names, found), (y, ids, doc_ids, per_row) = read_frame(frame, columns, categories)
         return cls(
             X, y, ids, doc_ids=doc_ids,  # type: ignore[arg-type]
-            feature_names=names, n_threads=n_threads,
+            feature_names=names, n_threads=n_threads, categories=found,
             allow_missing=allow_missing, **per_row,
         )  # fmt: skip
 
@@ -270,7 +416,7 @@ class RankingData:
         >>> named.pairs.rows.tolist()
         [[1, 0]]
         """
-        X, names = checked_matrix(X, feature_names)
+        X, names, _ = features_of(X, feature_names)
         listed = listed_pairs(pairs, items, X.shape[0], pair_weight, margin)
         qid = connected_rows(listed.rows, X.shape[0])
         data = cls(
@@ -288,7 +434,14 @@ class RankingData:
             raise DataError(
                 f"{unknown[0]} cannot be replaced. Make new data with RankingData(X, y, qid, …)."
             )
-        return RankingData.from_parts(**(self.__dict__ | parts))
+        known = self.__dict__ | ({"_summary": None} if "X" in parts else {})
+        return RankingData.from_parts(**(known | parts))
+
+    def feature_summary(self, n_threads: int | None = None) -> FeatureSummary:
+        """Return range, mean and standard deviation of each feature, which are computed once."""
+        if self._summary is None:
+            self._summary = summarise(self.X, n_threads)
+        return self._summary
 
     @property
     def n_docs(self) -> int:
@@ -318,12 +471,22 @@ class RankingData:
     @property
     def is_sparse(self) -> bool:
         """Whether X is CSR."""
-        return bool(sparse.issparse(self.X))
+        return bool(issparse(self.X))
 
     @property
     def qid(self) -> Array:
         """The caller's query id of each row."""
         return np.repeat(self.query_ids, np.diff(self.query_ptr))
+
+    @property
+    def indicators(self) -> Integers:
+        """The features that are 1 for one value of a column of text, and otherwise 0."""
+        return self.categories.of_form(self.feature_names or (), "onehot", "hash")
+
+    @property
+    def codes(self) -> Integers:
+        """The features that hold codes of the values of a column of text, which have no order."""
+        return self.categories.of_form(self.feature_names or (), "codes")
 
     @property
     def row_query_weight(self) -> Vector | None:
@@ -354,6 +517,9 @@ class RankingData:
         starts = np.flatnonzero(np.diff(query, prepend=-1))
         X, query_ptr = take_rows(self.X, rows), np.append(starts, len(rows)).astype(np.int64)
         has_missing = self.has_missing and holds_missing(X)
+        content = {"query_keys": keys}
+        if keys is None:
+            content = read_content(X, query_ptr, None, has_missing)
         return RankingData.from_parts(
             X=X,
             y=self.y[rows],
@@ -361,13 +527,58 @@ class RankingData:
             query_ids=self.query_ids[query[starts]],
             comments=None if self.comments is None else self.comments.take(rows),
             feature_names=self.feature_names,
+            categories=self.categories,
             index_base=self.index_base,
             weight=None if self.weight is None else self.weight[rows],
             query_weight=None if self.query_weight is None else self.query_weight[query[starts]],
             propensity=None if self.propensity is None else self.propensity[rows],
             margin=None if self.margin is None else self.margin[rows],
             has_missing=has_missing,
-            query_keys=query_keys(X, query_ptr, None, has_missing) if keys is None else keys,
+            **content,
+        )
+
+    def split(self, test: float = 0.2, *, random_state: int = 0) -> tuple[RankingData, RankingData]:
+        """Return training and test data: a random share of the queries is the test part.
+
+        Queries stay whole. The parts depend neither on the order of the rows nor on the query ids.
+
+        Parameters
+        ----------
+        test : float
+            The share of the queries in the test part. Each part has at least one query.
+        random_state : int
+            The seed.
+
+        Returns
+        -------
+        train, test : RankingData
+
+        Examples
+        --------
+        >>> from linrank import make_ranking
+        >>> train, test = make_ranking(n_queries=50, random_state=0).split(test=0.2)
+        >>> train.n_queries, test.n_queries
+        (40, 10)
+        """
+        if isinstance(test, bool) or not isinstance(test, Real) or not 0 < test < 1:
+            raise DataError(
+                f"test is {test!r}; expected a share of the queries, such as 0.2 for one in five"
+            )
+        if self.pairs is not None or self.n_queries < 2:
+            what = "listed pairs" if self.pairs is not None else "one query"
+            raise DataError(
+                f"data of {what} cannot be split by whole queries. Pass qid, or choose rows with "
+                "take."
+            )
+        n_test = min(max(round(test * self.n_queries), 1), self.n_queries - 1)
+        seed = whole_number("random_state", random_state, least=0)
+        drawn = np.random.default_rng(seed).permutation(self.n_queries)[:n_test]
+        is_test = np.zeros(self.n_queries, bool)
+        is_test[np.argsort(self.query_keys, kind="stable")[drawn]] = True
+        of_row = np.repeat(is_test, np.diff(self.query_ptr))
+        return (
+            self.take(np.flatnonzero(~of_row), self.query_keys[~is_test]),
+            self.take(np.flatnonzero(of_row), self.query_keys[is_test]),
         )
 
     def part(self, units: Integers) -> RankingData:
@@ -387,5 +598,36 @@ class RankingData:
         )
 
 
-def _reordered(values: Vector | None, order: Integers) -> Vector | None:
-    return None if values is None else values[order]
+def _per_row(n_docs: int, order: Integers | None, **given: ArrayLike | None) -> dict[str, Vector]:
+    """Check arrays with a number for each row, and bring them into the order of the rows."""
+    checked = {
+        name: PER_ROW_CHECKS[name](values, n_docs, name)
+        for name, values in given.items() if values is not None
+    }  # fmt: skip
+    return checked if order is None else {name: v[order] for name, v in checked.items()}
+
+
+# --------------------------------------------------------------------------------------------------
+# Samples of queries that do not depend on the order of the data.
+
+
+def evenly_spaced(keys: Vector, n: int) -> Integers:
+    """Return the places of n numbers that are evenly spaced in the order of their sizes.
+
+    With the keys of queries (`RankingData.query_keys`), the sample depends neither on the order of
+    the rows nor on the names of the queries.
+
+    Examples
+    --------
+    >>> evenly_spaced(np.array([3.0, 1.0, 2.0, 4.0]), 2)
+    array([2, 3])
+    """
+    picks = ((np.arange(n) + 0.5) * len(keys) / n).astype(np.int64)
+    return np.sort(np.argsort(keys, kind="stable")[picks])
+
+
+def take_queries(data: RankingData, queries: Integers) -> RankingData:
+    """Return a copy of the documents of some queries, without comments."""
+    ptr = data.query_ptr
+    rows = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in queries])
+    return data.replace(comments=None).take(rows, data.query_keys[queries])

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from ..counting.names import CountingName, DeltaName, NormalizeName, PairsName, RescaleName
-from ..counting.preferences import Delta
-from ..data.checks import Matrix
 from ..data.ranking import RankingData
-from ..engines.names import EngineName
+from ..data.validation import Matrix
 from ..errors import DataError
-from ..features.names import MissingName
-from ..losses.base import Loss
-from ..losses.tables import LossName
-from ..penalties.bounds import BoundsLike
-from ..solvers import SolverChoice
-from ..solvers.base import Solver
-from ..solvers.registry import make_solver
-from .choosing import ChoosesC, Splitter
-from .trained import TrainedRanker
-
-if TYPE_CHECKING:
-    from ..solvers.stochastic import SGDState
+from ..solvers.solver import make_solver
+from .trained import Splitter, TrainedRanker
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RankSVM(TrainedRanker):
     """Linear RankSVM: squared hinge, hinge, Huber or logistic loss.
 
@@ -92,8 +81,8 @@ class RankSVM(TrainedRanker):
         Divide the loss by the number of pairs, or the loss of each query by the number of its
         pairs. With weights, the sum of the weights of the pairs replaces their number.
     bounds : None, "positive" or (low, high)
-        Limits of the weights. Each limit is a number for all features, an array with one number
-        per feature, or a dict by feature name; None is no limit. ``"positive"`` is ``(0, None)``.
+        Limits of `coef_`. Each limit is a number for all features, an array with one number per
+        feature, or a dict by feature name; None is no limit. ``"positive"`` is ``(0, None)``.
     max_iter : int
         The largest number of iterations.
     n_threads : int, optional
@@ -110,12 +99,17 @@ class RankSVM(TrainedRanker):
         What is done to the features; it is stored in the model and folded into its weights where
         that is possible. ``"standard"``: (x − mean)/deviation; ``"minmax"``: to the range 0 to 1;
         ``"robust"``: (x − median)/(distance of the quartiles); ``"maxabs"``: x/max|x|;
-        ``"query"``: to the range 0 to 1 within each query. Before it, ``"log1p"`` takes
-        sign(x)·log(1 + |x|), and ``"clip"`` or ``"clip:0.01"`` limits features to their range or
-        quantiles in the training data, as in ``"log1p+clip+standard"``.
+        ``"query"``: to the range 0 to 1 within each query; ``"auto"``: ``"standard"`` if X is
+        dense, and nothing if it is sparse. Before it, ``"log1p"`` takes sign(x)·log(1 + |x|), and
+        ``"clip"`` or ``"clip:0.01"`` limits features to their range or quantiles in the training
+        data, as in ``"log1p+clip+standard"``.
     missing : {None, "zero", "median", "indicator"}
         What replaces NaN: nothing (it is an error), 0, the median of the feature, or the median
         with a weight of its own for the fact that the value is missing.
+    categories : {None, "onehot", "hash", "hash:BUCKETS"}
+        What becomes of columns of text, and of categories, in a frame: a feature for each value
+        such as ``country=de``, or for each bucket of a hash if there are more values than buckets.
+        They are not scaled. New values have no weight. See `RankingData.from_frame`.
 
     Attributes
     ----------
@@ -150,48 +144,9 @@ class RankSVM(TrainedRanker):
     [2, 1]
     """
 
-    _stream: SGDState
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        loss: LossName | Loss = "squared_hinge",
-        tol: float = 1e-3,
-        solver: SolverChoice | Solver = "auto",
-        counting: CountingName = "auto",
-        pairs: PairsName = "all",
-        rescale: RescaleName | None = None,
-        delta: DeltaName | Delta = "label",
-        normalize: NormalizeName | None = None,
-        max_iter: int = 1000,
-        n_threads: int | None = None,
-        engine: EngineName = "threads",
-        warm_start: bool = False,
-        verbose: bool = False,
-        random_state: int | None = None,
-        bounds: BoundsLike = None,
-        scale: str | None = None,
-        missing: MissingName | None = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.solver = solver
-        self.counting = counting
-        self.pairs = pairs
-        self.rescale = rescale
-        self.delta = delta
-        self.normalize = normalize
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.engine = engine
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
-        self.bounds = bounds
-        self.scale = scale
-        self.missing = missing
+    C: float = field(default=1.0, kw_only=False)
+    warm_start: bool = False
+    random_state: int | None = None
 
     def partial_fit(
         self,
@@ -222,8 +177,7 @@ class RankSVM(TrainedRanker):
         >>> ranker.score(data) > 0.8
         True
         """
-        from ..solvers.sgd import StochasticSolver
-        from ..solvers.stochastic import stream_pass
+        from ..solvers.sgd import StochasticSolver, stream_pass
 
         settings, first = self._trainer(), not hasattr(self, "_stream")
         complaint = StochasticSolver.needs.complaint(settings.loss, settings.penalty)
@@ -255,7 +209,7 @@ class RankSVM(TrainedRanker):
             )
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
         self._stream = stream_pass(
-            None if first else self._stream, data, settings.loss, self.C, solver.over, solver.seed,
+            getattr(self, "_stream", None), data, settings.loss, self.C, solver.over, solver.seed,
             counting=self.counting, preferences=settings.preferences,
         )  # fmt: skip
         for name in ("result_", "n_pairs_", "n_queries_", "n_empty_queries_"):  # an earlier fit's
@@ -267,7 +221,8 @@ class RankSVM(TrainedRanker):
         return self
 
 
-class RankSVMCV(ChoosesC):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RankSVMCV(TrainedRanker):
     """RankSVM with C chosen by a ranking metric, on held-out data or by query folds.
 
     Fits with increasing C start from the solution for the previous C. With folds, C has the best
@@ -277,16 +232,16 @@ class RankSVMCV(ChoosesC):
     ----------
     Cs : sequence of float, optional
         The grid. By default 2^-15, …, 2^10, extended while the best C is at one of its ends
-        (`linrank.grid.default_grid`).
+        (`linrank.training.selection.default_grid`).
     metric : str
         The metric that chooses C: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …. The largest
         value is the best. For ``"domination-error"`` and ``"all-pairs-error"`` it is the smallest.
     cv : int, splitter or iterable
         The number of folds, an object with ``split(X, y, groups)`` (groups are the queries),
-        or pairs of train and test rows. A number means folds of whole queries. If there is only
-        one query, the folds consist of its documents.
+        or pairs of train and test rows. A number means folds of whole queries. If there are fewer
+        queries, each of them is a fold. If there is only one, the folds consist of its documents.
     loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, \
-verbose, random_state, bounds, scale, missing
+verbose, random_state, bounds, scale, missing, categories
         See `RankSVM`.
 
     Attributes
@@ -317,45 +272,9 @@ verbose, random_state, bounds, scale, missing
     (True, 1)
     """
 
-    def __init__(
-        self,
-        Cs: Sequence[float] | None = None,
-        *,
-        metric: str = "ndcg@10",
-        cv: Splitter = 5,
-        loss: LossName | Loss = "squared_hinge",
-        tol: float = 1e-3,
-        solver: SolverChoice | Solver = "auto",
-        counting: CountingName = "auto",
-        pairs: PairsName = "all",
-        rescale: RescaleName | None = None,
-        delta: DeltaName | Delta = "label",
-        normalize: NormalizeName | None = None,
-        max_iter: int = 1000,
-        n_threads: int | None = None,
-        engine: EngineName = "threads",
-        verbose: bool = False,
-        random_state: int | None = None,
-        bounds: BoundsLike = None,
-        scale: str | None = None,
-        missing: MissingName | None = None,
-    ) -> None:
-        self.Cs = Cs
-        self.metric = metric
-        self.cv = cv
-        self.loss = loss
-        self.tol = tol
-        self.solver = solver
-        self.counting = counting
-        self.pairs = pairs
-        self.rescale = rescale
-        self.delta = delta
-        self.normalize = normalize
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.engine = engine
-        self.verbose = verbose
-        self.random_state = random_state
-        self.bounds = bounds
-        self.scale = scale
-        self.missing = missing
+    chooses: ClassVar[bool] = True
+
+    Cs: Sequence[float] | None = field(default=None, kw_only=False)
+    metric: str = "ndcg@10"
+    cv: Splitter = 5
+    random_state: int | None = None

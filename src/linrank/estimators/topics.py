@@ -1,10 +1,13 @@
-"""`MultiTopicRanker`: one ranker per topic over one collection of documents."""
+"""`MultiTopicRanker`: one ranker per topic over one collection of documents, and its files."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -12,21 +15,99 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._threads import blas_threads, resolve_threads, run
-from .._typing import Integers, Vector
-from ..data.checks import Matrix, check_finite, check_matrix
-from ..data.frames import checked_matrix
+from .._util.parallel import blas_threads, resolve_threads, run
+from .._util.text import parse_number
+from .._util.types import Integers, Vector
+from ..data.frames import features_of
 from ..data.ranking import RankingData
-from ..errors import DataError
-from ..features.steps import FeatureSteps
+from ..data.source import CHUNK_BYTES, Expected, open_source
+from ..data.validation import Matrix, check_finite, check_matrix
+from ..errors import DataError, FileFormatError
+from ..features.preprocessing import FeatureSteps
 from ..metrics import Evaluation, Metric, evaluate
-from .additive import SumsCurves
-from .domination import DominationRank
-from .features import checked_features, matched_features
-from .linear import LinearRanker
-from .topics_model import TopicsModel
+from ..model import Column, Content, Model, matrix_parts, read_matrix
+from ..training.additive_trainer import AdditiveTrainer
+from .domination_rank import DominationRank
+from .ranker import Ranker, checked_features, matched_features
+
+# --------------------------------------------------------------------------------------------------
+# `TopicsModel`: one weight vector per topic, in one model file.
 
 
+class TopicsModel(Model):
+    """Model with the scores ``w_t'x`` of each topic t.
+
+    Parameters
+    ----------
+    coef : CSR array of shape (n_topics, n_features)
+    topics : sequence of str
+        The name of each topic.
+    feature_names, index_base, settings, training
+        As in `linrank.LinearModel`.
+
+    Examples
+    --------
+    >>> TopicsModel(np.eye(2), ["sport", "politics"]).predict([[2.0, 1.0]]).tolist()
+    [[2.0, 1.0]]
+    """
+
+    format = "linrank-topics"
+
+    def __init__(
+        self,
+        coef: Matrix,
+        topics: Sequence[str],
+        *,
+        feature_names: Sequence[str] | None = None,
+        index_base: int = 1,
+        settings: Mapping[str, object] | None = None,
+        training: Mapping[str, object] | None = None,
+    ) -> None:
+        self.coef = sparse.csr_array(check_matrix(coef)).astype(np.float64)
+        self.topics = [str(topic) for topic in topics]
+        if len(self.topics) != self.coef.shape[0]:
+            raise DataError(
+                f"topics has {len(self.topics)} names for {self.coef.shape[0]} weight vectors"
+            )
+        super().__init__(self.coef.shape[1], feature_names, index_base, settings, training)
+
+    def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
+        """Return the scores of all topics, of shape (n_docs, n_topics)."""
+        check_finite(X, None)
+        scores = X @ self.coef.T
+        return np.asarray(scores.toarray() if sparse.issparse(scores) else scores, np.float64)
+
+    def facts(self) -> dict[str, object]:
+        """Return the numbers of topics and of weights that are not 0."""
+        return {"topics": len(self.topics), "weights": self.coef.nnz}
+
+    def columns(self) -> list[Column]:
+        """Return in how many topics each feature has a weight, and the sum of their sizes."""
+        feature, size = self.coef.indices, np.abs(self.coef.data)
+        return [
+            Column("topics", np.bincount(feature, minlength=self.n_features), "number of topics"),
+            Column(
+                "total_weight", np.bincount(feature, size, minlength=self.n_features),
+                "sum of the absolute weights in all topics",
+            ),
+        ]  # fmt: skip
+
+    def _parameters(self) -> Content:
+        return {"topics": self.topics, **matrix_parts(self.coef)}
+
+    @classmethod
+    def _from_parameters(cls, content: Content, **shared: Any) -> Self:
+        topics = content["topics"]
+        if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+            raise DataError("topics is not a list of names")
+        return cls(read_matrix(content, (len(topics), content["n_features"])), topics, **shared)
+
+
+# --------------------------------------------------------------------------------------------------
+# `MultiTopicRanker`: one ranker per topic over one collection of documents.
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     """One linear ranker for each topic of a collection of documents.
 
@@ -65,9 +146,8 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     [0, 2]
     """
 
-    def __init__(self, ranker: LinearRanker | None = None, *, n_threads: int | None = None) -> None:
-        self.ranker = ranker
-        self.n_threads = n_threads
+    ranker: Ranker | None = field(default=None, kw_only=False)
+    n_threads: int | None = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -121,7 +201,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         if not self._template().chooses:
             raise DataError("valid is for rankers that choose C. Use ranker=DominationRankCV().")
         X, Y = valid
-        X, _ = checked_matrix(matched_features(self, X, "valid[0]"), None)
+        X, *_ = features_of(matched_features(self, X, "valid[0]"), None)
         labels = _label_matrix(Y, X.shape[0], "valid[1]")
         if labels.shape[1] != n_topics:
             raise DataError(f"Y has {n_topics} topics but valid[1] has {labels.shape[1]}")
@@ -142,17 +222,17 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
         except DataError as error:
             return DataError(f"topic {topic}: {error}")
 
-    def _template(self) -> LinearRanker:
+    def _template(self) -> Ranker:
         template = DominationRank() if self.ranker is None else self.ranker
-        if not isinstance(template, LinearRanker):
-            raise DataError(
-                f"ranker is {template!r}; expected a linear ranker such as DominationRank()"
-            )
-        if isinstance(template, SumsCurves):
+        if getattr(template, "trainer_class", None) is AdditiveTrainer:
             raise DataError(
                 f"ranker is {template!r}, whose scores are sums of curves, but MultiTopicRanker "
                 "scores documents by weights. Use a linear ranker such as DominationRank(), or fit "
                 "an AdditiveRanker for each topic."
+            )
+        if not getattr(template, "has_weights", False):
+            raise DataError(
+                f"ranker is {template!r}; expected a linear ranker such as DominationRank()"
             )
         options = (getattr(template, name, None) for name in ("scale", "missing"))
         steps = FeatureSteps.parse(*options)
@@ -248,3 +328,108 @@ def _column(labels: Matrix, topic: int) -> Vector:
     column = labels[:, [topic]]
     column = column.toarray() if sparse.issparse(column) else column
     return np.asarray(column, dtype=np.float64).ravel()
+
+
+# --------------------------------------------------------------------------------------------------
+# Files of documents with several topics: ``3,7 1:0.5 2:0.25`` belongs to the topics 3 and 7.
+
+
+TOPICS = Expected("a file of topics", "3,7 1:0.5 2:0.25")
+
+
+class TopicData(NamedTuple):
+    """Documents of a collection, each of which belongs to any number of topics."""
+
+    X: Matrix
+    Y: sparse.csr_array  #: 1 where a document (row) belongs to a topic (column)
+    topics: list[str]  #: the name of each column of Y
+
+
+def read_topics(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    topics: list[str] | None = None,
+) -> TopicData:
+    r"""Read documents with topics, in SVMlight's format with several labels per line.
+
+    Parameters
+    ----------
+    path : path-like
+    n_features : int, optional
+        The number of features; by default the largest feature number in the file.
+    topics : list of str, optional
+        The topics of the columns of Y; others are left out. By default, all topics of the file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "topics.txt")
+    >>> _ = path.write_text("3,7 1:0.5\n7 2:1\n")
+    >>> data = read_topics(path)
+    >>> data.topics, data.Y.toarray().tolist()
+    (['3', '7'], [[1.0, 1.0], [0.0, 1.0]])
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, labels = load_svmlight_file(
+            os.fspath(path), n_features=n_features, multilabel=True, zero_based=False
+        )
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, OverflowError) as error:
+        raise FileFormatError(f"{path}: not a file of topics: {error}; {TOPICS.lines}") from None
+    if not len(labels):
+        raise FileFormatError(f"{path}: the file has no documents")
+    names = _topics_of_lines(path)
+    rows = np.repeat(np.arange(len(names)), list(map(len, names)))
+    known = _sorted(set(chain(*names))) if topics is None else _checked(topics)
+    columns = {name: k for k, name in enumerate(known)}
+    found = np.array([columns.get(name, -1) for name in chain(*names)], np.int64)
+    Y = _ones(rows[found >= 0], found[found >= 0], (len(labels), len(known)))
+    return TopicData(check_matrix(X), Y, known)
+
+
+def _topics_of_lines(path: str | os.PathLike[str]) -> list[list[str]]:
+    """Return the topics of each document as they are written, so that 007 and 7 differ."""
+    found = []
+    with open_source(path, TOPICS) as source:
+        for chunk in source.chunks(CHUNK_BYTES):
+            for line in chunk.text[chunk.first : chunk.last].tobytes().split(b"\n"):
+                words = line.partition(b"#")[0].split()
+                if words:
+                    found.append([] if b":" in words[0] else words[0].decode("latin1").split(","))
+                    _check_numbers(source.path, found[-1], words)
+            source.release([chunk])
+    return found
+
+
+def _check_numbers(path: str, topics: list[str], words: list[bytes]) -> None:
+    """Raise an error for numbers that only Python knows, such as 1_0."""
+    try:
+        _sorted(topics)
+        wrong = next((word.decode("latin1") for word in words if b"_" in word), None)
+    except ValueError:
+        wrong = ",".join(topics)
+    if wrong is not None:
+        raise FileFormatError(f"{path}: not a file of topics: {wrong[:40]!r}; {TOPICS.lines}")
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (parse_number(name), name))
+
+
+def _checked(topics: list[str]) -> list[str]:
+    """Return the names of topics, which are numbers."""
+    try:
+        _sorted(topics)
+    except ValueError as error:
+        raise DataError(
+            f"topics in files are numbers, but those of the model are not: {error}"
+        ) from None
+    return list(topics)
+
+
+def _ones(rows: Integers, columns: Integers, shape: tuple[int, int]) -> sparse.csr_array:
+    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)

@@ -5,40 +5,415 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._binned import BinnedMatrix, bins_of
-from .._checks import choice, whole_number
-from .._jit import njit
-from .._lazy import lazy_property
-from .._rows import (
+from .._compile.jit import by_type, njit
+from .._compile.simd import LOOKUP, STEPS
+from .._util.checks import choice, whole_number
+from .._util.lazy import lazy_property
+from .._util.maps import read_only
+from .._util.parallel import resolve_threads, run
+from .._util.types import Integers, Vector
+from ..choices import BASES, BasisName
+from ..data.columns import names_or_numbers
+from ..data.ranking import RankingData
+from ..data.validation import Matrix
+from ..errors import DataError
+from ..matrix.binned import BinnedMatrix, bins_of
+from ..matrix.rows import (
+    CSR,
+    UserMatrix,
     kernel_matrix,
     n_square_sums,
     n_tasks,
-    read_only,
     rmatvec_squares,
     row_ranges,
 )
-from .._threads import resolve_threads, run
-from .._typing import Integers, Vector
-from ..data.checks import Matrix
-from ..data.names import names_or_numbers
-from ..data.ranking import RankingData
-from ..errors import DataError
-from .axis import Axis
-from .basis import Columns, fit_axis, make_columns
-from .forms import FeaturesLike, FormsLike, check_forms, read_features, read_forms
-from .names import BASES, BasisName
-from .pairs import Pair, coarse_axis, coarse_cells, fill_codes, pure_columns
-from .positions import Storage, choose_storage, find_positions
+from .basis import (
+    Axis,
+    BasisColumns,
+    FeaturesLike,
+    FormsLike,
+    capped,
+    check_forms,
+    fit_axis,
+    make_columns,
+    read_features,
+    read_forms,
+)
+
+# --------------------------------------------------------------------------------------------------
+# Positions of the values of X on their axes: the number of the cell plus the place in it.
+
+
+Storage: TypeAlias = type[np.uint8] | type[np.uint16] | type[np.float32]  #: of positions
+
+BLOCK_ROWS = 256  #: rows whose positions are found at a time; they stay in the cache
+BLOCK_FEATURES = 8  #: features of a block; eight numbers fill a cache line of X
+COUNTED = 32  #: knots that are compared one by one, in SIMD vectors; more are searched by halving
+
+SINGLE = 2.0**-23  #: relative distance of two numbers of single precision
+#: Values of X from which positions have 16 bits. Fewer have single precision, which is more exact.
+MANY = 2**24
+
+
+class _Axes(NamedTuple):
+    """The axes of all features, as kernels read them."""
+
+    starts: Integers  #: the cells of feature j are starts[j], …, starts[j + 1] − 1
+    knots: Vector  #: at the place of each cell its upper knot; the last two cells have none
+    anchors: Vector  #: the value of each cell at which its place is 0; see `Axis.anchors`
+    widths: Vector  #: the length of each cell
+    levels: NDArray[np.bool_]
+    first: Integers  #: the cell of each feature that has the position 0
+    inside: bool  #: whether the place in a cell counts
+
+
+def choose_storage(axes: Sequence[Axis], basis: BasisName, n_rows: int, n_more: int = 0) -> Storage:
+    """Return the type of the positions of training data.
+
+    Positions of step functions are bytes if that suffices. Others are numbers of single precision.
+    If there are many, they are integers of 16 bits in units of 1/4096, which need half the memory.
+    These integers cannot hold more than 16 bins, and so no `n_more` pairs of features.
+
+    Examples
+    --------
+    >>> axes = 8 * [Axis([0.0, 2.0])]
+    >>> [choose_storage(axes, "ramp", n_rows).__name__ for n_rows in (2**20, 2**22)]
+    ['float32', 'uint16']
+    """
+    n_cells = max(axis.n_cells for axis in axes)
+    if basis == "step" and n_cells <= 256:
+        return np.uint8
+    many = len(axes) * n_rows >= MANY
+    return np.uint16 if many and n_cells <= LOOKUP and not n_more else np.float32
+
+
+def find_positions(
+    X: UserMatrix, axes: Sequence[Axis], basis: BasisName, storage: Storage,
+    n_threads: int | None = None, n_more: int = 0,
+) -> NDArray[Any]:  # fmt: skip
+    """Return the positions of all values, of shape (n_features + n_more, n_rows).
+
+    For broken lines, the position of a value is the number of a knot plus the place behind it. For
+    step functions and splines, it is the number of a cell (`Axis.cells`) plus the place in it. Step
+    functions have no places. Values beyond the first and the last knot have the place 0. Missing
+    values have the last position. The type of the positions is that of `choose_storage`. The last
+    `n_more` rows are left for the caller.
+
+    Examples
+    --------
+    >>> axes, X = [Axis([0.0, 2.0])], np.array([[-1.0], [0.5], [2.0], [np.nan]])
+    >>> find_positions(X, axes, "ramp", np.float32).tolist()
+    [[0.0, 0.25, 1.0, 2.0]]
+    >>> find_positions(X, axes, "ramp", np.uint16).tolist()
+    [[0, 1024, 4096, 8192]]
+    >>> find_positions(X, axes, "step", np.uint8).tolist()
+    [[0, 1, 2, 3]]
+    """
+    out = np.empty((len(axes) + n_more, X.shape[0]), storage)
+    known = _kernel_axes(axes, basis)
+    n_threads, matrix = resolve_threads(n_threads), kernel_matrix(X)
+    ranges = row_ranges(X, n_tasks(X, n_threads))
+    blocks = np.empty((len(ranges), BLOCK_FEATURES, BLOCK_ROWS))
+    cells = np.empty((len(ranges), BLOCK_ROWS), np.uint64)
+    found = out[: len(axes)]
+    tasks = [(matrix, a, b, known, blocks[k], cells[k], found) for k, (a, b) in enumerate(ranges)]
+    run(_locate, tasks, n_threads)
+    return out
+
+
+def _kernel_axes(axes: Sequence[Axis], basis: BasisName) -> _Axes:
+    sizes = [axis.n_cells for axis in axes]
+    levels = np.array([axis.levels for axis in axes], np.bool_)
+    has_knots = np.array([len(axis.knots) > 0 for axis in axes])
+    return _Axes(
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        np.concatenate([np.append(axis.knots, [0.0, 0.0]) for axis in axes]),
+        np.concatenate([axis.anchors for axis in axes]),
+        np.concatenate([axis.widths for axis in axes]),
+        levels,
+        ((basis == "ramp") & ~levels & has_knots).astype(np.int64),
+        basis != "step",
+    )
+
+
+@njit(inner=True)
+def _count(knots, x, cells):  # type: ignore[no-untyped-def]
+    """Count the knots ≤ x for each x, in loops without branches that depend on x."""
+    n = len(knots)
+    cells[:] = np.uint64(0)
+    if n <= COUNTED:
+        for k in range(n):
+            knot = knots[k]
+            for i in range(len(x)):
+                cells[i] += np.uint64(x[i] >= knot)
+        return
+    while n > 0:
+        half = np.uint64((n + 1) // 2)
+        for i in range(len(x)):
+            cell = cells[i]
+            cells[i] = cell + half if x[i] >= knots[cell + half - np.uint64(1)] else cell
+        n //= 2
+
+
+@njit(inner=True)
+def _store(out, i, z):  # type: ignore[no-untyped-def]
+    """Write a position; the size of its type is known when the kernel is compiled."""
+    out[i] = np.floor(z * STEPS + 0.5) if out.itemsize == 2 else z
+
+
+@njit(inner=True)
+def _locate_feature(axes, j, x, cells, out):  # type: ignore[no-untyped-def]
+    """Compute the positions of some values of feature j."""
+    start, n = axes.starts[j], axes.starts[j + 1] - axes.starts[j] - 2
+    knots, anchors = axes.knots[start : start + n], axes.anchors[start : start + n + 2]
+    widths, first = axes.widths[start : start + n + 2], axes.first[j]
+    _count(knots, x, cells)
+    missing = n + 1 - first
+    if axes.levels[j]:
+        for i in range(len(x)):
+            cell = np.int64(cells[i])
+            is_known = cell > 0 and knots[cell - 1] == x[i]
+            _store(out, i, cell - 1 if is_known else n if x[i] == x[i] else missing)
+    elif axes.inside and n > 0:
+        low, high = knots[0], knots[n - 1]
+        for i in range(len(x)):
+            value, cell = x[i], cells[i]
+            # Clipped values have the place 0 in the outer cells, and no difference overflows.
+            within = low if value < low else high if value > high else value
+            place = (within - anchors[cell]) / widths[cell]
+            whole = np.float64(max(0, np.int64(cell) - first))
+            # The stored position of a value below a knot stays below that of the knot.
+            place = min(place, 1.0 - (1.0 / STEPS if out.itemsize == 2 else (whole + 1.0) * SINGLE))
+            _store(out, i, whole + place if value == value else missing)
+    else:
+        for i in range(len(x)):
+            _store(out, i, max(0, np.int64(cells[i]) - first) if x[i] == x[i] else missing)
+
+
+@njit
+def _locate_dense(X, first, last, axes, block, cells, out):  # type: ignore[no-untyped-def]
+    for a in range(first, last, BLOCK_ROWS):
+        n = min(BLOCK_ROWS, last - a)
+        for f in range(0, X.shape[1], BLOCK_FEATURES):
+            width = min(BLOCK_FEATURES, X.shape[1] - f)
+            for i in range(n):
+                for k in range(width):
+                    block[k, i] = X[a + i, f + k]
+            for k in range(width):
+                _locate_feature(axes, f + k, block[k, :n], cells[:n], out[f + k, a : a + n])
+
+
+@njit
+def _locate_csr(X, first, last, axes, block, cells, out):  # type: ignore[no-untyped-def]
+    value = block[0, :1]
+    value[0] = 0.0
+    for j in range(len(out)):
+        _locate_feature(axes, j, value, cells[:1], out[j, first : first + 1])
+        out[j, first:last] = out[j, first]
+    for i in range(first, last):
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            j = X.indices[e]
+            value[0] = X.data[e]
+            _locate_feature(axes, j, value, cells[:1], out[j, i : i + 1])
+
+
+_locate = by_type(0, {CSR: _locate_csr}, _locate_dense)
+
+
+# --------------------------------------------------------------------------------------------------
+# `Pair`: a grid of coarse cells of two features, and the columns of its interactions.
+#
+# An interaction is a function of the cells whose mean over the training documents is 0 in every row
+# and in every column of the grid. The curves of the two features therefore have nothing in common
+# with it: they carry all that a sum of curves can carry.
+
+
+COARSE_BINS = 5  #: intervals of a feature in a pair; more need more documents per cell
+MOST_LEVELS = 14  #: levels of a feature in a pair; 16 × 16 cells are the numbers of a byte
+RANK_ACCURACY = 1e-10  #: relative singular value below which a condition follows from others
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two features with coarse cells, and the columns of their interactions.
+
+    Attributes
+    ----------
+    features : (int, int)
+    axes : (Axis, Axis)
+        Axes whose cells are unions of cells of the features' own axes.
+    counts : int64 array of shape (cells of the first axis, cells of the second axis)
+        The number of training documents in each pair of cells.
+    columns : float64 array of shape (n_cells, n_columns)
+        Values of the columns in the pairs of cells, row by row of the grid.
+    """
+
+    features: tuple[int, int]
+    axes: tuple[Axis, Axis]
+    counts: Integers
+    columns: Vector
+
+    @property
+    def size(self) -> float:
+        """The root of the sum of the squared columns over the training documents."""
+        return float(np.sqrt(self.counts.ravel() @ (self.columns**2).sum(axis=1)))
+
+
+def coarse_axis(axis: Axis, counts: Integers) -> Axis:
+    """Return an axis with few cells, each of which is a union of cells of the given axis.
+
+    Ordered values have at most `COARSE_BINS` intervals of about equally many documents. Levels are
+    the `MOST_LEVELS` most frequent ones.
+
+    Parameters
+    ----------
+    axis : Axis
+    counts : array of shape (n_cells,)
+        The number of documents in each cell.
+
+    Examples
+    --------
+    >>> coarse_axis(Axis(np.arange(10.0)), np.array([0, *[5] * 10, 0])).knots.tolist()
+    [2.0, 4.0, 6.0, 8.0]
+    """
+    knots = axis.knots
+    if axis.levels:
+        frequent = np.argsort(-counts[: len(knots)], kind="stable")[:MOST_LEVELS]
+        return Axis(np.sort(knots[frequent]), levels=True)
+    mass = np.cumsum(capped(counts[:-1], COARSE_BINS))
+    before, total = mass[:-1], mass[-1]  # before[i] is the mass below knot i
+    wanted = np.linspace(0.0, total, COARSE_BINS + 1)[1:-1]
+    nearest = np.abs(before[:, None] - wanted).argmin(axis=0) if len(knots) else np.empty(0, int)
+    chosen = np.unique(nearest)
+    return Axis(_not_above(knots[chosen[(before[chosen] > 0) & (before[chosen] < total)]]))
+
+
+def _not_above(knots: Vector) -> Vector:
+    """Return knots that are at most the training values they stand for, in single precision, too.
+
+    A value that a program rounds to single precision is then on the same side of its knot.
+    """
+    with np.errstate(over="ignore"):
+        single = knots.astype(np.float32).astype(np.float64)
+    return np.where(np.isfinite(single), np.minimum(knots, single), knots)
+
+
+def coarse_cells(axis: Axis, coarse: Axis) -> NDArray[np.uint8]:
+    """Return the cell of the coarse axis that contains each cell of an axis.
+
+    Examples
+    --------
+    >>> coarse_cells(Axis([0.0, 1.0, 2.0]), Axis([1.0])).tolist()
+    [0, 0, 1, 1, 2]
+    """
+    own, missing = coarse.cells(axis.knots), len(coarse.knots) + 1
+    inner = [*own, len(coarse.knots)] if axis.levels else [0, *own]
+    return np.array([*inner, missing], np.uint8)
+
+
+def fill_codes(
+    positions: NDArray[Any],
+    places: Sequence[tuple[int, int]],
+    tables: Sequence[tuple[NDArray[np.uint8], NDArray[np.uint8]]],
+    n_threads: int | None = None,
+) -> None:
+    """Write the numbers of the pairs of cells into the last rows of `positions`.
+
+    Parameters
+    ----------
+    positions : uint8 or float32 array of shape (n_features + n_pairs, n_rows)
+        The first rows have the positions of the features.
+    places : sequence of (int, int)
+        The two features of each pair.
+    tables : sequence of (array, array)
+        The coarse cell of each bin of the two features.
+    """
+    codes = positions[len(positions) - len(places) :]
+    tasks = [
+        (positions[j], positions[k], *own, own[1].max() + np.int64(1), out)
+        for (j, k), own, out in zip(places, tables, codes, strict=True)
+    ]
+    run(_fill, tasks, resolve_threads(n_threads))
+
+
+@njit
+def _fill(first, second, first_table, second_table, width, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        a, b = first_table[np.int64(first[i])], second_table[np.int64(second[i])]
+        out[i] = a * width + b
+
+
+def pure_columns(counts: Integers, axes: tuple[Axis, Axis], smooth: float = 1.0) -> Vector:
+    """Return a basis of the functions of the cells with the mean 0 in each row and column.
+
+    The columns are such that the sum of the squared weights of a function f is
+
+        Σ_c f_c² + smooth·Σ_(c,d) (f_c − f_d)²
+
+    over all cells c and all neighbours (c, d) in the direction of an ordered axis. Cells without
+    documents have the value 0 and no neighbours.
+
+    Parameters
+    ----------
+    counts : int64 array of shape (n_rows, n_columns)
+        The number of training documents in each cell.
+    axes : (Axis, Axis)
+    smooth : float
+
+    Examples
+    --------
+    >>> both = Axis([0.0, 1.0], levels=True), Axis([0.0, 1.0], levels=True)
+    >>> counts = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    >>> (2 * pure_columns(counts, both) ** 2).sum(axis=1).round(3).tolist()[:6]
+    [0.5, 0.5, 0.0, 0.0, 0.5, 0.5]
+    """
+    used = np.flatnonzero(counts.ravel())
+    rows, columns = np.unravel_index(used, counts.shape)
+    weights = counts.ravel()[used]
+    conditions = np.concatenate([
+        (np.arange(n)[:, None] == own) * weights
+        for n, own in zip(counts.shape, (rows, columns), strict=True)
+    ]).astype(np.float64)  # fmt: skip
+    conditions = conditions[conditions.any(axis=1)]
+    conditions /= np.linalg.norm(conditions, axis=1)[:, None]
+    _, sizes, vectors = np.linalg.svd(conditions)
+    pure = vectors[np.count_nonzero(sizes > RANK_ACCURACY * sizes.max(initial=0.0)) :].T
+    cost = np.eye(len(used)) + smooth * _roughness(rows, columns, axes)
+    values, directions = np.linalg.eigh(pure.T @ cost @ pure)
+    found = np.zeros((counts.size, pure.shape[1]))
+    found[used] = pure @ (directions / np.sqrt(values)) @ directions.T
+    return found
+
+
+def _roughness(rows: Integers, columns: Integers, axes: tuple[Axis, Axis]) -> Vector:
+    """Return the matrix of ``Σ (f_c − f_d)²`` over neighbours in the direction of ordered axes."""
+    total = np.zeros((len(rows), len(rows)))
+    for axis, own, other in zip(axes, (rows, columns), (columns, rows), strict=True):
+        if not axis.levels:
+            inside = own < axis.n_cells - 1  # the last cell holds missing values
+            after = (own[:, None] == own - 1) & (other[:, None] == other) & inside
+            first, second = np.nonzero(after)
+            np.add.at(total, (first, first), 1.0)
+            np.add.at(total, (second, second), 1.0)
+            np.add.at(total, (first, second), -1.0)
+            np.add.at(total, (second, first), -1.0)
+    return total
+
+
+# --------------------------------------------------------------------------------------------------
+# `Design`: the basis of an additive score, fitted to training data.
+
 
 FITTED_ROWS = 2**16  #: documents from which knots are chosen; more change the quantiles little
 FITTED_FEATURES = 8  #: features whose sample is copied at a time; eight fill a cache line of X
 MOST_PAIRS = 50  #: pairs of features; more can hardly be looked at
+SHRINKAGE = 10  #: documents of a level whose effect costs twice as much; more shrink rare levels
 MOST_BINS = 254  #: intervals of a feature; with the cells of other values they fit in a byte
 
 
@@ -54,7 +429,7 @@ class DesignSteps:
     smooth : float
         See `linrank.features.basis.make_columns`.
     forms : mapping or sequence, optional
-        The forms of curves; see `linrank.features.forms.read_forms`.
+        The forms of curves; see `linrank.features.basis.read_forms`.
     levels : sequence of features whose values have no order, by name or number
     interactions : int
         The largest number of pairs of features that have an interaction.
@@ -108,7 +483,7 @@ class DesignSteps:
         positions = find_positions(data.X, axes, self.basis, storage, n_threads, len(pairs))
         design = Design(self.basis, axes, columns, storage)
         X = design.over(positions[: len(axes)], data.has_missing)
-        design = replace(design, moments=bin_moments(X, n_threads)).with_other_levels()
+        design = replace(design, moments=bin_moments(X, n_threads)).with_shrunk_levels()
         if data.has_missing:
             design = design.with_missing()
         design = design.with_pairs(positions, pairs, n_threads)
@@ -117,9 +492,10 @@ class DesignSteps:
 
     def _axes(self, data: RankingData, n_threads: int | None) -> list[Axis]:
         rows = np.linspace(0, data.n_docs - 1, min(data.n_docs, FITTED_ROWS)).astype(np.int64)
-        levels = read_features(
+        listed = read_features(
             self.levels, "categories", data.n_features, data.feature_names, data.index_base
         )
+        levels = {*listed, *data.codes.tolist()}
         X = sparse.csc_array(data.X[rows]) if sparse.issparse(data.X) else data.X
 
         def fit(first: int, last: int) -> list[Axis]:
@@ -159,7 +535,7 @@ class Design:
 
     basis: BasisName
     axes: Sequence[Axis]
-    columns: Sequence[Columns]
+    columns: Sequence[BasisColumns]
     storage: Storage = np.float32
     moments: Sequence[Vector] = ()
     pairs: Sequence[Pair] = ()
@@ -280,13 +656,18 @@ class Design:
         X = self.matrix(data.X, data.has_missing, n_threads)
         return data.replace(X=X, feature_names=None, has_missing=False)
 
-    def with_other_levels(self) -> Design:
-        """Return the design in which a level that training lacks has the mean of the others."""
+    def with_shrunk_levels(self) -> Design:
+        """Return the design with smaller columns of rare levels, whose weights then cost more.
+
+        The column of a level with n documents has the value √(n/(n + k)) instead of 1, with
+        k = `SHRINKAGE`. A level that training lacks has the mean of the others.
+        """
         columns = list(self.columns)
         for j, (axis, own) in enumerate(zip(self.axes, self.columns, strict=True)):
             if axis.levels:
                 shape, counts = own.shape.copy(), self.moments[j][0, : len(axis.knots)]
-                shape[0, -1] = counts / max(1.0, counts.sum())
+                shape[0] *= np.sqrt(counts / (counts + SHRINKAGE))
+                shape[0, -1] = counts @ shape[0, :-1] / max(1.0, counts.sum())
                 columns[j] = replace(own, shape=shape)
         return replace(self, columns=columns)
 
@@ -300,7 +681,7 @@ class Design:
                    for j, has in enumerate(has_bin)]  # fmt: skip
         return replace(self, columns=columns)
 
-    def _column_of_missing(self, j: int) -> Columns:
+    def _column_of_missing(self, j: int) -> BasisColumns:
         """Return the columns of feature j and one that is 1 for missing values.
 
         The mean of the other columns becomes 0, so that a weight of 0 stands for the mean of the
@@ -314,7 +695,7 @@ class Design:
         shape[0, :n_bins, :n_columns] -= self._means(j)
         shape[0, n_bins, n_columns:] = 1.0
         endless = np.full(n_more, np.inf)
-        return Columns(shape, np.append(own.low, -endless), np.append(own.high, endless))
+        return BasisColumns(shape, np.append(own.low, -endless), np.append(own.high, endless))
 
     def _means(self, j: int) -> Vector:
         """Return the mean of each column of feature j over the documents with a value."""

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
-from .._checks import boolean, whole_number
-from .._rows import row_ranges
-from .._threads import resolve_threads, run, split
-from .._typing import Integers, Mask, Vector
-from ..data.checks import MAX_FEATURES, Matrix, check_matrix
+from .._util.checks import boolean, choice, whole_number
+from .._util.parallel import resolve_threads, run, split
+from .._util.types import Integers, Mask, Vector
+from ..choices import MISSING, SCALES, MissingName, ScaleName
+from ..data.columns import names_or_numbers
+from ..data.matching import with_features
 from ..data.ranking import RankingData
+from ..data.validation import MAX_FEATURES, Matrix, check_matrix
 from ..errors import DataError
-from .summary import finite_numbers
+from ..matrix.rows import multiply, n_entries, row_ranges
+from ..matrix.summary import (
+    MOST_SUMMARISED,
+    SCALE_BEFORE,
+    FeatureSummary,
+    finite_numbers,
+    quantiles,
+    summarise,
+    warn_of_scales,
+)
 
 BLOCK_ENTRIES = 2**15  #: entries of X that are transformed at a time; they stay in the cache
 
 
-class Folded(NamedTuple):
+class FoldedWeights(NamedTuple):
     """A linear score in terms of the given features.
 
     It is ``Σ_f (missing_f if x_f is missing else coef_f·g(x_f))``, where g is the logarithm and the
@@ -56,6 +67,8 @@ class Preprocessing:
     by_query : bool
         Whether each feature is scaled to the range from 0 to 1 within each query, as LETOR's
         QueryLevelNorm does. A feature that is constant in a query becomes 0 there.
+    unscaled : int64 array
+        Features that `by_query` leaves as they are: those that stand for values of text.
     """
 
     n_features: int
@@ -67,6 +80,7 @@ class Preprocessing:
     shift: Vector | None = None
     factor: Vector | None = None
     by_query: bool = False
+    unscaled: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def n_outputs(self) -> int:
@@ -77,6 +91,11 @@ class Preprocessing:
     def is_linear(self) -> bool:
         """Whether scores are linear in the given features, apart from missing ones."""
         return not (self.log or self.by_query or self.low is not None)
+
+    @property
+    def only_scales(self) -> bool:
+        """Whether the steps are (x − shift)·factor, apart from missing values that are filled."""
+        return self.is_linear and self.factor is not None and not len(self.indicators)
 
     def names(self, given: list[str]) -> list[str]:
         """Return the names of the features after preprocessing."""
@@ -152,6 +171,7 @@ class Preprocessing:
             rows = self.transformed(given)
             if self.by_query:
                 low, high = rows.min(axis=0), rows.max(axis=0)
+                low[self.unscaled], high[self.unscaled] = 0.0, 1.0
                 width = high - low
                 rows -= low
                 np.divide(rows, width, out=rows, where=width > 0)
@@ -186,7 +206,7 @@ class Preprocessing:
         out = sparse.csr_array((self._entries(X), X.indices, X.indptr), shape=X.shape)
         if self.by_query:
             found = _query_ranges(out, query_ptr)
-            width = found.high - found.low
+            width = np.where(np.isin(found.feature, self.unscaled), 1.0, found.high - found.low)
             out.data *= np.divide(1.0, width, out=0.0 * width, where=width > 0)[found.of_entry]
         elif self.factor is not None:
             out.data *= self.factor[X.indices]
@@ -220,7 +240,7 @@ class Preprocessing:
         shape = (X.shape[0], len(self.indicators))
         return sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
 
-    def fold(self, weights: Vector) -> Folded:
+    def fold(self, weights: Vector) -> FoldedWeights:
         """Return the weights of the given features, for weights of the preprocessed ones.
 
         The constant ``−Σ_f w_f·factor_f·shift_f`` is left out: it is the same for all documents.
@@ -235,10 +255,10 @@ class Preprocessing:
         d = self.n_features
         coef = weights[:d] if self.factor is None else weights[:d] * self.factor
         if self.fill is None:
-            return Folded(coef, None)
+            return FoldedWeights(coef, None)
         missing = coef * self.transformed(self.fill[None])[0]
         missing[self.indicators] += weights[d:]
-        return Folded(coef, missing)
+        return FoldedWeights(coef, missing)
 
     def unfold(self, coef: Vector) -> Vector:
         """Return weights of the preprocessed features, for folded weights of the given ones.
@@ -258,8 +278,9 @@ class Preprocessing:
             values = getattr(self, name)
             if values is not None:
                 found[name] = [None if np.isnan(v) else v for v in values.tolist()]
-        if len(self.indicators):
-            found["indicators"] = self.indicators.tolist()
+        for name in ("indicators", "unscaled"):
+            if len(getattr(self, name)):
+                found[name] = getattr(self, name).tolist()
         return found
 
     @classmethod
@@ -281,8 +302,9 @@ class Preprocessing:
                 found[name] = finite_numbers(
                     content[name], f"{name} of preprocessing", d, optional=name == "fill"
                 )
-        if "indicators" in content:
-            found["indicators"] = _features(content["indicators"], d)
+        for name in ("indicators", "unscaled"):
+            if name in content:
+                found[name] = _features(content[name], name, d)
         steps = cls(**found)
         steps._check_steps()
         return steps
@@ -342,8 +364,299 @@ def lowest_scores(X: sparse.csr_array, w: Vector, query_ptr: Integers) -> Vector
     return np.repeat(np.bincount(found.query, part, minlength=len(sizes)), sizes)
 
 
-def _features(values: object, n: int) -> Integers:
+def _features(values: object, name: str, n: int) -> Integers:
     is_list = isinstance(values, list) and all(type(v) is int and 0 <= v < n for v in values)
     if not is_list or len(set(values)) < len(values):  # type: ignore[call-overload, arg-type]
-        raise DataError(f"indicators of preprocessing are not different features from 0 to {n - 1}")
+        raise DataError(f"{name} of preprocessing are not different features from 0 to {n - 1}")
     return np.array(values, dtype=np.int64)
+
+
+# --------------------------------------------------------------------------------------------------
+# `FeatureSteps`: which preprocessing is wanted, and how it is fitted to training data.
+
+
+QUARTILES = (0.25, 0.5, 0.75)
+#: A width below this multiple of the largest value counts as 0. Scaling by a smaller width would
+#: give scores an error of more than 2e-4 of a weight, because the folded weights multiply x itself.
+CONSTANT = 1e-12
+
+
+@dataclass(frozen=True)
+class FeatureSteps:
+    """The steps of preprocessing that a training fits: fill, logarithm, clip, scale.
+
+    Parameters
+    ----------
+    log : bool
+        Replace x by sign(x)·log(1 + |x|).
+    clip : float or None
+        Limit each feature to its quantiles `clip` and 1 − `clip` in the training data; 0 is its
+        range.
+    scale : {None, "auto", "standard", "minmax", "robust", "maxabs", "query"}
+        ``standard``: (x − mean)/deviation; ``minmax``: to the range 0 to 1; ``robust``:
+        (x − median)/(distance of the quartiles); ``maxabs``: x/max|x|; ``query``: to the range 0 to
+        1 within each query. A feature that is constant in the training data is not scaled, nor is
+        one that is 1 for a value of a column of text. ``auto``: see `for_data`.
+    missing : {None, "zero", "median", "indicator"}
+        The value of missing features; ``indicator`` is the median with a weight of its own for the
+        fact that a value is missing.
+
+    Examples
+    --------
+    >>> FeatureSteps.parse("log1p+standard", None)
+    FeatureSteps(log=True, clip=None, scale='standard', missing=None)
+    >>> FeatureSteps.parse("clip:0.01+minmax", "median").clip
+    0.01
+    """
+
+    log: bool = False
+    clip: float | None = None
+    scale: ScaleName | None = None
+    missing: MissingName | None = None
+
+    @classmethod
+    def parse(cls, scale: str | None, missing: str | None) -> Self:
+        """Return the steps for the options `scale` and `missing` of estimators."""
+        if missing is not None:
+            choice("missing", missing, MISSING, "and None")
+        if scale is None:
+            return cls(missing=missing)  # type: ignore[arg-type]
+        if not isinstance(scale, str):
+            raise DataError(f"scale is {scale!r}; expected a text such as 'standard'")
+        parts = scale.replace(" ", "").split("+")
+        log = parts[0] == "log1p"
+        parts = parts[log:]
+        clip = _quantile(parts.pop(0)) if parts and parts[0].startswith("clip") else None
+        last: Any = parts.pop(0) if parts else None
+        if parts or (last is not None and last not in SCALES):
+            raise DataError(
+                f"scale is {scale!r}; expected log1p, clip or clip:QUANTILE, and one of "
+                f"{', '.join(SCALES)}, in this order and joined by +, such as 'log1p+standard'"
+            )
+        return cls(log, clip, last, missing)  # type: ignore[arg-type]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether features are used as they are given."""
+        return self == FeatureSteps()
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether scores stay linear in the given features, apart from missing ones."""
+        return not self.log and self.clip is None and self.scale != "query"
+
+    @property
+    def name(self) -> str | None:
+        """The text that `parse` takes as `scale`; None if there is no such step."""
+        clip = None if self.clip is None else "clip" if self.clip == 0 else f"clip:{self.clip:g}"
+        parts = [part for part in ("log1p" if self.log else None, clip, self.scale) if part]
+        return "+".join(parts) or None
+
+    def for_data(self, data: RankingData) -> Self:
+        """Return the steps with a scaling in place of "auto".
+
+        It is "standard" if X is dense. A sparse X is not scaled: rare features would become large,
+        and rows of text have equal lengths already.
+        """
+        if self.scale != "auto":
+            return self
+        return replace(self, scale=None if data.is_sparse else "standard")
+
+    def fit(self, data: RankingData, n_threads: int | None = None) -> Preprocessing | None:
+        """Return the fitted steps; None if features are used as they are given."""
+        if self.scale == "auto":
+            return self.for_data(data).fit(data, n_threads)
+        if self.is_empty:
+            return None
+        X: Matrix = data.X
+        origin: Vector | float = 0.0  # what was subtracted from the values so that zeros stay zeros
+        found: dict[str, Any] = {"n_features": data.n_features, "log": self.log}
+        if self.missing is not None:
+            found["fill"] = np.zeros(X.shape[1])
+            if self.missing != "zero":
+                found["fill"] = quantiles(X, (0.5,))[0]
+        if self.log or (self.missing is not None and data.has_missing):
+            X = Preprocessing(**found).apply(X, None, n_threads)
+        if self.clip is not None:
+            low, high = _limits(X, self.clip, data, n_threads)
+            low[data.indicators], high[data.indicators] = 0.0, 1.0
+            found |= {"low": low, "high": high}
+            clipped = Preprocessing(data.n_features, low=low, high=high)
+            X = clipped.apply(X, None, n_threads)
+            origin = clipped.at_zero() if data.is_sparse else 0.0
+        if self.missing == "indicator":
+            found["indicators"] = _features_with_gaps(data.X)
+        if self.scale == "query":
+            found |= {"by_query": True, "unscaled": np.union1d(data.indicators, data.codes)}
+        elif self.scale is not None:
+            scaling = _scaling(X, origin, self.scale, data, n_threads)
+            scaling["shift"][data.indicators], scaling["factor"][data.indicators] = 0.0, 1.0
+            found |= scaling
+        return Preprocessing(**found)
+
+
+def _quantile(step: str) -> float:
+    """Return the quantile in ``clip:QUANTILE``; 0 without a quantile."""
+    name, _, text = step.partition(":")
+    try:
+        share = float(text or 0) if name == "clip" else np.nan
+    except ValueError:
+        share = np.nan
+    if not 0 <= share < 0.5:
+        raise DataError(f"{step!r} in scale; expected clip:QUANTILE with 0 ≤ QUANTILE < 0.5")
+    return share
+
+
+def _row_weight(data: RankingData) -> Vector | None:
+    """Return the weight of each document times that of its query; None without weights."""
+    of_query = data.row_query_weight
+    if data.weight is None or of_query is None:
+        return of_query if data.weight is None else data.weight
+    return data.weight * of_query
+
+
+def _features_with_gaps(X: Matrix) -> Any:
+    if sparse.issparse(X):
+        return np.unique(X.indices[np.isnan(X.data)]).astype(np.int64)
+    return np.flatnonzero(np.isnan(X).any(axis=0))
+
+
+def _limits(
+    X: Matrix, share: float, data: RankingData, n_threads: int | None
+) -> tuple[Vector, Vector]:
+    if share > 0:
+        low, high = quantiles(X, (share, 1.0 - share))
+        return low, high
+    found = _summary_of(X, data, n_threads)
+    return found.minimum.copy(), found.maximum.copy()
+
+
+def _summary_of(
+    X: Matrix, data: RankingData, n_threads: int | None, weight: Vector | None = None
+) -> FeatureSummary:
+    """Return the statistics of X; those of the given features may be known."""
+    if X is data.X and weight is None:
+        return data.feature_summary(n_threads)
+    return summarise(X, n_threads, weight)
+
+
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
+def _scaling(
+    X: Matrix,
+    origin: Vector | float,
+    scale: ScaleName,
+    data: RankingData,
+    n_threads: int | None,
+) -> dict[str, Vector]:
+    """Return shift and factor of each feature, whose values are X + origin.
+
+    Features of width 0 keep the factor 1. Quantiles do not depend on the weights of the rows.
+    """
+    found = _summary_of(X, data, n_threads, _row_weight(data))
+    minimum, maximum = found.minimum + origin, found.maximum + origin
+    largest = np.maximum(np.abs(minimum), np.abs(maximum))
+    if scale == "standard":
+        shift, width = found.mean + origin, found.deviation
+    elif scale == "minmax":
+        shift, width = minimum, maximum - minimum
+    elif scale == "maxabs":
+        shift, width = np.zeros(X.shape[1]), largest
+    else:
+        low, shift, high = quantiles(X, QUARTILES) + origin
+        width = np.where(high - low > CONSTANT * largest, high - low, found.deviation)
+    factor = 1.0 / width
+    usable = (width > CONSTANT * largest) & np.isfinite(width) & np.isfinite(factor)
+    return {"shift": shift, "factor": np.where(usable, factor, 1.0)}
+
+
+# --------------------------------------------------------------------------------------------------
+# `Prepared`: training data before and after preprocessing.
+
+
+COPIED_BYTES = 2**26  #: bytes of X up to which a scaled copy is made; more take more memory
+
+
+def warn_of_given_scales(data: RankingData, n_threads: int | None = None) -> None:
+    """Warn if scales differ too much; for rankers that have no parameter ``scale``."""
+    if data.n_features <= MOST_SUMMARISED:
+        warn_of_scales(
+            data.feature_summary(n_threads).deviation,
+            names_or_numbers(data.feature_names, data.n_features, data.index_base),
+            SCALE_BEFORE,
+        )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Training data as given, the preprocessing that was fitted to them, and its outcome.
+
+    Attributes
+    ----------
+    given : RankingData
+    steps : Preprocessing or None
+        None: the features are used as they are given.
+    data : RankingData
+        The data with preprocessed features. With `factor`, their scaling is left out.
+    factor : float64 array of shape (n_features,) or None
+        What the columns of `data` are multiplied by wherever they are weighted. A large X that only
+        has to be scaled is not copied. The shift is left out, because it changes no ranking.
+    """
+
+    given: RankingData
+    steps: Preprocessing | None
+    data: RankingData
+    factor: Vector | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def of(
+        cls,
+        data: RankingData,
+        steps: Preprocessing | None,
+        n_threads: int | None = None,
+        copy: bool = False,
+    ) -> Self:
+        """Apply fitted steps to the training data; with `copy`, also the scaling of a large X."""
+        if steps is None:
+            return cls(data, None, data)
+        size = n_entries(data.X) * data.X.dtype.itemsize
+        if copy or size <= COPIED_BYTES or not steps.only_scales or data.has_missing:
+            return cls(data, steps, steps.apply_to(data, n_threads))
+        return cls(data, steps, data, factor=steps.factor)
+
+    def apply(self, data: RankingData, n_threads: int | None = None) -> RankingData:
+        """Return other data with the same features, preprocessed as `data` is."""
+        data = with_features(data, self.given.feature_names, self.given.n_features)
+        if self.steps is None or (self.factor is not None and not data.has_missing):
+            return data
+        steps = self.steps
+        if self.factor is not None:
+            steps = replace(steps, shift=None, factor=None)
+        return steps.apply_to(data, n_threads)
+
+    def scores(self, data: RankingData, coef: Vector, n_threads: int | None = None) -> Vector:
+        """Return the scores of the outcome of `apply`, for weights of preprocessed features."""
+        return multiply(data.X, coef if self.factor is None else coef * self.factor, n_threads)
+
+    def weight_names(self, names: list[str]) -> list[str]:
+        """Return the names of the preprocessed features, given those of the features."""
+        return names if self.steps is None else self.steps.names(names)
+
+    def summary(self, n_threads: int | None = None) -> FeatureSummary | None:
+        """Return the statistics of the features for a model; None if there are very many."""
+        d = self.given.n_features
+        if d > MOST_SUMMARISED:
+            return None
+        found = self.given.feature_summary(n_threads)
+        if self.steps is None:
+            warn_of_scales(
+                found.deviation,
+                names_or_numbers(self.given.feature_names, d, self.given.index_base),
+            )
+        if self.steps is None or (self.steps.only_scales and not self.given.has_missing):
+            return found
+        values = summarise(self.data.X, n_threads)
+        mean, deviation = values.mean[:d], values.deviation[:d]
+        if self.steps.factor is not None and self.steps.shift is not None:
+            shift = self.steps.at_zero() if self.data.is_sparse else self.steps.shift
+            mean, deviation = mean / self.steps.factor + shift, deviation / self.steps.factor
+        return FeatureSummary(found.minimum, found.maximum, mean, deviation)

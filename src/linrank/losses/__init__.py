@@ -1,22 +1,21 @@
 """Losses: functions of the scores within a query, with their kernels.
 
-- `tables` has the tables of the pairwise losses by name.
+- `hinge_tables` has the tables of the pairwise losses by name.
 - `pairwise` and `domination` have the classes and their kernels.
-- `registry` finds a loss by name.
-- `kernels` chooses the kernel for a layout of the pairs.
+- `registry` finds a loss by name, and chooses the kernel for a layout of the pairs.
 """
 
 from __future__ import annotations
 
-from .._lazy import lazy_names
+from .._util.lazy import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .base import Loss
     from .domination import DominationLoss
+    from .hinge_tables import LossName
+    from .loss import Loss
     from .pairwise import PairwiseLoss
     from .registry import LOSSES, get_loss
-    from .tables import LossName
 
 __all__ = [
     "LOSSES", "DominationLoss", "Loss", "LossName", "PairwiseLoss", "get_loss",
@@ -25,8 +24,8 @@ __all__ = [
 _HOMES = {
     "LOSSES": "registry",
     "DominationLoss": "domination",
-    "Loss": "base",
-    "LossName": "tables",
+    "Loss": "loss",
+    "LossName": "hinge_tables",
     "PairwiseLoss": "pairwise",
     "get_loss": "registry",
 }

@@ -34,15 +34,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import njit
-from .._typing import Integers, Vector
-from ..counting.base import Layout
-from ..counting.comparison import document_weights, group_documents
-from ..counting.plan import rank_labels
+from .._compile.jit import njit
+from .._util.types import Integers, Vector
+from ..counting.plan import Layout, document_weights, group_documents, rank_labels
 from ..counting.preferences import Preferences
 from ..data.ranking import RankingData
 from ..errors import DataError
-from .base import Loss
+from .loss import Loss
 
 
 class DominationPlan(NamedTuple):
@@ -262,12 +260,12 @@ def _hand_down(plan, state, q, pulls, gradient):  # type: ignore[no-untyped-def]
         state.pull[g] = pull
         for position in range(plan.group_ptr[g], plan.group_ptr[g + 1]):
             i = plan.docs[position]
-            bend = state.share[first + i] * pull
-            gradient[i] = query_weight * (gradient[i] + bend)
+            second = state.share[first + i] * pull
+            gradient[i] = query_weight * (gradient[i] + second)
             if g > g0:
                 own = state.chance[first + i]
-                bend += own * (plan.upper[first + i] if len(plan.upper) > 0 else 1.0)
-            state.curvature[first + i] = query_weight * bend
+                second += own * (plan.upper[first + i] if len(plan.upper) > 0 else 1.0)
+            state.curvature[first + i] = query_weight * second
         pull = pulls[g - g0] + state.decay[g] * pull
 
 
@@ -287,10 +285,10 @@ def curve_domination(plan, state, hinges, q, v, out, scratch):  # type: ignore[n
             value, slack = v[i] - centre, state.slack[first + i]
             joined += state.share[first + i] * value
             if g > g0:
-                away = slack * (total * value - below)  # v_i − E_i
+                deviation = slack * (total * value - below)  # v_i − E_i
                 weight = plan.upper[first + i] if len(plan.upper) > 0 else 1.0
-                out[i] = weight * state.chance[first + i] * away
-                pull += weight * slack * (value - away)
+                out[i] = weight * state.chance[first + i] * deviation
+                pull += weight * slack * (value - deviation)
         scratch.sums[g - g0] = pull
         below = joined
     pull = 0.0

@@ -25,20 +25,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._jit import by_type, njit
-from .._typing import Vector
+from .._compile.jit import by_type, njit
+from .._util.types import Vector
 from ..counting import tables, trees
-from ..counting.base import Layout
 from ..counting.layout import lay_out
-from ..counting.plan import Wanted, centre_of
+from ..counting.plan import Layout, Wanted, centre_of
 from ..counting.preferences import Preferences
-from ..counting.row_sums import add_row_sums
-from ..counting.tables import TableState
+from ..counting.tables import TableState, add_row_sums
 from ..counting.trees import TreeState
 from ..data.ranking import RankingData
 from ..errors import DataError
-from .base import Loss
-from .tables import TABLES, Hinge
+from .hinge_tables import TABLES, Hinge
+from .loss import Loss
 
 
 class PairwiseLoss(Loss):
@@ -174,9 +172,9 @@ def linearize(plan, state, hinges, q, scores, gradient, scratch):  # type: ignor
     loss = 0.0
     for i in range(n):
         own = plan.weight[first + i] if weighted else 1.0
-        bend = sums[0, i] * (scores[i] - centre) - gradient[i]
-        loss += 0.5 * own * sums[2, i] + x[i] * (sums[1, i] + bend)
-        gradient[i] = query_weight * own * (sums[1, i] + 2.0 * bend)
+        linear = sums[0, i] * (scores[i] - centre) - gradient[i]
+        loss += 0.5 * own * sums[2, i] + x[i] * (sums[1, i] + linear)
+        gradient[i] = query_weight * own * (sums[1, i] + 2.0 * linear)
         state.curvature[first + i] = 2.0 * query_weight * own * sums[0, i]
     return query_weight * loss
 

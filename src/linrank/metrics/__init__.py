@@ -28,69 +28,24 @@ are skipped. Ties are averaged; in `strict_pairwise_accuracy` they are wrong. `a
 `domination_error` are errors: lower is better. For all other metrics, higher is better
 (`Metric.greater_is_better`).
 
-Names are loaded when they are first used, so that ``linrank.metrics.names`` can be imported
+Names are loaded when they are first used, so that ``linrank.choices`` can be imported
 without numba.
 """
 
-# ruff: noqa: F401  (the imports below are for type checkers only)
+# ruff: noqa: F403  (type checkers read the public names, which each file lists in `__all__`)
 
 from __future__ import annotations
 
-from .._lazy import lazy_names
-
-#: The module of each public name. A new metric is listed here and in the imports below.
-_HOME = {
-    "Evaluation": "_evaluate",
-    "Metric": "_registry",
-    "PerQuery": "_measure",
-    "Ranking": "_ranking",
-    "all_pairs_error": "_pairwise",
-    "auc": "_pairwise",
-    "average_precision": "_precision",
-    "domination_error": "_domination",
-    "err": "_cascade",
-    "evaluate": "_evaluate",
-    "evaluate_data": "_evaluate",
-    "evaluate_run": "_runs",
-    "hit_rate": "_recall",
-    "kendall": "_correlation",
-    "mean_ndcg": "_ndcg",
-    "metric_names": "_registry",
-    "ndcg": "_ndcg",
-    "pairwise_accuracy": "_pairwise",
-    "parse_metric": "_registry",
-    "parse_metrics": "_registry",
-    "precision": "_precision",
-    "preference_accuracy": "_preferences",
-    "r_precision": "_recall",
-    "rbp": "_rbp",
-    "recall": "_recall",
-    "reciprocal_rank": "_cascade",
-    "resolve_rules": "_rules",
-    "right_pairs": "_preferences",
-    "spearman": "_correlation",
-    "strict_pairwise_accuracy": "_pairwise",
-}
-
-__all__ = list(_HOME)
+from .._util.lazy import lazy_listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._cascade import err, reciprocal_rank
-    from ._correlation import kendall, spearman
-    from ._domination import domination_error
-    from ._evaluate import Evaluation, evaluate, evaluate_data
-    from ._measure import PerQuery
-    from ._ndcg import mean_ndcg, ndcg
-    from ._pairwise import all_pairs_error, auc, pairwise_accuracy, strict_pairwise_accuracy
-    from ._precision import average_precision, precision
-    from ._preferences import preference_accuracy, right_pairs
-    from ._ranking import Ranking
-    from ._rbp import rbp
-    from ._recall import hit_rate, r_precision, recall
-    from ._registry import Metric, metric_names, parse_metric, parse_metrics
-    from ._rules import resolve_rules
-    from ._runs import evaluate_run
-
-if not TYPE_CHECKING:  # type checkers report unknown names
-    __getattr__ = lazy_names(__name__, _HOME)
+    from .binary import *
+    from .evaluation import *
+    from .gains import *
+    from .pair_counts import *
+    from .ranked_lists import *
+else:  # type checkers report unknown names
+    __getattr__ = lazy_listed(
+        __name__, ("ranked_lists", "gains", "binary", "pair_counts", "evaluation")
+    )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from ..features.axis import Axis
+from ..features.basis import Axis
 from .additive import AdditiveModel
-from .base import Model
 from .curves import Curve, Surface
-from .explain import Explanation
-from .files import FORMATS, Content, load_model, matrix_parts, numbers, read_matrix
-from .linear import LinearModel
-from .shown import Column
-from .terms import Term
+from .linear import LinearModel, Term
+from .model import (
+    FORMATS,
+    Content,
+    Explanation,
+    Model,
+    load_model,
+    matrix_parts,
+    numbers,
+    read_matrix,
+)
+from .model import FeatureColumn as Column
 
 __all__ = [
     "FORMATS", "AdditiveModel", "Axis", "Column", "Content", "Curve", "Explanation", "LinearModel",

@@ -6,30 +6,38 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._checks import known_names
-from .._draw import check_matplotlib, drawn, drawn_figure
-from .._lazy import lazy_property
-from .._maps import check_maps
-from .._rows import n_tasks, row_ranges
-from .._threads import resolve_threads, run, split
-from .._typing import Array, Integers, Vector
-from ..data.checks import Matrix
+from .._util.lazy import lazy_property
+from .._util.maps import check_maps
+from .._util.parallel import resolve_threads, run, split
+from .._util.types import Array, Integers, Vector
+from ..data.validation import Matrix
 from ..errors import DataError
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
-from .base import Model
-from .curve_files import describe_curve, describe_surface, read_all, read_curve, read_surface
-from .curve_plots import PAGE_HEIGHT, Part, draw_grid, draw_one, grid_size
-from .curve_scores import Tables, make_tables, score_rows
-from .curve_text import remark_of
-from .curves import Curve, Surface
-from .files import Content
-from .shown import Column
+from ..matrix.rows import n_tasks, row_ranges
+from ..plots import drawn_figure
+from ..plots.curve_plots import PlottedPart, draw_curves, grid_size, plot_curve
+from .curves import (
+    Curve,
+    Surface,
+    Tables,
+    describe_curve,
+    describe_surface,
+    make_tables,
+    read_all,
+    read_curve,
+    read_surface,
+    remark_of,
+    score_rows,
+)
+from .model import QUICK_ENTRIES, Content, FeatureColumn, Model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 CURVES = 12  #: curves and surfaces that a plot shows by default
 
@@ -50,7 +58,7 @@ class AdditiveModel(Model):
 
     Examples
     --------
-    >>> from linrank.features.axis import Axis
+    >>> from linrank.features.basis import Axis
     >>> curve = Curve(1, Axis([0.0, 2.0]), [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.25, 0.0]])
     >>> model = AdditiveModel(2, [curve], feature_names=["length", "bm25"])
     >>> model.predict([[5.0, 1.0], [5.0, 3.0], [5.0, np.nan]]).tolist()
@@ -89,18 +97,20 @@ class AdditiveModel(Model):
         """The two features of each surface."""
         return [surface.features for surface in self.surfaces]
 
-    def with_curves(self, curves: Sequence[Curve]) -> AdditiveModel:
-        """Return a copy with other curves."""
-        return AdditiveModel(
+    def with_functions(self, curves: Sequence[Curve], surfaces: Sequence[Surface]) -> AdditiveModel:
+        """Return a copy with other curves and surfaces."""
+        model = AdditiveModel(
             self.n_features,
             curves,
-            self.surfaces,
+            surfaces,
             feature_names=self.feature_names,
             index_base=self.index_base,
             settings=self.settings,
             training=self.training,
             preprocessing=self.preprocessing,
         )
+        model.categories = self.categories
+        return model
 
     @property
     def needs_qid(self) -> bool:
@@ -115,7 +125,8 @@ class AdditiveModel(Model):
     @property
     def version(self) -> int:
         """The oldest layout of model files that can hold this model."""
-        return 2
+        bands = [curve.band[0] for curve in self.curves if curve.band is not None]
+        return 3 if any(band.shape[1] > 2 for band in bands) else 2
 
     def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
         """Score the rows of a matrix with the right number of features."""
@@ -134,6 +145,24 @@ class AdditiveModel(Model):
         n_threads = resolve_threads()
         run(score, self._blocks(X, ptr, n_threads), n_threads)
         return scores
+
+    def quick_scores(self, X: Any) -> Vector | None:
+        """Score a small array in this thread. See `Model.quick_scores`."""
+        if type(X) is not np.ndarray or X.dtype.char not in "df" or not X.flags.c_contiguous:
+            return None
+        if self.preprocessing is not None or X.ndim != 2 or X.shape[1] != self.n_features:
+            return None
+        if not 0 < X.size <= QUICK_ENTRIES:
+            return None
+        check_maps(X)
+        scores = np.empty(len(X))
+        score_rows(self._tables, X, scores)
+        return scores if np.isfinite(scores).all() else None
+
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> Vector:
+        """Score documents; higher is better. See `Model.predict`."""
+        scores = self.quick_scores(X)
+        return super().predict(X, qid) if scores is None else scores
 
     def _blocks(self, X: Matrix, ptr: Integers | None, n_threads: int) -> list[tuple[int, int]]:
         """Return ranges of rows, or of queries, that are scored at a time."""
@@ -186,15 +215,15 @@ class AdditiveModel(Model):
             found[part] = value
         return found
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[FeatureColumn]:
         """Return the importance of each curve and surface or, if it is not known, its range."""
         spread = self._of_parts(lambda function: function.spread)
         if spread is not None:
             meaning = "importance (standard deviation of the curve over the training documents)"
-            return [Column("importance", spread, meaning)]
+            return [FeatureColumn("importance", spread, meaning)]
         extent = self._of_parts(lambda function: function.extent)
         assert extent is not None
-        return [Column("range", extent, "range (highest minus lowest value of the curve)")]
+        return [FeatureColumn("range", extent, "range (highest minus lowest value of the curve)")]
 
     def remarks(self, parts: Integers) -> dict[str, list[str]]:
         """Return the form of some curves as text, and their values at the ends and if missing."""
@@ -252,7 +281,6 @@ class AdditiveModel(Model):
         """
         if ax is not None or column is not None:
             return super().plot(ax, top, column)
-        check_matplotlib()
         return drawn_figure(lambda figure: self.draw(figure, top), self.figure_size(top))
 
     def plot_curve(self, feature: int | str, ax: Axes | None = None) -> Axes:
@@ -276,32 +304,20 @@ class AdditiveModel(Model):
         >>> model = AdditiveRanker(C=0.1).fit(make_ranking(random_state=0)).model_
         >>> axes = model.plot_curve(int(model.used[0]))
         """
-        if isinstance(feature, str):
-            names = self.part_names()
-            if feature not in names:
-                raise DataError(f"feature is {feature!r}; {known_names(feature, names)}")
-            feature = names.index(feature)
-        functions = self.drawings()
-        if feature not in functions:
-            raise DataError(f"feature {feature} has no curve, because it has no part in the score")
-        return drawn(lambda axes: draw_one(axes, functions[feature]), ax, PAGE_HEIGHT)
+        return plot_curve(self, feature, ax)
 
     def draw(self, figure: Figure, top: int = CURVES) -> Axes:
         """Draw the most important curves and surfaces on a figure, and return the first axes."""
-        functions = self.drawings()
-        shown = [functions[part] for part in self.ordered().tolist() if part in functions][:top]
-        if not shown:
-            raise DataError("this model has no curves to plot")
-        return draw_grid(figure, shown)
+        return draw_curves(self, figure, top)
 
     def figure_size(self, top: int = CURVES) -> tuple[float, float]:
         """Return the width and height of a figure for `draw`, in inches."""
         return grid_size(max(1, min(top, len(self.curves) + len(self.surfaces))))
 
-    def drawings(self) -> dict[int, Part]:
+    def drawings(self) -> dict[int, PlottedPart]:
         """Return all curves and surfaces with their names, by their places among the parts."""
         return {
-            part: Part(function, [self.part_name(f) for f in features])
+            part: PlottedPart(function, [self.part_name(f) for f in features])
             for part, function, features in self._functions()
         }
 

@@ -2,39 +2,336 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._lazy import lazy_property
-from .._maps import check_maps
-from .._rows import multiply
-from .._threads import resolve_threads, run
-from .._typing import Array, Integers, Vector
-from ..data.checks import MAX_FEATURES, Matrix
+from .._util.lazy import lazy_property
+from .._util.maps import check_maps
+from .._util.parallel import resolve_threads, run
+from .._util.types import Array, Integers, Mask, Vector
+from ..data.validation import MAX_FEATURES, Matrix
 from ..errors import DataError
 from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing, lowest_scores
-from ..features.summary import FAR, FeatureSummary, warn_of_range
-from .base import Model
-from .files import Content, numbers
-from .shown import Column
-from .terms import Term, terms_of
+from ..matrix.rows import multiply
+from ..matrix.summary import FAR, FeatureSummary, warn_of_range
+from .model import QUICK_ENTRIES, Content, FeatureColumn, Model, numbers
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 
+# --------------------------------------------------------------------------------------------------
+# `fold_pipeline`: the steps of a scikit-learn pipeline, as the preprocessing of a model.
+#
+# Every step that can be folded turns columns into columns of the form
+#
+#     value = scale·x + offset, limited to [low, high], or `missing` if x is missing
+#
+# where x is one of the given features. `Columns` holds these numbers for all columns, and each step
+# is a function from columns to columns.
+
+
+@dataclass(frozen=True)
+class WeightedColumns:
+    """Columns that are functions of one given feature each.
+
+    Attributes
+    ----------
+    source : int64 array
+        The given feature of each column.
+    scale, offset : float64 arrays
+        The value is scale·x + offset. An indicator has scale 0.
+    low, high : float64 arrays
+        Limits of x; −inf and inf if there are none.
+    missing : float64 array
+        The value if x is missing; NaN if missing values are not filled.
+    """
+
+    source: Integers
+    scale: Vector
+    offset: Vector
+    low: Vector
+    high: Vector
+    missing: Vector
+
+    @classmethod
+    def given(cls, n: int) -> WeightedColumns:
+        """Return the given features themselves."""
+        ones, nothing = np.ones(n), np.full(n, np.nan)
+        return cls(np.arange(n), ones, 0 * ones, -np.inf * ones, np.inf * ones, nothing)
+
+    def affine(self, factor: Any, shift: Any) -> WeightedColumns:
+        """Return ``(value − shift)·factor``."""
+        return replace(
+            self, scale=self.scale * factor, offset=(self.offset - shift) * factor,
+            missing=(self.missing - shift) * factor,
+        )  # fmt: skip
+
+    def clipped(self, low: float, high: float) -> WeightedColumns:
+        """Return values limited to [low, high]."""
+        is_value = self.scale != 0
+        scale = np.where(is_value, self.scale, 1.0)
+        ends = np.sort([(limit - self.offset) / scale for limit in (low, high)], axis=0)
+        return replace(
+            self, low=np.clip(self.low, *ends), high=np.clip(self.high, *ends),
+            offset=np.where(is_value, self.offset, np.clip(self.offset, low, high)),
+            missing=np.clip(self.missing, low, high),
+        )  # fmt: skip
+
+    def take(self, chosen: Integers | Mask) -> WeightedColumns:
+        """Return some of the columns."""
+        return WeightedColumns(*(values[chosen] for values in vars(self).values()))
+
+    def joined(self, other: WeightedColumns) -> WeightedColumns:
+        """Return the columns of both."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return WeightedColumns(*(np.concatenate(pair) for pair in pairs))
+
+
+Fold = Callable[[Any, WeightedColumns], WeightedColumns]
+
+
+def _standard(step: Any, columns: WeightedColumns) -> WeightedColumns:
+    scale = 1.0 if step.scale_ is None else step.scale_
+    return columns.affine(1.0 / scale, step.mean_ if step.with_mean else 0.0)
+
+
+def _min_max(step: Any, columns: WeightedColumns) -> WeightedColumns:
+    columns = columns.affine(step.scale_, -step.min_ / step.scale_)
+    return columns.clipped(*step.feature_range) if step.clip else columns
+
+
+def _max_abs(step: Any, columns: WeightedColumns) -> WeightedColumns:
+    columns = columns.affine(1.0 / step.scale_, 0.0)
+    return columns.clipped(-1.0, 1.0) if getattr(step, "clip", False) else columns
+
+
+def _robust(step: Any, columns: WeightedColumns) -> WeightedColumns:
+    scale = 1.0 if step.scale_ is None else step.scale_
+    return columns.affine(1.0 / scale, 0.0 if step.center_ is None else step.center_)
+
+
+def _imputer(step: Any, columns: WeightedColumns) -> WeightedColumns:
+    value = step.missing_values
+    if not (isinstance(value, float) and np.isnan(value)):
+        raise DataError(f"it fills {value!r} instead of NaN")
+    try:
+        fill = np.asarray(step.statistics_, dtype=np.float64)
+    except ValueError:
+        raise DataError("it fills with values that are no numbers") from None
+    known = ~np.isnan(columns.missing)
+    filled = replace(columns, missing=np.where(known, columns.missing, fill))
+    kept = filled.take(~np.isnan(fill))  # features without any value are dropped
+    if step.indicator_ is None:
+        return kept
+    marked = columns.take(step.indicator_.features_)
+    zeros, ones = np.zeros(len(marked.source)), np.ones(len(marked.source))
+    return kept.joined(replace(marked, scale=zeros, offset=zeros, missing=ones))
+
+
+def _selector(step: Any, columns: WeightedColumns) -> WeightedColumns:
+    return columns.take(step.get_support(indices=True))
+
+
+def _column_transformer(step: Any, columns: WeightedColumns) -> WeightedColumns:
+    found = columns.take(np.empty(0, np.int64))
+    for name, part, chosen in step.transformers_:
+        places = _places(chosen, step, len(columns.source))
+        if not len(places) or (isinstance(part, str) and part == "drop"):
+            continue  # scikit-learn does not fit parts without columns
+        try:
+            folded = _fold(part, columns.take(places))
+        except DataError as error:
+            raise DataError(f"its part {name!r}: {error}") from None
+        weight = (step.transformer_weights or {}).get(name, 1.0)
+        found = found.joined(folded.affine(weight, 0.0))
+    return found
+
+
+def _places(chosen: Any, step: Any, n: int) -> Integers:
+    """Return the positions of the columns of a part of a ColumnTransformer."""
+    names = list(getattr(step, "feature_names_in_", range(n)))
+    if isinstance(chosen, slice):
+        first, last = chosen.start, chosen.stop
+        if isinstance(first, str) or isinstance(last, str):  # names include the last one
+            first = None if first is None else names.index(first)
+            last = None if last is None else names.index(last) + 1
+        return np.arange(n)[first : last : chosen.step]
+    chosen = np.atleast_1d(np.asarray(chosen))
+    if chosen.dtype.kind in "UO":
+        return np.array([names.index(name) for name in chosen], np.int64)
+    return np.arange(n)[chosen if len(chosen) else []]
+
+
+#: The steps that can be folded, by the name of their class in scikit-learn.
+FOLDS: dict[str, Fold] = {
+    "StandardScaler": _standard,
+    "MinMaxScaler": _min_max,
+    "MaxAbsScaler": _max_abs,
+    "RobustScaler": _robust,
+    "SimpleImputer": _imputer,
+    "ColumnTransformer": _column_transformer,
+}
+
+
+def _fold(step: Any, columns: WeightedColumns) -> WeightedColumns:
+    """Return the columns after one step, or raise a `DataError` that says why that cannot be."""
+    from sklearn.feature_selection import SelectorMixin
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    if step is None or (isinstance(step, str) and step == "passthrough"):
+        return columns
+    if isinstance(step, FunctionTransformer) and step.func is None:
+        return columns
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps:
+            columns = _fold(inner, columns)
+        return columns
+    if isinstance(step, SelectorMixin):
+        return _selector(step, columns)
+    kind = type(step)
+    if kind.__name__ not in FOLDS or not kind.__module__.startswith("sklearn."):
+        known = ", ".join([*FOLDS, "feature selectors"])
+        raise DataError(f"{kind.__name__} cannot be folded into the weights; these can: {known}")
+    return FOLDS[kind.__name__](step, columns)
+
+
+def fold_pipeline(pipe: Pipeline) -> LinearModel:
+    """Return the model of a fitted pipeline, whose last step is a linear ranker.
+
+    Parameters
+    ----------
+    pipe : sklearn.pipeline.Pipeline
+
+    Raises
+    ------
+    DataError
+        If a step cannot be folded; the message names it.
+    """
+    from sklearn.pipeline import Pipeline
+
+    if not isinstance(pipe, Pipeline):
+        raise DataError(f"pipe is a {type(pipe).__name__}; expected a fitted sklearn Pipeline")
+    *steps, (last, ranker) = pipe.steps
+    model = getattr(ranker, "model_", None)
+    if not isinstance(model, LinearModel):
+        raise DataError(
+            f"the last step {last!r} is {type(ranker).__name__}; expected a fitted linear ranker "
+            "such as RankSVM"
+        )
+    if not steps:
+        return model
+    own = model.preprocessing
+    if own is not None and (not own.only_scales or own.fill is not None):
+        raise DataError(
+            f"the pipeline has the steps {', '.join(repr(name) for name, _ in steps)} before a "
+            f"ranker with steps of its own: {own.words()}. Use one of both."
+        )
+    known = next(part for _, part in pipe.steps if hasattr(part, "n_features_in_"))
+    n_features, names = known.n_features_in_, getattr(known, "feature_names_in_", None)
+    columns = WeightedColumns.given(n_features)
+    for name, step in steps:
+        try:
+            columns = _fold(step, columns)
+        except DataError as error:
+            raise DataError(f"step {name!r} of the pipeline cannot be saved: {error}") from None
+    if len(columns.source) != model.n_features:
+        raise DataError(
+            f"the steps of the pipeline give {len(columns.source)} features, but the ranker has "
+            f"{model.n_features}. Fit the pipeline as a whole."
+        )
+    given = _Given(columns, model, n_features)
+    return LinearModel(
+        given.coef(), preprocessing=given.preprocessing(), summary=given.summary(),
+        feature_names=None if names is None else list(names), index_base=model.index_base,
+        settings=model.settings, training=model.training,
+    )  # fmt: skip
+
+
+class _Given:
+    """The given features of a pipeline: what becomes of each, and its part in the score."""
+
+    def __init__(self, columns: WeightedColumns, model: LinearModel, n_features: int) -> None:
+        is_value = columns.scale != 0
+        self.n_features, self.summary_of_columns = n_features, model.summary
+        self.is_value, self.value = is_value, columns.take(is_value)
+        self.weights = self._spread(model.coef[is_value], 0.0)
+        if len(np.unique(self.value.source)) < len(self.value.source):
+            twice = np.flatnonzero(np.bincount(self.value.source) > 1)[0]
+            raise DataError(f"feature {twice} of the pipeline is used in two columns. Use it once.")
+        value, indicator = self.value, columns.take(~is_value)
+        self.fill = (value.missing - value.offset) / value.scale
+        # Preprocessing limits what it fills. An indicator makes up for a fill beyond the limits.
+        excess = self.fill - np.clip(self.fill, value.low, value.high)
+        self.fill = self.fill - excess
+        excess = np.nan_to_num(excess)
+        self.indicators = np.unique(np.append(indicator.source, value.source[excess != 0]))
+        parts = model.coef[~is_value] * (indicator.missing - indicator.offset)
+        self.marks = self._spread(excess * value.scale, 0.0) * self.weights
+        np.add.at(self.marks, indicator.source, parts)
+
+    def _spread(self, values: Vector, otherwise: float) -> Vector:
+        """Return a number for each given feature, for numbers of the columns."""
+        out = np.full(self.n_features, otherwise)
+        out[self.value.source] = values
+        return out
+
+    def coef(self) -> Vector:
+        """Return the weights of the features after preprocessing."""
+        return np.append(self.weights, self.marks[self.indicators])
+
+    def preprocessing(self) -> Preprocessing:
+        """Return the steps of the pipeline."""
+        value, largest = self.value, np.finfo(float).max
+        found: dict[str, Any] = {
+            "n_features": self.n_features,
+            "shift": self._spread(-value.offset / value.scale, 0.0),
+            "factor": self._spread(value.scale, 1.0),
+        }
+        if not np.isnan(self.fill).all() or len(self.indicators):
+            found |= {"fill": self._spread(self.fill, 0.0), "indicators": self.indicators}
+        if np.isfinite(value.low).any() or np.isfinite(value.high).any():
+            found["low"] = self._spread(np.maximum(value.low, -largest), -largest)
+            found["high"] = self._spread(np.minimum(value.high, largest), largest)
+        return Preprocessing(**found)
+
+    def summary(self) -> FeatureSummary | None:
+        """Return the statistics of the given features, after filling; 0 if they are not used."""
+        if self.summary_of_columns is None:
+            return None
+        value = self.value
+        low, high, mean, deviation = (
+            values[self.is_value] for values in vars(self.summary_of_columns).values()
+        )
+        low, high, mean = ((v - value.offset) / value.scale for v in (low, high, mean))
+        deviation = deviation / np.abs(value.scale)
+        return FeatureSummary(
+            *(self._spread(v, 0.0)
+              for v in (np.minimum(low, high), np.maximum(low, high), mean, deviation))
+        )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------
+# `LinearModel`: weights, and what is done to the features before they are weighted.
+
+
 LARGEST = np.finfo(float).max
+#: Entries of X that `quick_scores` compares with the training range; more take more time.
+COMPARED_ENTRIES = 2**11
+NEAR = 1.5 / (FAR + 0.5)  #: one width beyond the training range, in the units of `_Near`
 
 
 class _Near(NamedTuple):
     """Values x of a row that are near the training range: |(x − centre)·per_width| ≤ 1."""
 
     centre: Vector
-    per_width: Vector  # 0 for features without a limit
+    per_width: Vector  # tiny for features without a limit
 
 
 class LinearModel(Model):
@@ -131,8 +428,6 @@ class LinearModel(Model):
         >>> bool(np.ptp(pipe.predict([[10.0], [30.0]]) - model.predict([[10.0], [30.0]])) < 1e-9)
         True
         """
-        from .pipeline import fold_pipeline
-
         return fold_pipeline(pipe)
 
     @property
@@ -157,7 +452,7 @@ class LinearModel(Model):
 
     def with_coef(self, coef: ArrayLike, **training: object) -> LinearModel:
         """Return a copy with other weights, and with more entries in `training`."""
-        return LinearModel(
+        model = LinearModel(
             coef,
             feature_names=self.feature_names,
             index_base=self.index_base,
@@ -166,22 +461,39 @@ class LinearModel(Model):
             preprocessing=self.preprocessing,
             summary=self.summary,
         )
+        model.categories = self.categories
+        return model
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> Vector:
         """Score documents; higher is better. See `Model.predict`.
 
         A `FeatureRangeWarning` names features that are far outside the range of the training data.
         """
-        # One document takes little longer than a product in numpy, because servers score single
-        # rows. The distance of a row is NaN if a value is NaN or infinite.
-        if type(X) is np.ndarray and X.shape in self._one_row and X.dtype.char in "df":
-            row = X.reshape(-1)
-            distance = (row - self._near.centre) * self._near.per_width
-            if distance.dot(distance) <= 1.0 or np.abs(distance).max() <= 1.0:
-                scores = np.dot(row[None], self.coef)
-                if -LARGEST <= scores[0] <= LARGEST:
-                    return scores
-        return super().predict(X, qid)
+        scores = self.quick_scores(X)
+        return super().predict(X, qid) if scores is None else scores
+
+    def quick_scores(self, X: Any) -> Vector | None:
+        """Score a small array with a few checks, for servers; None if `predict` must check more.
+
+        The scores are those of `predict`. A score is not finite if a value is missing or infinite.
+        The rows that are compared with the training range are near it: one row within `FAR` widths,
+        and several rows within one width. `predict` then gives no warning.
+        """
+        if type(X) is not np.ndarray or X.dtype.char not in "df" or not self._is_quick:
+            return None
+        check_maps(X)
+        shape, centre, per_width = X.shape, *self._near
+        if shape[-1:] != centre.shape or len(shape) > 2 or not 0 < X.size <= QUICK_ENTRIES:
+            return None
+        rows = X if len(shape) == 2 else X[None]
+        distance = rows[:: 1 + X.size // COMPARED_ENTRIES] - centre
+        distance *= per_width
+        distance = np.abs(distance, distance).reshape(-1)
+        largest = distance[distance.argmax()]  # faster than `max`; NaN is the largest
+        if not largest <= (1.0 if len(rows) == 1 else NEAR):
+            return None
+        scores = rows.dot(self.coef)
+        return scores if scores.dot(scores) <= LARGEST else None
 
     def scores(self, X: Matrix, query_ptr: Integers | None = None) -> Vector:
         """Score the rows of a matrix with the right number of features."""
@@ -195,7 +507,9 @@ class LinearModel(Model):
         if not sparse.issparse(X):
             return scores
         if query_ptr is not None and self.needs_qid:
-            return scores - lowest_scores(rows, self.scaled_coef[: self.n_features], query_ptr)
+            weights = self.scaled_coef[: self.n_features].copy()
+            weights[self.preprocessing.unscaled] = 0.0
+            return scores - lowest_scores(rows, weights, query_ptr)
         return scores + float(self.coef @ self.preprocessing.at_zero())
 
     def _scores_of_values(self, X: Matrix) -> Vector:
@@ -224,9 +538,9 @@ class LinearModel(Model):
         return X if self.preprocessing is None else self.preprocessing.filled(X)
 
     @lazy_property
-    def _one_row(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of an array that `predict` may multiply by `coef` as one document."""
-        return ((self.n_features,), (1, self.n_features)) if self.is_linear else ()
+    def _is_quick(self) -> bool:
+        """Whether `quick_scores` applies to this model."""
+        return self.is_linear and not self.needs_qid
 
     @lazy_property
     def used(self) -> Integers:
@@ -239,12 +553,13 @@ class LinearModel(Model):
     @lazy_property
     def _near(self) -> _Near:
         """The values that are within `FAR` widths of the training range, of features in use."""
+        least = np.full(self.n_features, np.finfo(float).tiny)  # 0 times infinity would be NaN
         if self.summary is None:
-            return _Near(np.zeros(self.n_features), np.zeros(self.n_features))
-        low, high, per_width = self.summary.minimum, self.summary.maximum, np.zeros(self.n_features)
+            return _Near(0.0 * least, least)
+        low, high, per_width = self.summary.minimum, self.summary.maximum, least.copy()
         with np.errstate(over="ignore", divide="ignore"):
             per_width[self.used] = 1.0 / ((FAR + 0.5) * (high - low)[self.used])
-        return _Near(0.5 * low + 0.5 * high, np.where(high > low, per_width, 0.0))
+        return _Near(0.5 * low + 0.5 * high, np.where(high > low, per_width, least))
 
     def largest(self, n: int) -> list[tuple[str, float]]:
         """Return names and weights of the n features with the largest absolute weights."""
@@ -282,13 +597,13 @@ class LinearModel(Model):
         """Return what is done to the features before they are weighted, in words."""
         return {} if self.preprocessing is None else {"preprocessing": self.preprocessing.words()}
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[FeatureColumn]:
         """Return the weights and, if the deviations are known, the standardised weights."""
         unit = "range of the feature in its query" if self.needs_qid else "unit of the feature"
-        found = [Column("weight", self.coef, f"weight (score per {unit})")]
+        found = [FeatureColumn("weight", self.coef, f"weight (score per {unit})")]
         if self.standardized_coef is not None:
             meaning = "standardised weight (score per standard deviation of the feature)"
-            found.append(Column("standardized_weight", self.standardized_coef, meaning))
+            found.append(FeatureColumn("standardized_weight", self.standardized_coef, meaning))
         return found
 
     def terms(self) -> list[Term]:
@@ -344,3 +659,54 @@ def _product(X: Matrix, w: Vector) -> Vector:
         return multiply(X, w)
     check_maps(X)
     return np.asarray(X @ w, dtype=np.float64)
+
+
+# --------------------------------------------------------------------------------------------------
+# `Term`: the part of one feature in a linear score, which exports write as a formula.
+
+
+class Term(NamedTuple):
+    """The part of one feature in a linear score.
+
+    The part is `missing` if the value is missing, and otherwise `weight` times the value. If `log`
+    is set, the value x is first replaced by sign(x)·log(1 + |x|). Then it is limited to `low` and
+    `high`.
+    """
+
+    name: str
+    weight: float
+    log: bool = False
+    low: float | None = None
+    high: float | None = None
+    missing: float | None = None  #: None: missing values were refused in training
+    shift: float | None = None  #: in training, the value was scaled as (value − shift)·factor
+    factor: float | None = None
+    minimum: float | None = None  #: range of x in the training data, if it is known
+    maximum: float | None = None
+    mean: float | None = None  #: mean and standard deviation of the value that `weight` multiplies
+    deviation: float | None = None
+
+
+def terms_of(model: LinearModel) -> list[Term]:
+    """Return the parts of the features of a model; see `LinearModel.terms`."""
+    if model.needs_qid:
+        raise DataError(
+            "this model scales features within each query, so its score is no formula of one "
+            "document. Train with another scale, such as scale='standard' (--scale standard)."
+        )
+    steps, names = model.preprocessing, model.names()
+    columns: dict[str, Vector | None] = {"weight": model.coef, "missing": model.missing}
+    if steps is not None:
+        columns |= {name: getattr(steps, name) for name in ("low", "high", "shift", "factor")}
+    if model.summary is not None:
+        columns |= vars(model.summary)
+    known = {
+        name: [None if np.isnan(v) else v for v in values.tolist()]
+        for name, values in columns.items()
+        if values is not None
+    }
+    log = steps is not None and steps.log
+    return [
+        Term(names[f], log=log, **{name: values[f] for name, values in known.items()})
+        for f in model.used.tolist()
+    ]

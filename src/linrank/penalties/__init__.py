@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from .._lazy import lazy_names
+from .._util.lazy import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .base import Penalty
-    from .bounds import Bounds
-    from .concave import MCP, SCAD, Log, Lp
-    from .convex import L1, ElasticNet
     from .group import GroupL1
-    from .l2 import L2, NoPenalty
-    from .registry import PENALTIES, make_penalty
+    from .penalty import PENALTIES, Bounds, Penalty, make_penalty
+    from .separable import L1, L2, MCP, SCAD, ElasticNet, Log, Lp, NoPenalty
 
 #: The names of the penalties.
 PenaltyName = Literal[
@@ -29,14 +25,14 @@ PenaltyName = Literal[
 
 #: The module and the class of each named penalty.
 CLASSES: Mapping[PenaltyName, str] = {
-    "l2": "l2.L2",
-    "none": "l2.NoPenalty",
-    "l1": "convex.L1",
-    "elastic_net": "convex.ElasticNet",
-    "mcp": "concave.MCP",
-    "scad": "concave.SCAD",
-    "log": "concave.Log",
-    "lp": "concave.Lp",
+    "l2": "separable.L2",
+    "none": "separable.NoPenalty",
+    "l1": "separable.L1",
+    "elastic_net": "separable.ElasticNet",
+    "mcp": "separable.MCP",
+    "scad": "separable.SCAD",
+    "log": "separable.Log",
+    "lp": "separable.Lp",
     "group_l1": "group.GroupL1",
 }
 
@@ -46,7 +42,5 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.values())}
-_HOMES |= {"Penalty": "base", "Bounds": "bounds"}
-__getattr__ = lazy_names(
-    __name__, _HOMES | dict.fromkeys(("PENALTIES", "make_penalty"), "registry")
-)
+_HOMES |= dict.fromkeys(("PENALTIES", "Bounds", "Penalty", "make_penalty"), "penalty")
+__getattr__ = lazy_names(__name__, _HOMES)

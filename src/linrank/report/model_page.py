@@ -5,20 +5,37 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from .._draw import has_matplotlib
-from .._text import setting_text
+from .._util.text import setting_text
 from .._version import __version__
+from ..errors import DataError
+from ..export.programs import write_javascript
+from ..export.targets import formula_of
 from ..model import AdditiveModel, Model
-from ..model.curve_plots import PAGE_HEIGHT, Part, draw_one
-from ..model.curve_text import sentences_of
-from .page import Block, Details, Facts, Page, Picture, Section, write_page
-from .plots import new_figure
-from .svg import NO_PICTURES, svg_of
-from .table import Cell, Column, Table, Value
+from ..model.curves import sentences_of
+from ..plots import has_matplotlib, new_figure
+from ..plots.curve_plots import PAGE_HEIGHT, PlottedPart, draw_one
+from .page import (
+    NO_PICTURES,
+    Block,
+    Calculator,
+    Cell,
+    Details,
+    Facts,
+    Page,
+    Picture,
+    Section,
+    Table,
+    TableColumn,
+    Value,
+    svg_of,
+    write_page,
+)
 
 OPEN = 24  #: pictures that are shown at once; readers open those of less important parts
 NAMED = 3  #: features that the summary names
 BARS = 20  #: features in the picture of a model without curves
+FIELDS = 200  #: features of a row that the page scores; more fields are no help
+SCRIPT = 200_000  #: letters of the function that scores a row; pages with longer ones load slowly
 ROWS = 10_000  #: parts in the table of all parts; a browser needs seconds for more
 
 _CURVES = (
@@ -59,6 +76,7 @@ def model_page(model: Model, title: str = "") -> Page:
         Section("summary", "Summary", list(_summary(model))),
         Section("features", "Features", list(_features(model))),
         Section("curves", "Curves", list(_curves(model))),
+        Section("score", "Score of a row", list(_calculator(model))),
         Section("settings", "Settings", list(_settings(model))),
     ]
     lead = f"A model of the class {type(model).__name__}."
@@ -102,14 +120,17 @@ def _table(model: Model) -> Table:
         [Cell(value, text) for value, text in zip(c.values[order], c.texts(order), strict=True)]
         for c in columns
     ]
-    heads = [Column("feature"), *(Column(c.title, "number", help=c.meaning) for c in columns)]
+    heads = [
+        TableColumn("feature"),
+        *(TableColumn(c.title, "number", help=c.meaning) for c in columns),
+    ]
     rows: Sequence[Sequence[Value | Cell]] = [
         list(row)
         for row in zip(
             map(model.part_name, order.tolist()), *numbers, *remarks.values(), strict=True
         )
     ]
-    return Table("features", title, [*heads, *map(Column, remarks)], rows)
+    return Table("features", title, [*heads, *map(TableColumn, remarks)], rows)
 
 
 def _curves(model: Model) -> Iterator[Block]:
@@ -130,7 +151,7 @@ def _curves(model: Model) -> Iterator[Block]:
             yield Details(f"{len(pictures) - OPEN} less important {word}", pictures[OPEN:])
 
 
-def _picture(place: int, part: Part) -> Picture:
+def _picture(place: int, part: PlottedPart) -> Picture:
     with new_figure(PAGE_HEIGHT) as figure:
         draw_one(figure.subplots(), part)
         svg = svg_of(figure)
@@ -142,13 +163,35 @@ def _picture(place: int, part: Part) -> Picture:
     return Picture(f"part-{place}", f"{text}{known}", f"Plot: {text}", svg)
 
 
+def _calculator(model: Model) -> Iterator[Block]:
+    """Yield fields for the features of a row, whose score the browser computes."""
+    try:
+        formula = formula_of(model)
+    except DataError:  # The model is no sum over features, or scales them within queries.
+        return
+    if formula.positions or not 1 <= len(formula.columns) <= FIELDS:
+        return
+    script = write_javascript(formula)
+    if len(script) > SCRIPT:
+        return
+    fields = {}
+    for j, name in zip(formula.columns, formula.used, strict=True):
+        column = formula.tests[j][0] if j in formula.tests else name
+        fields[column] = "text" if j in formula.tests or j in formula.codes else "number"
+    yield (
+        "The browser computes the score of these values. An empty field is a missing value. A row "
+        "of numbers may be pasted into its first field."
+    )
+    yield Calculator("score", list(fields.items()), script)
+
+
 def _settings(model: Model) -> Iterator[Block]:
     for key, title, found in (
         ("settings", "Settings of the training", model.settings),
         ("training", "Outcome of the training", model.training),
     ):
         if found:
-            columns = [Column(key if key == "settings" else "fact"), Column("value")]
+            columns = [TableColumn(key if key == "settings" else "fact"), TableColumn("value")]
             yield Table(key, title, columns, [list(line) for line in _texts(found)])
 
 

@@ -122,6 +122,40 @@ function makeSchemeButton() {
   document.querySelector("header").prepend(button);
 }
 
+// Fields for the values of a row, and the score of the row. Numbers that are pasted, with blanks,
+// commas or tabs between them, go to this field and the next ones.
+function makeCalculator(key, fields, score) {
+  const place = document.getElementById(`calculator-${key}`);
+  const inputs = fields.map(([name, kind], k) =>
+    element("input", { id: `${place.id}-${k}`, type: "text", autocomplete: "off",
+                       inputMode: kind === "number" ? "decimal" : "text" }));
+  const output = element("output", {});
+  const valueOfField = (input, kind) => {
+    const text = input.value.trim();
+    return text === "" ? null : kind === "number" ? Number(text) : text;
+  };
+  const update = () => {
+    const values = inputs.map((input, k) => valueOfField(input, fields[k][1]));
+    inputs.forEach((input, k) => input.setAttribute("aria-invalid", Number.isNaN(values[k])));
+    const found = score(Object.fromEntries(fields.map(([name], k) => [name, values[k]])));
+    output.textContent = Number.isNaN(found) ? "a value is missing" : String(found);
+  };
+  inputs.forEach((input, k) => {
+    input.addEventListener("input", update);
+    input.addEventListener("paste", (event) => {
+      const words = event.clipboardData.getData("text").trim().split(/[\s,;]+/);
+      if (words.length < 2) return;
+      event.preventDefault();
+      words.slice(0, inputs.length - k).forEach((word, i) => { inputs[k + i].value = word; });
+      update();
+    });
+  });
+  const rows = inputs.map((input, k) => element("div", {},
+    element("label", { htmlFor: input.id }, fields[k][0]), input));
+  place.replaceChildren(...rows, element("p", {}, "Score: ", output));
+  update();
+}
+
 document.querySelectorAll("table").forEach(makeSortable);
 document.querySelectorAll("[data-filter]").forEach(makeFilter);
 document.querySelectorAll(".code").forEach(makeCopyButton);

@@ -10,28 +10,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from .._lazy import lazy_names
+from .._util.lazy import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .base import Callback, Solver
-    from .coordinate_descent import CoordinateDescent, PaperCoordinateDescent
+    from ..papers.chapelle2010 import NonlinearCG, PaperNewton
+    from ..papers.laporte2014 import PaperFISTA, PaperReweighted
+    from ..papers.lee2014 import PaperTron
+    from ..papers.stevens2013 import PaperCoordinateDescent
+    from .coordinate_descent import CoordinateDescent
     from .cutting_planes import CuttingPlanes
     from .dual import Dual
     from .fista import FISTA
-    from .forward_backward import PaperFISTA
     from .lbfgs import LBFGS
     from .newton import Newton
-    from .nonlinear_cg import NonlinearCG
-    from .paper_newton import PaperNewton
     from .proximal_newton import ProximalNewton
     from .proximal_smoothing import ProximalSmoothing
-    from .registry import SOLVERS, make_solver, usable_solvers
     from .result import Result, Status, Step
-    from .reweighted import PaperReweighted, Reweighted
+    from .reweighted import Reweighted
     from .sgd import PairSGD, QuerySGD
     from .smoothing import Smoothing
-    from .tron import PaperTron, Tron
+    from .solver import SOLVERS, Callback, Solver, make_solver, usable_solvers
+    from .tron import Tron
 
 #: The names of the solvers.
 SolverName = Literal[
@@ -49,13 +49,13 @@ SOLVER_CHOICES: tuple[SolverChoice, ...] = get_args(SolverChoice)
 CLASSES: Mapping[SolverName, str] = {
     "newton": "newton.Newton",
     "tron": "tron.Tron",
-    "tron-paper": "tron.PaperTron",
+    "tron-paper": ".papers.lee2014.PaperTron",
     "smoothing": "smoothing.Smoothing",
     "cutting-planes": "cutting_planes.CuttingPlanes",
     "dual": "dual.Dual",
     "lbfgs": "lbfgs.LBFGS",
-    "nonlinear-cg": "nonlinear_cg.NonlinearCG",
-    "newton-paper": "paper_newton.PaperNewton",
+    "nonlinear-cg": ".papers.chapelle2010.NonlinearCG",
+    "newton-paper": ".papers.chapelle2010.PaperNewton",
     "sgd-pairs": "sgd.PairSGD",
     "sgd-queries": "sgd.QuerySGD",
     "proximal-newton": "proximal_newton.ProximalNewton",
@@ -63,9 +63,9 @@ CLASSES: Mapping[SolverName, str] = {
     "reweighted": "reweighted.Reweighted",
     "fista": "fista.FISTA",
     "coordinate-descent": "coordinate_descent.CoordinateDescent",
-    "coordinate-descent-paper": "coordinate_descent.PaperCoordinateDescent",
-    "fista-paper": "forward_backward.PaperFISTA",
-    "reweighted-paper": "reweighted.PaperReweighted",
+    "coordinate-descent-paper": ".papers.stevens2013.PaperCoordinateDescent",
+    "fista-paper": ".papers.laporte2014.PaperFISTA",
+    "reweighted-paper": ".papers.laporte2014.PaperReweighted",
 }
 #: The solvers of ``"auto"``, which is the first of them that supports the loss and the penalty.
 AUTOMATIC: tuple[SolverName, ...] = (
@@ -80,9 +80,10 @@ __all__ = [
     "SolverName", "Status", "Step", "Tron", "make_solver", "usable_solvers",
 ]  # fmt: skip
 
-_HOMES = {name: home for home, name in (place.split(".") for place in CLASSES.values())}
-_HOMES |= dict.fromkeys(("Callback", "Solver"), "base")
+_HOMES = {name: home for home, _, name in (place.rpartition(".") for place in CLASSES.values())}
 _HOMES |= dict.fromkeys(("Result", "Status", "Step"), "result")
-_HOMES |= dict.fromkeys(("SOLVERS", "make_solver", "usable_solvers"), "registry")
+_HOMES |= dict.fromkeys(
+    ("SOLVERS", "Callback", "Solver", "make_solver", "usable_solvers"), "solver"
+)
 if not TYPE_CHECKING:  # type checkers report unknown names
     __getattr__ = lazy_names(__name__, _HOMES)

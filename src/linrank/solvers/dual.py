@@ -7,16 +7,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from .._jit import njit
-from .._typing import Integers, Vector
+from .._compile.jit import njit
+from .._util.types import Integers, Vector
 from ..counting.explicit import ExplicitPlan
 from ..engines.threads import ThreadEngine
 from ..errors import DataError
-from .base import GAP_ROUNDING, Iterate, Solver, state
-from .needs import Needs
 from .result import Status
-from .sgd_steps import add_rows, feature_at, make_row_sums
-from .stochastic import check_seed
+from .sgd import add_rows, check_seed, feature_at, make_row_sums
+from .solver import GAP_ROUNDING, Iterate, Needs, Solver, state
 
 MOST_PAIRS = 10**7  #: pairs that the solver accepts; each takes about 80 bytes
 
@@ -176,8 +174,8 @@ def visit_pairs(X, pairs, order, alpha, w, work):  # type: ignore[no-untyped-def
             t += w[feature_at(X, work.touched, m)] * x
             size += x * x
         slope = t - pairs.margin[p] + pairs.diagonal[p] * alpha[p]
-        bend = size + pairs.diagonal[p]
-        goal = alpha[p] - slope / bend if bend > 0.0 else (np.inf if slope < 0.0 else 0.0)
+        curvature = size + pairs.diagonal[p]
+        goal = alpha[p] - slope / curvature if curvature > 0.0 else (np.inf if slope < 0.0 else 0.0)
         new = min(max(goal, 0.0), pairs.limit[p])
         change = new - alpha[p]
         alpha[p] = new

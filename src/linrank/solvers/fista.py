@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 import numpy as np
 from scipy.linalg import norm
 
-from .._checks import boolean, choice
-from .._typing import Vector
+from .._util.checks import boolean, choice
+from .._util.types import Vector
 from ..errors import DataError
-from ..losses.base import Loss
+from ..losses.loss import Loss
 from ..losses.pairwise import PairwiseLoss
-from .base import ROUNDING, Iterate, state
-from .needs import Needs
 from .result import Status
-from .sparse import SparseSolver
+from .solver import ROUNDING, Iterate, Needs, SparseSolver, state
 
 if TYPE_CHECKING:
-    from ..engines.base import Engine
+    from ..engines.engine import Engine
 
 StepName = Literal["backtracking", "power", "paper"]
 
@@ -101,20 +99,20 @@ class FISTA(SparseSolver):
         self._last, self._L = self.point, self._first_L()
         ahead, before, t = self.point.w, self.point.w, 1.0
         for k in range(1, self.max_iter + 1):
-            looks = self.step == "backtracking" or k % CHECK_INTERVAL == 0 or k == self.max_iter
+            check = self.step == "backtracking" or k % CHECK_INTERVAL == 0 or k == self.max_iter
             z = self._evaluate(ahead)
-            w = self._proximal_step(z, looks)
-            rests = np.array_equal(w, z.w)
-            if not convex or rests or (self.restart and float((z.w - w) @ (w - before)) > 0):
+            w = self._proximal_step(z, check)
+            stationary = np.array_equal(w, z.w)
+            if not convex or stationary or (self.restart and float((z.w - w) @ (w - before)) > 0):
                 t = 1.0
             ahead, t = self._run_ahead(w, before, t)
-            if looks or ahead is w:
+            if check or ahead is w:
                 self._keep(self._evaluate(w))
             before = w
             self._record()
             if self._is_done():
                 return Status.CONVERGED if convex else Status.CRITICAL
-            if rests:
+            if stationary:
                 return Status.PRECISION if self._gradient_is_small() else Status.STUCK
         return Status.MAX_ITER
 
@@ -124,13 +122,13 @@ class FISTA(SparseSolver):
             self._last = Iterate(w, *self.problem.value_grad(w))
         return self._last
 
-    def _proximal_step(self, z: Iterate, looks: bool) -> Vector:
-        """Return the proximal step from z; if `looks`, L grows until it exceeds the curvature."""
+    def _proximal_step(self, z: Iterate, check: bool) -> Vector:
+        """Return the proximal step from z; if `check`, L grows until it exceeds the curvature."""
         penalty = self.problem.penalty
         margin = 1.0 if penalty.convex else SAFETY
         while True:
             w = penalty.prox(z.w - z.gradient / self._L, 1.0 / self._L)
-            if not looks or (needed := margin * self._curvature(z, self._evaluate(w))) <= self._L:
+            if not check or (needed := margin * self._curvature(z, self._evaluate(w))) <= self._L:
                 return w
             self._L = max(2.0 * self._L, needed)
 
@@ -145,8 +143,8 @@ class FISTA(SparseSolver):
             return 0.0
         if self._L * size <= ROUNDING**0.75 * abs(z.value):
             return float((new.gradient - z.gradient) @ delta) / size
-        rise = new.value - penalty.value(new.w) - z.value + penalty.value(z.w)
-        return 2.0 * (rise - float(z.gradient @ delta)) / size
+        change = new.value - penalty.value(new.w) - z.value + penalty.value(z.w)
+        return 2.0 * (change - float(z.gradient @ delta)) / size
 
     def _run_ahead(self, w: Vector, before: Vector, t: float) -> tuple[Vector, float]:
         """Return the next z and t; z is w itself when the momentum starts."""
@@ -160,9 +158,9 @@ class FISTA(SparseSolver):
     def _keep(self, new: Iterate) -> None:
         """Accept a lower objective, or a smaller distance if rounding hides the change."""
         change, best = new.value - self.point.value, self.point
-        away = self._relative_norm()
+        distance = self._relative_norm()
         self.point = new
-        flat = abs(change) <= ROUNDING * abs(best.value) and self._relative_norm() < away
+        flat = abs(change) <= ROUNDING * abs(best.value) and self._relative_norm() < distance
         if change >= 0 and not flat:
             self.point = best
 
@@ -204,7 +202,9 @@ def dominating_engine(engine: Engine) -> Engine:
     the largest value 2c of ℓ''. The result is the Hessian of c·max(0, 1 − t)² at w = 0, where all
     pairs are active. For the squared hinge it is the Hessian of the loss itself at w = 0.
     """
-    other = engine.with_loss(PairwiseLoss("bound", [(1.0, 0.0, 0.5 * largest_bend(engine.loss))]))
+    other = engine.with_loss(
+        PairwiseLoss("bound", [(1.0, 0.0, 0.5 * largest_curvature(engine.loss))])
+    )
     other.value_grad(np.zeros(engine.n_features))
     return other
 
@@ -216,13 +216,13 @@ def trace_of_hessian(engine: Engine) -> float:
     return sum(float(np.trace(engine.hessian(None, block))) for block in blocks)
 
 
-def largest_bend(loss: Loss) -> float:
+def largest_curvature(loss: Loss) -> float:
     """Return the largest ℓ''(t), which is Σ 2c_m over the hinges with τ_m > t.
 
     Examples
     --------
     >>> from linrank.losses import get_loss
-    >>> largest_bend(get_loss("huber")), largest_bend(get_loss("logistic_exact"))
+    >>> largest_curvature(get_loss("huber")), largest_curvature(get_loss("logistic_exact"))
     (2.0, 0.25)
     """
     if loss.exact:

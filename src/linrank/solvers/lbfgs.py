@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.linalg import norm
 
-from .._typing import Vector
-from .base import Iterate, state
-from .needs import Needs
+from .._util.types import Vector
 from .result import Status
 from .smooth import SmoothSolver
+from .solver import Iterate, Needs, state
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
+
 
 MEMORY = 10  #: differences of gradients that approximate the Hessian; more need more memory
 

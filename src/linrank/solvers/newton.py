@@ -7,15 +7,23 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from .._typing import Vector
+from .._util.types import Vector
 from ..errors import DataError
 from ..problem import Face, Problem
-from .base import ROUNDING, Iterate, state
-from .conjugate_gradients import Solution, conjugate_gradients
-from .needs import Needs
-from .preconditioner import AgeingPreconditioner, Estimate, Preconditioner
 from .result import Status
-from .smooth import HIDDEN_CHANGE, MAX_PRODUCTS, Distance, SmoothSolver, remainder_of
+from .smooth import (
+    HIDDEN_CHANGE,
+    MAX_PRODUCTS,
+    AgeingPreconditioner,
+    Distance,
+    Estimate,
+    Preconditioner,
+    SmoothSolver,
+    Solution,
+    conjugate_gradients,
+    remainder_of,
+)
+from .solver import ROUNDING, Iterate, Needs, state
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ class NewtonSettings:
     bound_rounds: int = 8
 
 
-class Step(NamedTuple):
+class NewtonStep(NamedTuple):
     """A Newton step from a point, with the distance to the optimum that it predicts there.
 
     ``promise`` is the decrease that the quadratic model predicts for the step.
@@ -136,7 +144,7 @@ class Newton(SmoothSolver):
     name: ClassVar[str] = "newton"
     needs: ClassVar[Needs] = Needs(loss="smooth", penalties=("l2",), bounds=True)
     _preconditioner: AgeingPreconditioner = state(default_factory=AgeingPreconditioner)
-    _last: Step | None = state(default=None)
+    _last: NewtonStep | None = state(default=None)
     _reached: Iterate | None = state(default=None)  #: the end of the last step, if taken in full
 
     def __post_init__(self) -> None:
@@ -248,7 +256,7 @@ class Newton(SmoothSolver):
         if not estimate.is_diagonal and not estimate.is_reliable():
             distance = max(distance, self._checked_decrement(precondition, promise))
         found = Distance(distance, step, precondition, remainder_of(estimate))
-        self._last, self._reached = Step(self.point, found, promise), None
+        self._last, self._reached = NewtonStep(self.point, found, promise), None
         return step
 
     def _accuracy(self, face: Problem | Face, loosest: float | None) -> tuple[float, int]:

@@ -2,25 +2,482 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import norm
 
-from .._typing import Integers, Vector
-from ..engines.base import Engine
+from .._compile.jit import njit
+from .._util.types import Integers, Vector
+from ..engines.engine import DENSE_MULTIPLICATION, HESSIAN_ENTRY, Engine
 from ..errors import DataError
+from ..penalties.penalty import Penalty
 from ..problem import Problem
-from .base import ROUNDING, Iterate, state
-from .curvature import Curvature, cost_of_matrix
-from .needs import Needs
-from .penalised_model import Model, minimise_model
 from .result import Status
-from .signed_step import SignedStep
-from .sparse import SparseSolver
-from .terms import Terms, make_terms
+from .smooth import Product, Solution, conjugate_gradients, invert
+from .solver import ROUNDING, Iterate, Needs, SparseSolver, state
+
+# --------------------------------------------------------------------------------------------------
+# A convex penalty and its bounds as arrays, for some of the features.
+
+
+class Terms(NamedTuple):
+    """The penalty ``Σ l1|v| + ½ l2 v² + Σ_G norm_G·‖v_G‖`` of some features, with low ≤ v ≤ high.
+
+    All arrays have one entry per feature. ``groups`` has the number of the feature's group, and
+    ``norm`` repeats the cost of a group for each of its features. ``has_norms`` is False if the
+    penalty is a sum over features; each feature is then a group of its own.
+    """
+
+    l1: Vector
+    l2: Vector
+    low: Vector
+    high: Vector
+    norm: Vector
+    groups: Integers
+    has_norms: bool
+
+    def of(self, features: Integers) -> Terms:
+        """Return the terms of some features. Their groups are numbered anew."""
+        l1, l2, low, high, norm = (part[features] for part in self[:5])
+        if not self.has_norms:
+            return Terms(l1, l2, low, high, norm, np.arange(len(features)), False)
+        groups = np.unique(self.groups[features], return_inverse=True)[1]
+        return Terms(l1, l2, low, high, norm, groups, True)
+
+    def blocks(self) -> tuple[Integers, Integers]:
+        """Return the features in the order of their groups, and where each group begins."""
+        if not self.has_norms:
+            return self.groups, np.arange(len(self.groups) + 1)
+        starts = np.append(0, np.cumsum(np.bincount(self.groups)))
+        return np.argsort(self.groups, kind="stable"), starts
+
+    def value(self, v: Vector) -> float:
+        """Return the penalty of v."""
+        total = float(self.l1 @ np.abs(v) + 0.5 * self.l2 @ v**2)
+        if self.has_norms:
+            total += float(self.norm @ (self.units(v) * v))
+        return total
+
+    def sums(self, values: Vector) -> Vector:
+        """Return the sum of the values over each feature's group, by feature."""
+        return np.asarray(np.bincount(self.groups, values), np.float64)[self.groups]
+
+    def norms(self, v: Vector) -> Vector:
+        """Return ‖v_G‖ of each feature's group, by feature; without norms, |v|."""
+        return np.sqrt(self.sums(v**2)) if self.has_norms else np.abs(v)
+
+    def units(self, v: Vector) -> Vector:
+        """Return v_G/‖v_G‖ of each group, which is 0 for groups without weights."""
+        norms = self.norms(v)
+        return np.divide(v, norms, out=np.zeros_like(v), where=norms > 0)
+
+    def whole_groups(self, some: Integers, features: Integers) -> Integers:
+        """Return those of the features whose groups contain some features."""
+        if not self.has_norms:
+            return some
+        return features[np.isin(self.groups[features], self.groups[some])]
+
+    def sided_limits(self, signs: Vector) -> tuple[Vector, Vector]:
+        """Return the bounds of weights that keep their sign; a weight with sign 0 stays 0.
+
+        Weights without an l1 part may change their sign.
+        """
+        upper = np.where((signs <= 0) & (self.l1 > 0), np.minimum(self.high, 0.0), self.high)
+        lower = np.where((signs >= 0) & (self.l1 > 0), np.maximum(self.low, 0.0), self.low)
+        return lower, upper
+
+
+def make_terms(penalty: Penalty, n_features: int) -> Terms:
+    """Return the terms of all features. The norm of a group of one feature is an l1 part."""
+    l1, l2 = penalty.parts()
+    free = np.full(n_features, np.inf)
+    low, high = penalty.limits or (-free, free)
+    norm, groups = penalty.norm_part() or (np.zeros(n_features), np.arange(n_features))
+    alone = np.bincount(groups, minlength=1)[groups] == 1
+    l1, norm = l1 + np.where(alone, norm, 0.0), np.where(alone, 0.0, norm)
+    has_norms = bool(norm.any())
+    return Terms(l1, l2, low, high, norm, groups if has_norms else np.arange(n_features), has_norms)
+
+
+# --------------------------------------------------------------------------------------------------
+# The Hessian of the loss for some features, as proximal Newton keeps it from step to step.
+
+
+#: Largest factor between the curvatures of H and of the loss along a step from which H learns.
+#: With a larger one, H also learns from differences of gradients that are mostly rounding.
+LEARNING_RANGE = 100.0
+
+
+class Curvature(NamedTuple):
+    """The Hessian of the loss L at some w, or its BFGS update, for some features in order.
+
+    ``is_exact`` is False if the Hessian was that of a sample of queries.
+    """
+
+    features: Integers
+    H: Vector
+    is_exact: bool
+
+    def has(self, features: Integers) -> bool:
+        """Return whether the Hessian includes these features."""
+        return bool(np.isin(features, self.features, assume_unique=True).all())
+
+    def of(self, features: Integers) -> Vector:
+        """Return the rows and columns of some of its features."""
+        if len(features) == len(self.features):
+            return self.H
+        at = np.searchsorted(self.features, features)
+        return self.H[np.ix_(at, at)]
+
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Update H by the rule of BFGS, so that H·step is the change of the gradient of L.
+
+        H stays positive definite. It is not updated if the step moves other features.
+        """
+        inside, change = step[self.features], change[self.features]
+        if np.count_nonzero(inside) < np.count_nonzero(step):
+            return
+        image = self.H @ inside
+        known, found = float(inside @ image), float(inside @ change)
+        if known < LEARNING_RANGE * found < LEARNING_RANGE**2 * known:
+            scaled = np.array([change / found, -image / known])
+            np.add(self.H, scaled.T @ np.array([change, image]), out=self.H)
+
+
+def cost_of_matrix(engine: Engine, n: int) -> float:
+    """Return the cost of the Hessian of n features, in Hessian products."""
+    work = engine.data.n_docs * n * (HESSIAN_ENTRY + DENSE_MULTIPLICATION * n)
+    return work / engine.product_work
+
+
+# --------------------------------------------------------------------------------------------------
+# A Newton step with fixed signs of the weights, by Hessian products instead of a matrix.
+
+
+class SignedStep:
+    """The model of a step in which weights keep their signs and groups about their directions.
+
+    With fixed signs, l1 is linear. A weight of 0 gets the sign with which f falls. The norm of a
+    group is expanded to second order, norm·(u'δ + ½ δ'(I − uu')δ/r), where u is the direction of
+    its weights and r their norm. For a group without weights, u is the direction of steepest
+    descent, and r is the length of a proximal gradient step.
+
+    Parameters
+    ----------
+    terms : Terms
+        The penalty of the features that may move.
+    w, gradient, diagonal : array of shape (n,)
+        Their weights, and the gradient and the diagonal of the Hessian of f.
+    product : callable
+        The product with the Hessian of f.
+    """
+
+    def __init__(
+        self, terms: Terms, w: Vector, gradient: Vector, diagonal: Vector, product: Product
+    ) -> None:
+        self.terms, self.w, self._product = terms, w, product
+        signs = np.where(w != 0, np.sign(w), -np.sign(gradient))
+        self.low, self.high = terms.sided_limits(signs)
+        diagonal = diagonal + terms.l2
+        floor = np.finfo(float).eps * float(diagonal.max())
+        self.diagonal = np.maximum(diagonal, floor or 1.0)
+        self.slope = gradient + terms.l1 * signs + terms.l2 * w
+        self.units, self.stiff = np.zeros_like(w), np.zeros_like(w)
+        if terms.has_norms:
+            self._add_norms()
+        self.stays = ((w <= self.low) & (self.slope > 0)) | ((w >= self.high) & (self.slope < 0))
+        self.slope[self.stays] = 0.0
+
+    def _add_norms(self) -> None:
+        terms, norms = self.terms, self.terms.norms(self.w)
+        first = (terms.norms(self.slope) - terms.norm) / terms.sums(self.diagonal)
+        radius = np.where(norms > 0, norms, first)
+        self.units = terms.units(np.where(norms > 0, self.w, -self.slope))
+        self.slope += terms.norm * self.units
+        np.divide(terms.norm, radius, out=self.stiff, where=radius > 0)
+
+    def product(self, v: Vector) -> Vector:
+        """Return the Hessian of the model times v; features that stay have no row."""
+        image = self._product(v) + self.terms.l2 * v
+        if self.stiff.any():
+            image += self.stiff * (v - self.units * self.terms.sums(self.units * v))
+        return np.where(self.stays, 0.0, image)
+
+    def precondition(self, v: Vector) -> Vector:
+        """Return v times the inverse of the Hessian with the diagonal of f instead of its matrix.
+
+        A block is E − κuu' with E = diagonal + κ. Its inverse is that of Sherman and Morrison.
+        """
+        inner = v / (self.diagonal + self.stiff)
+        if not self.stiff.any():
+            return inner
+        lean = self.units / (self.diagonal + self.stiff)
+        left = self.terms.sums(self.units * lean * self.diagonal)
+        factor = np.divide(self.terms.sums(self.units * inner), left, where=left > 0,
+                           out=np.zeros_like(v))  # fmt: skip
+        return inner + self.stiff * lean * factor
+
+    def solve(self, residual: float, most: int) -> Solution:
+        """Minimise the model by conjugate gradients with at most `most` products."""
+        return conjugate_gradients(self.product, -self.slope, self.precondition, residual, most)
+
+    def targets(self, solution: Solution) -> Iterator[Vector]:
+        """Yield the weights after the step, and after a step along the preconditioned gradient.
+
+        Weights that would change their sign are set to 0, and so are groups that would turn round.
+        Weights that would leave their bounds are set to the bound.
+        """
+        for delta in (solution.x, -self.precondition(self.slope)):
+            target = self.w + delta
+            if self.stiff.any():
+                forward = self.terms.sums(self.units * target)
+                target[(self.stiff > 0) & (forward <= 0)] = 0.0
+            yield np.clip(target, self.low, self.high)
+
+
+# --------------------------------------------------------------------------------------------------
+# Kernels that minimise a quadratic model with a penalty over one block of features at a time.
+
+
+BLOCK_STEPS = 30  #: most proximal gradient steps in a block; more steps need fewer sweeps
+BLOCK_ACCURACY = 1e-3  #: decrease of the last step in a block, relative to that of the first
+
+
+@njit
+def descend(H, slope, l1, l2, low, high, norm, members, starts, accuracy, sweeps, buffer, v):  # type: ignore[no-untyped-def]
+    """Minimise the model by block coordinate descent from v; return whether `accuracy` is reached.
+
+    ``slope`` is the gradient of the quadratic part at v. Block g has the coordinates
+    ``members[starts[g]:starts[g + 1]]``. A full sweep over all blocks is followed by sweeps over
+    those in use, until these have converged. The descent ends when a full sweep finds no block
+    beyond `accuracy`. ``buffer`` has the shape (4, n).
+    """
+    curvatures, new, trial, local = buffer[0], buffer[1], buffer[2], buffer[3]
+    n_blocks = len(starts) - 1
+    for g in range(n_blocks):
+        curvatures[g] = _largest_curvature(H, members[starts[g] : starts[g + 1]])
+    in_use_only = False
+    for _ in range(sweeps):
+        worst = 0.0
+        for g in range(n_blocks):
+            if starts[g + 1] - starts[g] == 1:
+                j = members[starts[g]]
+                if v[j] != 0.0 or not in_use_only:
+                    pull = _shrink(slope[j] - H[j, j] * v[j], l1[j] + norm[j])
+                    least = min(max(pull / (H[j, j] + l2[j]), low[j]), high[j])
+                    worst = max(worst, _move(H, slope, l2, v, j, least))
+                continue
+            block = members[starts[g] : starts[g + 1]]
+            if in_use_only and not _is_used(v, block):
+                continue
+            _solve_block(
+                H, slope, l1, l2, low, high, norm, block, curvatures[g], v, new, trial, local
+            )
+            moved = 0.0
+            for i in range(len(block)):
+                moved += _move(H, slope, l2, v, block[i], new[i])
+            worst = max(worst, moved)
+        if worst <= accuracy and not in_use_only:
+            return True
+        in_use_only = worst > accuracy
+    return False
+
+
+@njit(inner=True)
+def _move(H, slope, l2, v, j, new):  # type: ignore[no-untyped-def]
+    """Move a coordinate and update the slope; return step²·curvature."""
+    step = new - v[j]
+    if step == 0.0:
+        return 0.0
+    v[j] = new
+    for k in range(len(v)):
+        slope[k] += step * H[j, k]
+    return step**2 * (H[j, j] + l2[j])
+
+
+@njit(inner=True)
+def _is_used(v, block):  # type: ignore[no-untyped-def]
+    """Return whether a coordinate of the block is not 0."""
+    used = False
+    for j in block:
+        used |= v[j] != 0.0
+    return used
+
+
+@njit(inner=True)
+def _largest_curvature(H, block):  # type: ignore[no-untyped-def]
+    """Return the largest row sum of |H| in a block, which no eigenvalue exceeds."""
+    most = 0.0
+    for j in block:
+        total = 0.0
+        for k in block:
+            total += abs(H[j, k])
+        most = max(most, total)
+    return most
+
+
+@njit(inner=True)
+def _solve_block(H, slope, l1, l2, low, high, norm, block, curvature, v, new, trial, local):  # type: ignore[no-untyped-def]
+    """Minimise the model over a block by proximal gradient steps; `new` gets the minimiser.
+
+    The penalty of a group is l1, l2, the bounds and the norm. Its proximal operator shrinks each
+    weight by l1, moves it into the bounds, shortens the norm and divides by 1 + l2.
+    """
+    m = len(block)
+    for i in range(m):
+        new[i], local[i] = v[block[i]], slope[block[i]]
+    first = 0.0
+    for step in range(BLOCK_STEPS):
+        total = 0.0
+        for i in range(m):
+            j = block[i]
+            z = _shrink(local[i] - curvature * new[i], l1[j]) / curvature
+            trial[i] = min(max(z, low[j]), high[j])
+            total += trial[i] ** 2
+        size = math.sqrt(total)
+        cut = norm[block[0]] / curvature
+        part = (1.0 - cut / size) / (1.0 + l2[block[0]] / curvature) if size > cut else 0.0
+        moved = 0.0
+        for i in range(m):
+            change = part * trial[i] - new[i]
+            new[i] = part * trial[i]
+            moved += change**2
+            if change != 0.0:
+                for k in range(m):
+                    local[k] += change * H[block[i], block[k]]
+        if step == 0:
+            first = moved
+        if moved <= BLOCK_ACCURACY * first:
+            break
+
+
+@njit(inner=True)
+def _shrink(pull, l1):  # type: ignore[no-untyped-def]
+    """Return −sign(pull)·(|pull| − l1)₊."""
+    if pull > l1:
+        return l1 - pull
+    return -l1 - pull if pull < -l1 else 0.0
+
+
+# --------------------------------------------------------------------------------------------------
+# A quadratic model with a penalty and bounds, and its minimiser: the inner problem of a step.
+
+
+SYSTEM_SWEEPS = 1 / 6  #: sweeps per coordinate that cost as much as a linear system
+SMALLEST_PART = 2.0**-20  #: part of a Newton step below which the step is given up
+
+
+class QuadraticModel(NamedTuple):
+    """The model ``g'(v − w) + ½(v − w)'H(v − w) + Ω(v)``, with the penalty Ω and its bounds.
+
+    ``accuracy`` is the largest g²/h at an approximate minimiser, where g is the subgradient of a
+    coordinate and h its curvature. It has the unit of the model, whatever the units of v are.
+    """
+
+    H: Vector
+    gradient: Vector
+    w: Vector
+    terms: Terms
+    accuracy: float
+
+    def slope(self, v: Vector) -> Vector:
+        """Return the gradient of the quadratic part at v."""
+        return self.gradient + self.H @ (v - self.w)
+
+    def value(self, v: Vector) -> float:
+        """Return the value of the model at v."""
+        delta = v - self.w
+        smooth = float(delta @ (self.gradient + 0.5 * (self.H @ delta)))
+        return smooth + self.terms.value(v)
+
+
+def minimise_model(model: QuadraticModel, sweeps: int, rounds: int) -> Vector:
+    """Minimise the model by descent over blocks and by Newton's method with fixed signs.
+
+    The descent minimises over one group, or one coordinate without a group, at a time. It finds the
+    coordinates in use, but converges slowly if features are nearly equal. For given signs, the
+    penalty of the coordinates in use is smooth, and the minimum of a sum over features is the
+    solution of a linear system. If coordinates stop on the way to it, the system of the others is
+    solved, until no coordinate stops. Norms of groups are not quadratic and need several systems.
+    With them, there are at least as many sweeps before a system as the system costs.
+    """
+    v, terms = model.w.copy(), model.terms
+    if terms.has_norms:
+        sweeps = max(sweeps, int(SYSTEM_SWEEPS * len(v)))
+    layout = *terms.blocks(), model.accuracy, sweeps, np.empty((4, len(v)))
+    for _ in range(rounds):
+        if descend(model.H, model.slope(v), *terms[:5], *layout, v):
+            break
+        while _solve_with_signs(model, v):
+            pass
+    return v
+
+
+def _solve_with_signs(model: QuadraticModel, v: Vector) -> bool:
+    """Move v towards the minimum among the coordinates in use, given their signs.
+
+    Coordinates that would change their sign stop at 0, and coordinates that would leave their
+    bounds stop at the bound. The objective may rise along this path. Then v moves ½, ¼, … of the
+    way, or to where the first coordinate stops. Return whether another step is worthwhile.
+    """
+    used = np.flatnonzero((v != 0) & (v > model.terms.low) & (v < model.terms.high))
+    if not len(used):
+        return False
+    terms, old = model.terms.of(used), v[used]
+    goal = _newton_goal(model, terms, v, used)
+    limit = np.clip(goal, *terms.sided_limits(np.sign(old)))
+    end = np.full(len(used), np.inf)  # part of the way after which a coordinate stops
+    np.divide(old - limit, old - goal, out=end, where=limit != goal)
+
+    def move(part: float) -> float:
+        v[used] = np.where(end <= part, limit, old + part * (goal - old))
+        return model.value(v)
+
+    before = model.value(v) if terms.has_norms else np.inf
+    first = min(1.0, float(end.min(initial=1.0)))
+    least, part = min(before, move(first)), 1.0
+    while part > first and move(part) > least:
+        part *= 0.5
+    part = max(part, first)
+    while (found := move(part)) > before and part > SMALLEST_PART:
+        part *= 0.5
+    if found > before:
+        move(0.0)
+        return False
+    return bool((limit != goal).any()) or model.accuracy < before - found < np.inf
+
+
+def _newton_goal(model: QuadraticModel, terms: Terms, v: Vector, used: Integers) -> Vector:
+    """Return the minimum over some coordinates of the model, with their Ω expanded to second order.
+
+    The second derivative of norm·‖v_G‖ is norm·(I − uu')/‖v_G‖ with u = v_G/‖v_G‖. Its product
+    with v_G is 0.
+    """
+    H, gradient, w = model[:3]
+    fixed = v.copy()
+    fixed[used] = 0.0
+    right = (H @ (w - fixed))[used] if fixed.any() else (H @ w)[used]
+    right -= gradient[used] + terms.l1 * np.sign(v[used])
+    A = H[np.ix_(used, used)]
+    A.flat[:: len(used) + 1] += terms.l2
+    if terms.has_norms:
+        units = model.terms.units(v)[used]
+        right -= terms.norm * units
+        stiff = np.divide(terms.norm, model.terms.norms(v)[used])
+        A.flat[:: len(used) + 1] += stiff
+        members, starts = terms.blocks()
+        for block in np.split(members, starts[1:-1]):
+            A[np.ix_(block, block)] -= stiff[block[0]] * np.outer(units[block], units[block])
+    return invert(A)(right)
+
+
+# --------------------------------------------------------------------------------------------------
+# Proximal Newton with working sets: the default for convex penalties that select features.
 
 
 @dataclass(frozen=True)
@@ -256,13 +713,13 @@ class ProximalNewton(SparseSolver):
         Violators are ranked by group, and all violators of a group are taken.
         """
         w = self.point.w
-        away = self.problem.penalty.distance(w, self.point.gradient)
+        distance = self.problem.penalty.distance(w, self.point.gradient)
         in_use = np.flatnonzero(w)
-        others = np.flatnonzero((w == 0) & (away > 0))
+        others = np.flatnonzero((w == 0) & (distance > 0))
         room = max(self.settings.first_set, len(in_use))
         complete = len(others) <= room
         if not complete:
-            worst = np.argpartition(-self._terms.norms(away)[others], room)[:room]
+            worst = np.argpartition(-self._terms.norms(distance)[others], room)[:room]
             others = self._terms.whole_groups(others[worst], others)
         return np.sort(np.concatenate([in_use, others])), complete
 
@@ -339,23 +796,25 @@ class ProximalNewton(SparseSolver):
         """
         assert self._curvature is not None
         settings, here, target = self.settings, self.point, self.point.w.copy()
-        away = self.problem.penalty.distance(here.w, here.gradient)[features]
+        distance = self.problem.penalty.distance(here.w, here.gradient)[features]
         H, terms = self.problem.C * self._curvature.of(features), self._terms.of(features)
-        bend = np.maximum(np.abs(np.diag(H)), settings.flat_diagonal * away**2 / here.value)
-        floor = np.finfo(float).eps ** 4 * float(bend.max())
-        bend = (1.0 + lift) * np.maximum(bend, max(floor, np.finfo(float).tiny))
-        H.flat[:: len(features) + 1] = bend
-        decrease = np.minimum(away**2 / (bend + terms.l2), here.value)  # f and Ω are never negative
+        least = settings.flat_diagonal * distance**2 / here.value
+        curvature = np.maximum(np.abs(np.diag(H)), least)
+        floor = np.finfo(float).eps ** 4 * float(curvature.max())
+        curvature = (1.0 + lift) * np.maximum(curvature, max(floor, np.finfo(float).tiny))
+        H.flat[:: len(features) + 1] = curvature
+        # f and Ω are never negative, so no step lowers the objective by more than its value.
+        decrease = np.minimum(distance**2 / (curvature + terms.l2), here.value)
         accuracy = settings.model_residual**2 * float(decrease.mean())
-        model = Model(H, here.gradient[features], target[features], terms, accuracy)
+        model = QuadraticModel(H, here.gradient[features], target[features], terms, accuracy)
         target[features] = minimise_model(model, settings.sweeps, settings.rounds)
         return target
 
     def _slope(self, target: Vector) -> float:
         """Return the change of the objective up to the target, with f linearised."""
         here, penalty = self.point, self.problem.penalty
-        rise = penalty.value(target) - penalty.value(here.w)
-        return float(here.gradient @ (target - here.w)) + rise
+        penalty_change = penalty.value(target) - penalty.value(here.w)
+        return float(here.gradient @ (target - here.w)) + penalty_change
 
     def _line_search(self, target: Vector, halvings: int) -> bool:
         """Move to the target, or ½, ¼, … of the way, until the objective falls enough.
@@ -366,7 +825,7 @@ class ProximalNewton(SparseSolver):
         here, penalty = self.point, self.problem.penalty
         slope = self._slope(target)
         self._promise = -slope
-        away = norm(penalty.distance(here.w, here.gradient))
+        distance = norm(penalty.distance(here.w, here.gradient))
         part = 1.0
         for _ in range(halvings):
             w = target if part == 1.0 else here.w + part * (target - here.w)
@@ -374,7 +833,7 @@ class ProximalNewton(SparseSolver):
             change = trial.value - here.value
             flat = abs(change) <= ROUNDING * abs(here.value)
             if (slope < 0 and change <= self.settings.sufficient_decrease * part * slope) or (
-                flat and norm(penalty.distance(w, trial.gradient)) < 0.9 * away
+                flat and norm(penalty.distance(w, trial.gradient)) < 0.9 * distance
             ):
                 self.point = trial
                 if self._curvature is not None:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._draw import draw_history, drawn
-from .._tables import html_table
-from .._text import count
-from .._typing import Vector
+from .._util.text import count, html_table
+from .._util.types import Vector
+from ..plots.result_plots import plot_convergence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,9 +93,12 @@ class Result:
     seconds : float
     history : list of Step
     gap : float, optional
-        The relative duality gap, for solvers that compute a lower bound on the optimum. It is the
-        difference of the objective and the bound, divided by the objective. The relative distance
-        to the optimum is at most the gap.
+        The certified relative distance to the optimum: the difference of the objective and a lower
+        bound on the optimum, divided by the objective. It is None if no bound is known: for concave
+        penalties, and for features without a penalty.
+    tol : float, optional
+        The tolerance of the solver. If the status claims the optimum, the relative distance is at
+        most `tol`: certified if ``gap`` says so, and otherwise by an estimate.
 
     Examples
     --------
@@ -116,6 +118,7 @@ class Result:
     seconds: float
     history: list[Step] = field(repr=False)
     gap: float | None = None
+    tol: float | None = None
 
     @property
     def n_selected(self) -> int:
@@ -132,13 +135,34 @@ class Result:
         return self.status.claims or self.status is Status.PRECISION
 
     @property
+    def accuracy(self) -> str:
+        """The distance to the optimum in words: certified, estimated, or empty if unknown.
+
+        A distance is relative to the objective. A gap of 1 or more says nothing.
+
+        Examples
+        --------
+        >>> from linrank import RankSVM
+        >>> RankSVM().fit([[1.0], [3.0], [2.0]], [0, 2, 1]).result_.accuracy.split(", ")[1]
+        'certified'
+        """
+        gap = None if self.gap is None or self.gap >= 1 else _rounded_up(self.gap)
+        known = f"within {gap} of the optimum, certified" if gap else ""
+        if self.tol is None or self.status is not Status.CONVERGED:
+            return known
+        if self.gap is not None and self.gap <= self.tol:
+            return known
+        proof = f" (certified: within {gap})" if gap else ""
+        return f"within {self.tol:g} of the optimum by an estimate{proof}"
+
+    @property
     def message(self) -> str:
-        """A summary for users: status, iterations, products, objective, gap, gradient, seconds."""
-        gap = "" if self.gap is None else f"relative duality gap {self.gap:.1e}, "
+        """A summary for users: status, accuracy, iterations, products, objective, seconds."""
+        accuracy = f"{self.accuracy}; " if self.accuracy else ""
         return (
             f"{self.status.value} {count(self.n_iter, 'iteration')}, "
             f"{count(self.n_products, 'Hessian product')}, "
-            f"objective {self.objective:.6g}, {gap}"
+            f"objective {self.objective:.6g}, {accuracy}"
             f"gradient at {self.gradient_norm:.1e} of its start, {self.seconds:.2f} s."
         )
 
@@ -150,7 +174,7 @@ class Result:
             "features with a weight": f"{self.n_selected:,} of {len(self.coef):,}",
             "objective": f"{self.objective:.6g}",
             "gradient norm, relative to w = 0": f"{self.gradient_norm:.1e}",
-            "relative duality gap": "" if self.gap is None else f"{self.gap:.1e}",
+            "accuracy": self.accuracy,
             "iterations": f"{self.n_iter:,}",
             "Hessian products": f"{self.n_products:,}",
             "seconds": f"{self.seconds:.2f}",
@@ -179,14 +203,18 @@ class Result:
         >>> axes.get_xlabel()
         'iteration'
         """
-        objective = np.array([step.objective for step in self.history])
-        above = (objective - self.objective) / (abs(self.objective) or 1.0)
-        gradient = np.array([step.gradient_norm for step in self.history])
-        gap = np.array([np.nan if step.gap is None else step.gap for step in self.history])
-        curves = {"relative gradient norm": gradient, "objective above its end": above}
-        if not np.isnan(gap).all():
-            curves["relative duality gap"] = gap
-        iterations = [step.iteration for step in self.history]
-        n_iter = count(self.n_iter, "iteration")
-        title = f"{self.status.name.capitalize()}: {n_iter}, {self.seconds:.2f} s"
-        return drawn(lambda axes: draw_history(axes, iterations, curves, title), ax)
+        return plot_convergence(self, ax)
+
+
+def _rounded_up(part: float) -> str:
+    """Return a number with one digit, rounded up, so that a distance is no larger than it says.
+
+    Examples
+    --------
+    >>> _rounded_up(1.94e-5), _rounded_up(0.031), _rounded_up(1.0)
+    ('2e-05', '0.04', '1')
+    """
+    if part <= 0.0:
+        return "0"
+    unit = 10.0 ** np.floor(np.log10(part))
+    return f"{np.ceil(part / unit * (1 - 1e-9)) * unit:.1g}"

@@ -7,15 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._checks import whole_number
-from .._typing import Vector
-from ..penalties.convex import L1
-from .base import ROUNDING, Iterate, state
-from .forward_backward import LipschitzName, PaperFISTA
-from .needs import Needs
+from .._util.types import Vector
+from ..penalties.separable import L1
 from .proximal_newton import ProximalNewton
 from .result import Result, Status
-from .sparse import SparseSolver
+from .solver import ROUNDING, Iterate, Needs, SparseSolver, state
 
 INNER_TOL = 0.05  #: tolerance of the l1 problems as a fraction of `tol`·Ω/f
 SMALLEST_TOL = 1e-10  #: smallest tolerance of the l1 problems
@@ -97,62 +93,3 @@ class Reweighted(SparseSolver):
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result
-
-
-@dataclass
-class PaperReweighted(Reweighted):
-    """Reweighted l1 as printed (Laporte et al. 2014, algorithm 2).
-
-    From β = 1, each iteration
-
-    1. minimises the weighted l1 problem (13) by algorithm 1, which starts at the previous solution,
-    2. sets β_j = g'(|w_j|) (table II), with λ = 1/C for mcp.
-
-    Every solution is taken, even if it raises the objective. `Reweighted` checks this, and solves
-    the l1 problems faster.
-
-    The paper stops both loops at "convergence" and gives no rule. Here algorithm 1 stops when the
-    duality gap is a small part of `tol`, and algorithm 2 by the rule of `Reweighted`.
-
-    Parameters
-    ----------
-    inner_iter : int
-        The largest number of steps of algorithm 1 in each l1 problem.
-    lipschitz : {"corrected", "printed"}
-        The step bound of algorithm 1; see `PaperFISTA`.
-    tol, max_iter, callback
-        See `Solver`.
-
-    Examples
-    --------
-    >>> from linrank import make_ranking
-    >>> from linrank.problem import make_problem
-    >>> from linrank.penalties import Log
-    >>> data = make_ranking(n_informative=4, random_state=0)
-    >>> problem = make_problem(data, C=1e-2, penalty=Log())
-    >>> result = PaperReweighted(max_iter=20).solve(problem)
-    >>> result.converged, int(np.count_nonzero(result.coef))
-    (True, 4)
-    """
-
-    inner_iter: int = 10_000
-    lipschitz: LipschitzName = "corrected"
-    name: ClassVar[str] = "reweighted-paper"
-    needs: ClassVar[Needs] = Needs(loss="squared", penalties=("concave",))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.inner_iter = whole_number("inner_iter", self.inner_iter)
-        self._inner = PaperFISTA(max_iter=self.inner_iter, lipschitz=self.lipschitz)
-
-    def _minimise(self) -> Status:
-        penalty = self.problem.penalty
-        beta = penalty.weights
-        for k in range(self.max_iter):
-            before = self.point.value
-            inner = self._take(beta, keep=False)
-            small = before - self.point.value <= self.tol * penalty.value(self.point.w)
-            if k > 0 and small:
-                return Status.CRITICAL if inner.converged else inner.status
-            beta = self._tangents()
-        return Status.MAX_ITER

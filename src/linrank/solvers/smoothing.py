@@ -7,13 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._typing import Vector
+from .._util.types import Vector
 from ..losses.pairwise import PairwiseLoss
 from ..problem import Problem
-from .base import Iterate, Solver, state
-from .needs import Needs
 from .newton import Newton
 from .result import Status
+from .solver import Iterate, Needs, Solver, state
 
 FIRST_WIDTH = 1.0  #: first width μ of the smoothed corners, in units of the score
 CORNER_UNITS = 32.0  #: rounding errors of the sums over pairs, in units in the last place

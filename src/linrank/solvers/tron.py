@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import norm
 
-from .._typing import Vector
-from .base import Iterate
-from .needs import Needs
+from .._util.types import Vector
 from .result import Status
-from .smooth import HIDDEN_CHANGE, SmoothSolver, StopName
+from .smooth import HIDDEN_CHANGE, SmoothSolver
+from .solver import Iterate, Needs
 
 ETA0, ETA1, ETA2 = 1e-4, 0.25, 0.75  #: ratios of actual and predicted decrease, eq. 36
 SIGMA1, SIGMA2, SIGMA3 = 0.25, 0.5, 4.0  #: factors of the radius, eq. 37 of Lee & Lin 2014
@@ -105,28 +104,6 @@ class Tron(SmoothSolver):
         return step, residual
 
 
-@dataclass
-class PaperTron(Tron):
-    """TRON as Lee & Lin 2014 ran it: rule (38) alone, and each C of a path from w = 0 (§4.4).
-
-    Parameters
-    ----------
-    tol, max_iter, callback, stop
-        See `Solver` and `Newton`.
-
-    Examples
-    --------
-    >>> from linrank import make_problem, make_ranking
-    >>> result = PaperTron(tol=0.01).solve(make_problem(make_ranking(random_state=0), C=0.01))
-    >>> result.status.name, result.gradient_norm <= 0.01
-    ('CONVERGED', True)
-    """
-
-    stop: StopName = "gradient"
-    name: ClassVar[str] = "tron-paper"
-    warm_starts: ClassVar[bool] = False
-
-
 def _to_the_edge(step: Vector, direction: Vector, radius: float) -> float:
     """Return the α ≥ 0 with ‖step + α·direction‖ = radius, by the formula without cancellation."""
     along, size = float(step @ direction), float(direction @ direction)
@@ -139,8 +116,8 @@ def _next_radius(
     radius: float, length: float, slope: float, actual: float, predicted: float
 ) -> float:
     """Return the next Δ by rule (37), from the quadratic through both values and the slope."""
-    bend = -actual - slope
-    alpha = SIGMA3 if bend <= 0 else max(SIGMA1, -0.5 * slope / bend)
+    curvature = -actual - slope
+    alpha = SIGMA3 if curvature <= 0 else max(SIGMA1, -0.5 * slope / curvature)
     if actual < ETA0 * predicted:
         return min(max(alpha, SIGMA1) * length, SIGMA2 * radius)
     if actual < ETA1 * predicted:

@@ -12,47 +12,56 @@ If two methods are compared, values that differ by rounding errors only count as
 
 from __future__ import annotations
 
-from .._lazy import lazy_names
+from .._util.lazy import lazy_names
 
 #: The module of each public name.
 _HOME = {
     "Alternative": "paired",
     "FriedmanTest": "ranks",
-    "Interval": "intervals",
+    "Interval": "paired",
     "PairedTest": "paired",
-    "WinTieLoss": "queries",
+    "WinTieLoss": "paired",
     "average_ranks": "ranks",
-    "bootstrap_interval": "intervals",
+    "bootstrap_interval": "paired",
     "friedman_test": "ranks",
-    "holm": "multiple",
-    "most_changed": "queries",
+    "holm": "paired",
+    "most_changed": "paired",
     "nemenyi_critical_difference": "ranks",
     "paired_t_test": "paired",
-    "pareto_front": "fronts",
+    "pareto_front": "ranks",
     "randomization_test": "paired",
-    "same_up_to_rounding": "values",
+    "same_up_to_rounding": "paired",
     "similar_groups": "ranks",
-    "win_tie_loss": "queries",
-    "worst": "queries",
+    "win_tie_loss": "paired",
+    "worst": "paired",
 }
 
 __all__ = list(_HOME)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .fronts import pareto_front
-    from .intervals import Interval, bootstrap_interval
-    from .multiple import holm
-    from .paired import Alternative, PairedTest, paired_t_test, randomization_test
-    from .queries import WinTieLoss, most_changed, win_tie_loss, worst
+    from .paired import (
+        Alternative,
+        Interval,
+        PairedTest,
+        WinTieLoss,
+        bootstrap_interval,
+        holm,
+        most_changed,
+        paired_t_test,
+        randomization_test,
+        same_up_to_rounding,
+        win_tie_loss,
+        worst,
+    )
     from .ranks import (
         FriedmanTest,
         average_ranks,
         friedman_test,
         nemenyi_critical_difference,
+        pareto_front,
         similar_groups,
     )
-    from .values import same_up_to_rounding
 
 if not TYPE_CHECKING:  # type checkers report unknown names
     __getattr__ = lazy_names(__name__, _HOME)

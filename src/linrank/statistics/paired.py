@@ -1,17 +1,237 @@
-"""Tests of whether two methods differ, given one value of each method per query."""
+"""Values of two methods in each query: tests, intervals, wins and losses."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import choice, whole_number
-from .._typing import Mask, Vector
-from .values import ROUNDING, differences
+from .._util.checks import choice, whole_number
+from .._util.types import Integers, Mask, Vector
+from ..errors import DataError
+
+# --------------------------------------------------------------------------------------------------
+# Checks of per-query values, and differences without rounding errors.
+
+
+ROUNDING = 1e-12  #: relative difference up to which two values count as equal
+
+
+def check_values(name: str, values: ArrayLike, ndim: int = 1) -> Vector:
+    """Return numbers as float64, or raise a `DataError`; NaN stands for an undefined value.
+
+    Examples
+    --------
+    >>> check_values("a", [1, float("nan")])
+    array([ 1., nan])
+    """
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} cannot be read as numbers: {error}") from None
+    if array.ndim != ndim:
+        expected = "one number per query" if ndim == 1 else "a matrix with one column per method"
+        raise DataError(f"{name} has the shape {array.shape}; expected {expected}")
+    if np.isinf(array).any():
+        raise DataError(f"{name} has infinite values; expected finite numbers, or NaN")
+    return array
+
+
+def same_up_to_rounding(a: ArrayLike, b: ArrayLike) -> Mask:
+    """Tell for each pair of values whether they are equal up to rounding errors.
+
+    Two values are equal if |a − b| ≤ 1e-12·max(|a|, |b|).
+
+    Parameters
+    ----------
+    a, b : arrays of numbers of the same shape
+
+    Returns
+    -------
+    bool array
+
+    Examples
+    --------
+    >>> same_up_to_rounding([0.1 + 0.2, 0.3], [0.3, 0.4])
+    array([ True, False])
+    """
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))
+
+
+def check_pair(a: ArrayLike, b: ArrayLike) -> tuple[Vector, Vector]:
+    """Return the values of two methods, or raise a `DataError` if they are not for equal queries.
+
+    Examples
+    --------
+    >>> check_pair([1, 2], [3, 4])
+    (array([1., 2.]), array([3., 4.]))
+    """
+    one, other = check_values("a", a), check_values("b", b)
+    if len(one) != len(other):
+        raise DataError(
+            f"a has {len(one):,} values but b has {len(other):,}: pass one value per query, in "
+            "the same order"
+        )
+    return one, other
+
+
+def differences(a: ArrayLike, b: ArrayLike) -> Vector:
+    """Return a − b, with 0 for values that are equal up to rounding errors.
+
+    Examples
+    --------
+    >>> differences([0.1 + 0.2, 0.75], [0.3, 0.5])
+    array([0.  , 0.25])
+    """
+    one, other = check_pair(a, b)
+    return np.where(same_up_to_rounding(one, other), 0.0, one - other)
+
+
+# --------------------------------------------------------------------------------------------------
+# P-values of several tests.
+
+
+def holm(p_values: ArrayLike) -> Vector:
+    """Adjust p-values for the number of tests, by the method of Holm (1979).
+
+    With p₍₁₎ ≤ … ≤ p₍ₘ₎, the adjusted value of p₍ᵢ₎ is max_{j ≤ i} min(1, (m − j + 1)·p₍ⱼ₎). Reject
+    all hypotheses whose adjusted value is at most α. The probability of a wrong rejection is then
+    at most α.
+
+    Parameters
+    ----------
+    p_values : array of shape (n_tests,)
+
+    Returns
+    -------
+    array of shape (n_tests,)
+        Adjusted p-values, in the order of `p_values`.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p = check_values("p_values", p_values)
+    if not ((p >= 0.0) & (p <= 1.0)).all():
+        wrong = p[~((p >= 0.0) & (p <= 1.0))][0]
+        raise DataError(f"p_values holds {wrong}; expected numbers from 0 to 1")
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty(len(p))
+    steps = np.arange(len(p), 0, -1) * p[order]
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return adjusted
+
+
+# --------------------------------------------------------------------------------------------------
+# Queries in which two methods differ, or one method is weak.
+
+
+class WinTieLoss(NamedTuple):
+    """Numbers of queries in which a method is better, equal and worse than another one.
+
+    Attributes
+    ----------
+    wins, ties, losses : int
+
+    Examples
+    --------
+    >>> wins, ties, losses = win_tie_loss([0.5, 0.7], [0.4, 0.7])
+    >>> wins, ties, losses
+    (1, 1, 0)
+    """
+
+    wins: int
+    ties: int
+    losses: int
+
+
+def win_tie_loss(a: ArrayLike, b: ArrayLike, *, greater_is_better: bool = True) -> WinTieLoss:
+    """Count the queries in which a is better than b, equal to b and worse than b.
+
+    Values that are equal up to rounding errors are ties. Queries with NaN are not counted.
+
+    Parameters
+    ----------
+    a, b : array of shape (n_queries,)
+    greater_is_better : bool
+        False for errors.
+
+    Returns
+    -------
+    WinTieLoss
+
+    Examples
+    --------
+    >>> win_tie_loss([0.5, 0.7, 0.1 + 0.2], [0.4, 0.8, 0.3])
+    WinTieLoss(wins=1, ties=1, losses=1)
+    """
+    d = differences(a, b) * (1.0 if greater_is_better else -1.0)
+    return WinTieLoss(int((d > 0.0).sum()), int((d == 0.0).sum()), int((d < 0.0).sum()))
+
+
+def most_changed(a: ArrayLike, b: ArrayLike, n: int) -> Integers:
+    """Return the indices of the queries with the largest |a − b|, in descending order.
+
+    Queries that do not change, and queries with NaN, are left out. The result can therefore have
+    fewer than n entries.
+
+    Parameters
+    ----------
+    a, b : array of shape (n_queries,)
+        Values of two methods for the same queries.
+    n : int
+        The largest number of queries.
+
+    Returns
+    -------
+    integer array
+
+    Examples
+    --------
+    >>> most_changed([0.5, 0.7, 0.3, 0.2], [0.4, 0.2, 0.3, 0.5], 2).tolist()
+    [1, 3]
+    """
+    d = np.abs(differences(a, b))
+    changed = np.flatnonzero(d > 0.0)  # False for NaN
+    return changed[np.argsort(-d[changed], kind="stable")][: whole_number("n", n, least=0)]
+
+
+def worst(a: ArrayLike, n: int, *, greater_is_better: bool = True) -> Integers:
+    """Return the indices of the n queries with the worst values, the worst first.
+
+    Queries with NaN are left out.
+
+    Parameters
+    ----------
+    a : array of shape (n_queries,)
+        Values of one method.
+    n : int
+        The largest number of queries.
+    greater_is_better : bool
+        False for errors.
+
+    Returns
+    -------
+    integer array
+
+    Examples
+    --------
+    >>> worst([0.5, 0.1, float("nan"), 0.3], 2).tolist()
+    [1, 3]
+    """
+    values = check_values("a", a) * (1.0 if greater_is_better else -1.0)
+    known = np.flatnonzero(~np.isnan(values))
+    return known[np.argsort(values[known], kind="stable")][: whole_number("n", n, least=0)]
+
+
+# --------------------------------------------------------------------------------------------------
+# Tests of whether two methods differ, given one value of each method per query.
+
 
 #: What a test looks for: any difference, a > b, or a < b.
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
@@ -195,3 +415,86 @@ def _n_extreme(d: Vector, alternative: Alternative, n_samples: int, seed: int) -
         flipped = np.unpackbits(random, axis=1, count=n).astype(np.float64)
         n_extreme += int(_is_extreme(d.sum() - 2.0 * (flipped @ d), d, alternative).sum())
     return n_extreme
+
+
+# --------------------------------------------------------------------------------------------------
+# Confidence intervals of means over queries.
+
+
+BATCH_VALUES = 4_000_000  #: values that are resampled at once; a larger number needs more memory
+
+
+class Interval(NamedTuple):
+    """A confidence interval.
+
+    Attributes
+    ----------
+    low, high : float
+        The ends of the interval.
+
+    Examples
+    --------
+    >>> from linrank.statistics import bootstrap_interval
+    >>> interval = bootstrap_interval([0.25, 0.25, 0.25])
+    >>> interval.low, interval.high
+    (0.25, 0.25)
+    """
+
+    low: float
+    high: float
+
+
+def bootstrap_interval(
+    values: ArrayLike, level: float = 0.95, n_samples: int = 10_000, seed: int = 0
+) -> Interval:
+    """Compute a confidence interval of the mean by resampling queries.
+
+    The ends of the interval are percentiles of the resampled means. With few queries, the interval
+    is too short: it contains the mean of all queries less often than `level` says.
+
+    If there are fewer than two values, or all values are equal, nothing can be resampled. Both ends
+    are then the mean, and NaN without values.
+
+    Parameters
+    ----------
+    values : array of shape (n_queries,)
+        Values of one method, or the differences of two methods for the same queries. NaN is left
+        out.
+    level : float
+        Probability that an interval contains the mean of all queries, between 0 and 1.
+    n_samples : int
+        Number of resamples.
+    seed : int
+        Seed of the resamples.
+
+    Returns
+    -------
+    Interval
+
+    Examples
+    --------
+    >>> low, high = bootstrap_interval([0.1, 0.4, 0.2, 0.5, 0.3])
+    >>> 0.1 < low < 0.3 < high < 0.5
+    True
+    """
+    if not 0.0 < level < 1.0:
+        raise DataError(f"level is {level!r}; expected a number between 0 and 1, such as 0.95")
+    n_samples = whole_number("n_samples", n_samples, least=2)
+    seed = whole_number("seed", seed, least=0)
+    array = check_values("values", values)
+    array = array[~np.isnan(array)]
+    if not len(array):
+        return Interval(math.nan, math.nan)
+    largest = np.abs(array).max()
+    if len(array) < 2 or np.ptp(array) <= ROUNDING * largest:
+        mean = math.fsum(array) / len(array)
+        return Interval(mean, mean)
+    from scipy.stats import bootstrap  # takes long to import
+
+    found = bootstrap(
+        (array / largest,), np.mean, confidence_level=level, n_resamples=n_samples,
+        batch=max(1, BATCH_VALUES // len(array)), method="percentile", vectorized=True,
+        random_state=np.random.default_rng(seed),
+    )  # fmt: skip
+    low, high = found.confidence_interval
+    return Interval(float(low * largest), float(high * largest))

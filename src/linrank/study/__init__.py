@@ -1,7 +1,7 @@
 """Studies: many methods, folds and settings compared by one protocol."""
 
-from .entries import Entry, ScoreFiles, parse_entry
 from .folds import DataSet
+from .protocol import Entry, ScoreFiles, parse_entry
 from .results import StudyResults
 from .study import Study
 

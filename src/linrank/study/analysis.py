@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from .._typing import Mask, Vector
+from .._util.types import Mask, Vector
 from ..errors import DataError
 from ..metrics import parse_metric
 from ..statistics import (
@@ -28,7 +28,7 @@ from ..statistics import (
     similar_groups,
     win_tie_loss,
 )
-from .naming import safe_names
+from .protocol import safe_names
 from .results import StudyResults, known_mean
 
 ALPHA = 0.05  #: significance level, as in Laporte et al. (2014)

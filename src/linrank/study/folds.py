@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._typing import Integers
-from ..criterion import query_folds
+from .._util.types import Integers
 from ..data.formats import load
-from ..data.keys import row_keys
-from ..data.parts import Fold as Files
-from ..data.parts import find_fold
-from ..data.ranking import RankingData
+from ..data.ranking import RankingData, row_keys
+from ..data.source import Fold as Files
+from ..data.source import find_fold
 from ..data.store import is_store
-from ..errors import DataError, FileFormatError, SplitQueriesWarning, about, warn
+from ..errors import DataError, FileFormatError, SplitQueriesWarning, prefix_errors, warn
+from ..training.selection import query_folds
 
 DEFAULT_FOLDS = 5  #: folds of data that are given as one part
 NAMED = 5  #: queries that an error names
@@ -149,19 +148,20 @@ class DataSet:
             return
         for fold, found in files.items():
             train = self._load(found.train)
-            like = {"n_features": train.n_features, "index_base": train.index_base}
+            like = {"n_features": train.n_features, "index_base": train.index_base,
+                    "categories": train.categories}  # fmt: skip
             assert found.valid is not None
             assert found.test is not None
             valid, test = self._load(found.valid, **like), self._load(found.test, **like)
             yield (fold, train, valid, test), None
 
     def _split(self, data: RankingData) -> Iterator[tuple[Parts, Lines]]:
-        with about(self.name):
+        with prefix_errors(self.name):
             yield from split_lines(data, self.n_folds)
 
     def _load(self, path: Path, **like: Any) -> RankingData:
         more = {} if self.n_features is None else {"n_features": self.n_features}
-        return self._with_labels(load(path, **MISSING | more | like | dict(self.options or {})))
+        return self._with_labels(load(path, **MISSING | more | dict(self.options or {}) | like))
 
     def _with_labels(self, data: RankingData) -> RankingData:
         """Refuse data with listed pairs, which have no labels that metrics could use."""

@@ -4,32 +4,185 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import multiply
-from .._typing import Vector
-from ..criterion import Criterion, Fold, make_folds, mean_of_folds, standard_error
+from .._util.types import Vector
 from ..data.ranking import RankingData
+from ..data.validation import check_matrix
+from ..engines.engine import ScaledEngine
 from ..errors import DataError
-from ..features.prepared import Prepared
-from ..grid import Grid, as_grid, default_grid, search
+from ..features.preprocessing import Prepared
+from ..losses.pairwise import SQUARED_HINGE
 from ..metrics import parse_metric
 from ..model import LinearModel, Model
-from ..path import (
+from ..penalties.penalty import Penalty
+from ..penalties.separable import L2
+from ..problem import Problem
+from ..solvers.fista import trace_of_hessian
+from ..solvers.result import Result, Status, Step
+from ..solvers.solver import make_solver
+from .selection import (
     NO_USEFUL_FEATURE,
+    Criterion,
+    Edge,
+    Fold,
+    Grid,
     RegularizationPath,
+    as_grid,
+    default_grid,
     first_C,
+    make_folds,
+    mean_of_folds,
     path_of,
     regularization_path,
+    search,
+    standard_error,
 )
-from ..penalties.base import Penalty
-from ..problem import Problem
-from ..settings import Settings
-from ..solvers.result import Result, Status, Step
-from .outcome import Training, training_summary
-from .refit import refit
+from .settings import Settings
+
+# --------------------------------------------------------------------------------------------------
+# `Training`: a trained model, with the result of the solver and the choice of C.
+
+
+@dataclass
+class Training:
+    """A trained model, with the result of the solver and the choice of C.
+
+    Attributes
+    ----------
+    model : Model
+        A `LinearModel`, or the model of a subclass of `Trainer`.
+    result : Result
+        The result of the solver for the C of the model.
+    C : float
+    weight_names : list of str
+        The names of the weights in `result` and `path`, which are those after preprocessing.
+    n_pairs, n_levels, n_empty_queries : int
+        Pairs and levels of the training data, and queries without pairs, which are skipped.
+    value : float or None
+        The criterion on the held-out data; with folds, its mean over the folds.
+    Cs, values : float64 arrays or None
+        If C was chosen: the grid, and the criterion for each C.
+    fold_values : float64 array of shape (n_Cs, n_parts) or None
+        If C was chosen: the criterion on each held-out part. With folds there are several parts.
+    path : RegularizationPath or None
+        The solutions on all of the data for `Cs`, in the same order. If folds chose C, the path
+        ends at that C, unless the whole path was asked for.
+    edge : {None, "smallest", "largest"}
+        If C was chosen: whether the best C is the smallest or the largest of the grid. None if
+        values beyond that end were tried and were no better.
+    interrupted : bool
+        Whether an interrupt ended the training early. The model is then the best so far.
+    coef : float64 array or None
+        The weights of the model, if it is a mean of several fits.
+    fits : list of Fit
+        The fits whose mean is the model. Empty if the model is that of `result`.
+    folds_done : int or None
+        The number of finished folds, if an interrupt came before a fit on all of the data. The
+        weights are then those of the first fold.
+    """
+
+    model: Model
+    result: Result
+    C: float
+    weight_names: list[str]
+    n_pairs: int
+    n_levels: int
+    n_empty_queries: int
+    value: float | None = None
+    Cs: Vector | None = None
+    values: Vector | None = None
+    fold_values: Vector | None = None
+    path: RegularizationPath | None = None
+    edge: Edge | None = None
+    interrupted: bool = False
+    folds_done: int | None = None
+    coef: Vector | None = None
+    fits: Sequence[Fit] = ()
+
+    def count_features(self, coef: Vector) -> int:
+        """Return the number of features that have a weight, or several of them, other than 0."""
+        return len({self.weight_names[k] for k in np.flatnonzero(coef)})
+
+    def sizes_along_path(self) -> tuple[list[str], Vector]:
+        """Return the names of all features, and their weights for each C of the path.
+
+        If features have several weights, the norms of these are returned instead.
+        """
+        assert self.path is not None
+        names, place = np.unique(self.weight_names, return_inverse=True)
+        if len(names) == len(self.weight_names):
+            return self.weight_names, self.path.coefs
+        return names.tolist(), np.sqrt(self.path.coefs**2 @ np.eye(len(names))[place])
+
+
+class Fit(NamedTuple):
+    """The weights that a trainer found for a C."""
+
+    trainer: Trainer
+    C: float
+    coef: Vector
+
+
+def training_summary(result: Result, n_pairs: int, n_queries: int) -> dict[str, Any]:
+    """Return the entries of a model file that describe the training."""
+    return {
+        "status": result.status.name.lower(),
+        "objective": result.objective,
+        "gradient_norm": result.gradient_norm,
+        "duality_gap": result.gap,
+        "accuracy": result.accuracy,
+        "iterations": result.n_iter,
+        "hessian_products": result.n_products,
+        "seconds": round(result.seconds, 3),
+        "pairs": n_pairs,
+        "queries": n_queries,
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# A second fit on the features that a first fit selected, almost without a penalty.
+
+
+REFIT_RIDGE = 1e-6  #: l2 penalty of a refit, relative to the mean curvature of the loss
+REFIT_TOL = 1e-4  #: largest tolerance of a refit
+
+
+def refit(settings: Settings, prepared: Prepared, penalty: Penalty, coef: Vector) -> Result:
+    """Minimise the loss over the weights that are not 0, with a small l2 penalty.
+
+    Parameters
+    ----------
+    settings : Settings
+    prepared : Prepared
+        The training data.
+    penalty : Penalty
+        The penalty of the first fit. Its bounds also hold for the second fit.
+    coef : array
+        The weights of the first fit, from which the second fit starts.
+    """
+    used, data = np.flatnonzero(coef), prepared.data
+    X = data.X[:, used] if prepared.factor is None else data.X[:, used] * prepared.factor[used]
+    chosen = data.replace(X=check_matrix(X), feature_names=None)
+    penalty = penalty.for_features(data.n_features, data.feature_names).for_some(used)
+    tol = min(settings.tol, REFIT_TOL)
+    solver = make_solver("auto", settings.loss, tol=tol, max_iter=settings.max_iter)
+    engine = replace(settings, penalty=L2(), solver=solver, tol=tol).problem(chosen).engine
+    curved = engine if engine.loss.smooth else engine.with_loss(SQUARED_HINGE)
+    curved.value_grad(np.zeros(len(used)))
+    curvature = trace_of_hessian(curved) / len(used)
+    C = 1.0 / max(REFIT_RIDGE * curvature, np.finfo(float).tiny)
+    result = solver.solve(Problem(engine, C, L2(bounds=penalty.limits)), coef[used])
+    found = np.zeros_like(coef)
+    found[used] = result.coef
+    return replace(result, coef=found)
+
+
+# --------------------------------------------------------------------------------------------------
+# `Trainer`: from data to a model, with one C or the best of a grid.
+
 
 Report = Callable[[float, Step, int], None]  #: gets C, step, and the fold (0: all of the data)
 
@@ -44,7 +197,7 @@ class Trainer(Settings):
     ----------
     loss, tol, solver, counting, preferences, normalize, penalty, max_iter, seed, n_threads, \
 engine, features, margin_scale
-        See `linrank.settings.Settings`.
+        See `linrank.training.settings.Settings`.
     criterion : Criterion
         The criterion by which C is chosen, and which is measured on held-out data.
     callback : callable, optional
@@ -94,7 +247,8 @@ engine, features, margin_scale
         value = None
         if valid is not None:
             valid = prepared.apply(valid, self.n_threads)
-            value = self.criterion.mean(valid, multiply(valid.X, result.coef, self.n_threads))
+            scores = prepared.scores(valid, result.coef, self.n_threads)
+            value = self.criterion.mean(valid, scores)
         return self._training(problem, result, C, value, prepared)
 
     def train_on_grid(
@@ -120,7 +274,7 @@ engine, features, margin_scale
             nonlocal interrupted
             below = [C for C in results if Cs.min() > C]
             start = results[max(below)].coef if below else None
-            path, values, interrupted = self._path(problem, valid, Cs, 0, start)
+            path, values, interrupted = self._path(problem, prepared, valid, Cs, 0, start)
             results.update(zip(path.Cs.tolist(), path.results, strict=True))
             return values[:, None], interrupted
 
@@ -169,7 +323,7 @@ engine, features, margin_scale
                 prepared = self.prepare(data.part(rows))
                 held_out = prepared.apply(data.part(others), self.n_threads)
                 problem = self._problem(prepared)
-                path, values, interrupted = self._path(problem, held_out, Cs, fold)
+                path, values, interrupted = self._path(problem, prepared, held_out, Cs, fold)
                 if first is None and not np.isnan(values).all():
                     first = self._best(problem, path, values, prepared)
                 if interrupted:
@@ -200,7 +354,7 @@ engine, features, margin_scale
             return replace(first, interrupted=True, folds_done=n_done)
 
     def joined(
-        self, training: Training, trainings: Sequence[Training], data: RankingData
+        self, training: Training, found: Sequence[tuple[Trainer, Training]], data: RankingData
     ) -> Training:
         """Return the best of several trainings on the data; subclasses may join them."""
         return training
@@ -236,23 +390,33 @@ engine, features, margin_scale
     def prepare(self, data: RankingData) -> Prepared:
         """Fit the preprocessing to training data, and apply it."""
         steps = self.features.fit(data, self.n_threads)
-        if steps is None:
-            return Prepared(data, None, data)
-        return Prepared(data, steps, steps.apply_to(data, self.n_threads))
+        return Prepared.of(data, steps, self.n_threads, copy=self.solver.needs.rows)
+
+    def solution(self, prepared: Prepared, C: float, start: Vector) -> Result:
+        """Solve the problem of prepared data, starting from some weights."""
+        return self.new_solver().solve(self._problem(prepared, C), start)
 
     def _problem(self, prepared: Prepared, C: float = 1.0) -> Problem:
         """Return the problem of ranking prepared data."""
         penalty = self._penalty(prepared)
         settings = self if penalty is self.penalty else replace(self, penalty=penalty)
-        return settings.problem(prepared.data, C)
+        problem = settings.problem(prepared.data, C)
+        if prepared.factor is None:
+            return problem
+        return problem.with_engine(ScaledEngine(problem.engine, prepared.factor))
 
     def _penalty(self, prepared: Prepared) -> Penalty:
-        """Return the penalty of the preprocessed features; costs and bounds are of given ones."""
-        if prepared.steps is None or not len(prepared.steps.indicators):
-            return self.penalty
-        given = prepared.given
-        penalty = self.penalty.for_features(given.n_features, given.feature_names)
-        return penalty.with_companions(prepared.steps.indicators)
+        """Return the penalty of the preprocessed features; costs and bounds are of given ones.
+
+        A weight is divided by the factor of its feature, and so are its bounds.
+        """
+        given, steps, penalty = prepared.given, prepared.steps, self.penalty
+        if steps is None or (penalty.bounds is None and not len(steps.indicators)):
+            return penalty
+        penalty = penalty.for_features(given.n_features, given.feature_names)
+        if steps.factor is not None:
+            penalty = penalty.with_units(steps.factor)
+        return penalty.with_companions(steps.indicators) if len(steps.indicators) else penalty
 
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
         """Return a warning if all weights are 0; it names the smallest useful C, if any."""
@@ -274,7 +438,7 @@ engine, features, margin_scale
         certificate of the first fit.
         """
         prepared = self.prepare(data)
-        result = refit(self, prepared.data, self._penalty(prepared), training.result.coef)
+        result = refit(self, prepared, self._penalty(prepared), training.result.coef)
         summary = training_summary(result, training.n_pairs, data.n_queries)
         assert isinstance(training.model, LinearModel)
         model = training.model.with_coef(result.coef, **summary, debiased=True)
@@ -293,6 +457,7 @@ engine, features, margin_scale
     def _path(
         self,
         problem: Problem,
+        prepared: Prepared,
         valid: RankingData,
         Cs: Vector,
         fold: int,
@@ -305,7 +470,8 @@ engine, features, margin_scale
         values = np.full(len(path), np.nan)
         try:
             for k, coef in enumerate(path.coefs):
-                values[k] = self.criterion.mean(valid, multiply(valid.X, coef, self.n_threads))
+                scores = prepared.scores(valid, coef, self.n_threads)
+                values[k] = self.criterion.mean(valid, scores)
         except KeyboardInterrupt:
             if np.isnan(values).all():
                 raise
@@ -323,7 +489,7 @@ engine, features, margin_scale
         """Return the training for the chosen C; rule 1se measures the error on `valid`."""
         k = replace(self.criterion, rule="best").choose(values, 0.0, path.n_features)
         if valid is not None and self.criterion.rule != "best":
-            scores = multiply(valid.X, path.coefs[k], self.n_threads)
+            scores = prepared.scores(valid, path.coefs[k], self.n_threads)
             error = self.criterion.standard_error(valid, scores)
             k = self.criterion.choose(values[: k + 1], error, path.n_features[: k + 1])
         return self._training(problem, path.results[k], path.Cs[k], values[k], prepared)
@@ -352,13 +518,15 @@ engine, features, margin_scale
 
     def streamed(self, data: RankingData, coef: Vector, C: float, n_steps: int) -> LinearModel:
         """Return the model of weights that were learnt from batches; `data` is the last batch."""
-        return LinearModel(
+        model = LinearModel(
             coef,
             feature_names=data.feature_names,
             index_base=data.index_base,
-            settings=self.describe(C),
+            settings=self.describe(C, data),
             training={"status": "streamed", "steps": n_steps},
         )
+        model.categories = data.categories
+        return model
 
     def _summary(
         self, prepared: Prepared, result: Result, value: float | None, n_pairs: int
@@ -377,15 +545,17 @@ engine, features, margin_scale
         self, prepared: Prepared, result: Result, C: float, value: float | None, n_pairs: int
     ) -> Model:
         data = prepared.given
-        return LinearModel(
+        model = LinearModel(
             result.coef,
             feature_names=data.feature_names,
             index_base=data.index_base,
-            settings=self.describe(C),
+            settings=self.describe(C, data),
             training=self._summary(prepared, result, value, n_pairs),
             preprocessing=prepared.steps,
             summary=prepared.summary(self.n_threads) if self.has_rows else None,
         )
+        model.categories = data.categories
+        return model
 
 
 def _with_weights(results: list[Result]) -> list[Result]:
@@ -395,3 +565,52 @@ def _with_weights(results: list[Result]) -> list[Result]:
     if not results:
         raise KeyboardInterrupt
     return results
+
+
+# --------------------------------------------------------------------------------------------------
+# The best of several trainers, such as those of different penalties.
+
+
+def train_best(
+    trainers: Sequence[Trainer], data: RankingData, train: Callable[[Trainer], Training]
+) -> tuple[Trainer, Training]:
+    """Return the trainer with the best criterion on held-out data, and its training.
+
+    If the trainer joins fits (`Trainer.joined`), the model is made of all trainings.
+
+    Of equal trainers, the first is returned. An interrupt ends the loop: the result is the best of
+    the trainers before it, or what the first trainer has so far.
+
+    Parameters
+    ----------
+    trainers : sequence of Trainer
+        Trainers with the same criterion.
+    data : RankingData
+        The training data.
+    train : callable
+        Takes a trainer and returns its training, as `Trainer.train_on_grid` does.
+    """
+    found = [(trainers[0], train(trainers[0]))]
+    interrupted = found[0][1].interrupted
+    for trainer in trainers[1:]:
+        if interrupted:
+            break
+        try:
+            training = train(trainer)
+            interrupted = training.interrupted
+        except KeyboardInterrupt:
+            interrupted = True
+        if not interrupted:
+            found.append((trainer, training))
+    trainer, training = found[_best([one for _, one in found], trainers[0].criterion)]
+    training = replace(training, interrupted=interrupted)
+    return trainer, trainer.joined(training, found, data)
+
+
+def _best(trainings: Sequence[Training], criterion: Criterion) -> int:
+    """Return the index of the best training, among those that use features if there are any."""
+    if len(trainings) == 1:
+        return 0
+    values = np.array([np.nan if one.value is None else one.value for one in trainings])
+    n_used = np.array([one.result.n_selected for one in trainings])
+    return replace(criterion, rule="best").choose(values, 0.0, n_used)

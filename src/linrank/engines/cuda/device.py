@@ -1,7 +1,8 @@
-"""The memory of a graphics card: arrays, limits, and the copy of X."""
+"""The memory of a graphics card, and what the threads of one of its blocks do together."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,26 @@ from numba.cuda.cudadrv.driver import CudaAPIError
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from ..._rows import Floats
-from ..._typing import Integers, Vector
+from ..._util.types import Integers, Vector
 from ...errors import DataError
-from .sizes import BLOCKS, GROUP, PART_BYTES, SHARED_BYTES, THREADS
+from ...matrix.rows import Floats
+
+# --------------------------------------------------------------------------------------------------
+# Sizes of thread blocks and of their shared memory. Kernels are compiled for these numbers.
+
+
+WARP = 32  #: threads of a warp, which run together
+THREADS = 128  #: threads of a block; a power of two
+GROUP = 512  #: documents in the shared memory of a block, at most; a power of two
+BLOCKS = 1024  #: blocks of a launch, at most; a fixed limit makes sums equal on all cards
+SHARED_BYTES = 48 * 1024  #: bytes of shared memory of a block, which every card has
+MINSIZE = 64  #: numbers that are sorted without a partition (Jin & Lin 2014, §4)
+PART_BYTES = 2**28  #: bytes of X copied to the device at a time; more take more pinned memory
+
+
+# --------------------------------------------------------------------------------------------------
+# The memory of a graphics card: arrays, limits, and the copy of X.
+
 
 ROOM = 0.9  #: share of the free memory that may be used; more leaves too little for the driver
 INDEX = np.int32  #: type of the numbers of rows, places and pairs on the device
@@ -31,7 +48,7 @@ Shape: TypeAlias = int | tuple[int, ...]
 Kernel: TypeAlias = Any  #: a kernel compiled by numba.cuda, which has no type of its own
 
 
-class Stream(Protocol):
+class CopyStream(Protocol):
     """A queue of copies and launches on the device."""
 
     def synchronize(self) -> None:
@@ -56,12 +73,12 @@ class DeviceArray(Protocol):
     def copy_to_host(self) -> Vector:
         """Copy the array to the memory of the host."""
 
-    def copy_to_device(self, source: NDArray[Any], stream: Stream | int = 0) -> None:
+    def copy_to_device(self, source: NDArray[Any], stream: CopyStream | int = 0) -> None:
         """Copy an array of the host into this one."""
 
 
 def launch(
-    kernel: Kernel, n_blocks: int, *args: Any, stream: Stream | int = 0, shared: int = 0
+    kernel: Kernel, n_blocks: int, *args: Any, stream: CopyStream | int = 0, shared: int = 0
 ) -> None:
     """Run a kernel on at most `BLOCKS` blocks, with that many bytes of dynamic shared memory.
 
@@ -145,7 +162,7 @@ def check_rows(n: int, what: str) -> None:
         )
 
 
-class Part(NamedTuple):
+class RowPart(NamedTuple):
     """A part of X on the device, which starts at row `first` of the data.
 
     Of the requested rows, those numbered ``a:b`` are in this part. ``turn`` is the number of the
@@ -157,7 +174,7 @@ class Part(NamedTuple):
     a: int
     b: int
     turn: int
-    stream: Stream | int
+    stream: CopyStream | int
 
 
 def cut_rows(query_ptr: Integers, n_parts: int, room: int) -> list[tuple[int, int]]:
@@ -231,7 +248,7 @@ class DenseRows:
         for stream in self._streams:
             stream.synchronize()
 
-    def parts_with(self, rows: Integers) -> Iterator[Part]:
+    def parts_with(self, rows: Integers) -> Iterator[RowPart]:
         """Yield the parts of X that have some of the given rows, which must increase.
 
         Parts without any of these rows are not copied. When the iteration ends, all launches on
@@ -239,7 +256,7 @@ class DenseRows:
         """
         if not self.streaming:
             if len(rows):
-                yield Part(self._device[0], 0, 0, len(rows), 0, 0)
+                yield RowPart(self._device[0], 0, 0, len(rows), 0, 0)
             return
         cuda.synchronize()  # earlier launches, which use no stream, end before the first part
         turn = 0
@@ -248,7 +265,7 @@ class DenseRows:
             if a < b:
                 target = self._device[turn][: last - first]
                 self._copy(turn, first, last, target)
-                yield Part(target, first, a, b, turn, self._streams[turn])
+                yield RowPart(target, first, a, b, turn, self._streams[turn])
                 turn = 1 - turn
         self._wait()
 
@@ -285,3 +302,157 @@ class SparseRows:
 def _arrays(X: sparse.csr_array | sparse.csc_array) -> tuple[NDArray[Any], ...]:
     """Return the pointers, indices and values of a CSR or CSC matrix."""
     return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
+
+
+# --------------------------------------------------------------------------------------------------
+# Operations that the threads of a block do together: sums, prefix sums, a sort.
+#
+# All of them add and compare in a fixed order, so a result is the same in every run and on every
+# card. Kernels allocate the shared arrays and pass them as arguments.
+
+
+LAST = 2**31 - 1  #: number of a segment that comes after all others
+
+
+@cuda.jit(device=True)
+def block_sum(value, partial):  # type: ignore[no-untyped-def]
+    """Return the sum of the values of all threads; `partial` has a place for each thread."""
+    i = cuda.threadIdx.x
+    cuda.syncthreads()
+    partial[i] = value
+    cuda.syncthreads()
+    step = THREADS // 2
+    while step > 0:
+        if i < step:
+            partial[i] += partial[i + step]
+        cuda.syncthreads()
+        step //= 2
+    return partial[0]
+
+
+@cuda.jit(device=True)
+def block_max(value, partial):  # type: ignore[no-untyped-def]
+    """Return the largest of the values of all threads; `partial` has a place for each thread."""
+    i = cuda.threadIdx.x
+    cuda.syncthreads()
+    partial[i] = value
+    cuda.syncthreads()
+    step = THREADS // 2
+    while step > 0:
+        if i < step:
+            partial[i] = max(partial[i], partial[i + step])
+        cuda.syncthreads()
+        step //= 2
+    return partial[0]
+
+
+@cuda.jit(device=True)
+def sum_before(value, first, used, partial):  # type: ignore[no-untyped-def]
+    """Return the sum of the values of the threads `first`, …, i − 1 to thread i.
+
+    Consecutive threads with the same `first` form a segment, and each segment is summed by itself.
+    Threads from number `used` on have no values.
+    """
+    i = cuda.threadIdx.x
+    cuda.syncthreads()
+    partial[i] = value
+    cuda.syncthreads()
+    step = 1
+    while step < used:
+        before = partial[i - step] if i - step >= first else 0
+        cuda.syncthreads()
+        partial[i] += before
+        cuda.syncthreads()
+        step *= 2
+    return partial[i - 1] if i > first else 0
+
+
+@cuda.jit(device=True)
+def sum_behind(value, last, used, partial):  # type: ignore[no-untyped-def]
+    """Return the sum of the values of the threads i + 1, …, `last` to thread i."""
+    i = cuda.threadIdx.x
+    cuda.syncthreads()
+    partial[i] = value
+    cuda.syncthreads()
+    step = 1
+    while step < used:
+        behind = partial[i + step] if i + step <= last else 0
+        cuda.syncthreads()
+        partial[i] += behind
+        cuda.syncthreads()
+        step *= 2
+    return partial[i + 1] if i < last else 0
+
+
+@cuda.jit(device=True)
+def precedes(segment, key, item, other_segment, other_key, other):  # type: ignore[no-untyped-def]
+    """Whether an item comes before another: by segment, then by key, then by number.
+
+    NaN is the largest key, and equal to itself. Without an order for NaN, two items could be
+    written to the same place.
+    """
+    if segment != other_segment:
+        return segment < other_segment
+    if key == other_key or (math.isnan(key) and math.isnan(other_key)):
+        return item < other
+    return key < other_key or math.isnan(other_key)
+
+
+@cuda.jit(device=True)
+def bitonic(segments, keys, items, n):  # type: ignore[no-untyped-def]
+    """Sort the first n items (Batcher 1968); the arrays have room for the next power of two."""
+    i = cuda.threadIdx.x
+    size = 1
+    while size < n:
+        size *= 2
+    for p in range(n + i, size, THREADS):
+        segments[p], keys[p], items[p] = LAST, math.inf, p
+    cuda.syncthreads()
+    width = 2
+    while width <= size:
+        step = width // 2
+        while step > 0:
+            for p in range(i, size, THREADS):
+                q = p ^ step
+                if q > p:
+                    out_of_order = precedes(
+                        segments[q], keys[q], items[q], segments[p], keys[p], items[p]
+                    )
+                    if out_of_order == ((p & width) == 0):
+                        _swap(segments, p, q)
+                        _swap(keys, p, q)
+                        _swap(items, p, q)
+            cuda.syncthreads()
+            step //= 2
+        width *= 2
+
+
+@cuda.jit(device=True)
+def _swap(array, p, q):  # type: ignore[no-untyped-def]
+    value = array[p]
+    array[p] = array[q]
+    array[q] = value
+
+
+@cuda.jit(device=True)
+def first_beyond(keys, a, b, key, tau):  # type: ignore[no-untyped-def]
+    """Return the first place p of the sorted keys[a:b] with keys[p] − key ≥ τ, or b."""
+    while a < b:
+        middle = (a + b) // 2
+        if keys[middle] - key < tau:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+@cuda.jit(device=True)
+def first_within(keys, a, b, key, tau):  # type: ignore[no-untyped-def]
+    """Return the first place p of the sorted keys[a:b] with key − keys[p] < τ, or b."""
+    while a < b:
+        middle = (a + b) // 2
+        if key - keys[middle] >= tau:
+            a = middle + 1
+        else:
+            b = middle
+    return a

@@ -1,0 +1,1 @@
+"""Compilation of kernels by numba: decorator, cache on disk, instructions of processors."""

@@ -1,0 +1,1 @@
+"""Tools that know nothing of ranking: checks of arguments, files, threads, text, lazy imports."""

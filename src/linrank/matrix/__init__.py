@@ -1,0 +1,1 @@
+"""Products with X: dense and CSR rows, and binned rows of additive scores."""

@@ -1,0 +1,1 @@
+"""What only the papers use, and no automatic choice: one file per paper."""

@@ -1,1 +1,0 @@
-"""Tables of a study: quality and tests, sparsity and time, queries, settings and failures."""
