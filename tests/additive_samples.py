@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from linrank.features.axis import Axis, level_axis, ordered_axis, split_axis
+from linrank.features.basis import Axis, level_axis, ordered_axis, split_axis
 from linrank.model.additive import AdditiveModel
 from linrank.model.curves import Curve, Surface
 

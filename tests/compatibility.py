@@ -31,7 +31,8 @@ from linrank.cli.app import app
 METHODS = ("__init__", "fit", "predict")
 # Packages whose `__all__` lists public names, beside `linrank` itself.
 PACKAGES = (
-    "baselines", "dask", "losses", "metrics", "penalties", "solvers", "statistics", "study",
+    "baselines", "dask", "fusion", "losses", "metrics", "penalties", "preferences.diagnosis",
+    "solvers", "statistics", "study",
 )  # fmt: skip
 # Public names that no `__all__` of these packages lists. `path` is where version 0.1 had them.
 MORE = ("path.make_problem", "path.regularization_path", "training.Trainer")
@@ -44,7 +45,7 @@ def public_callables() -> dict[str, object]:
     found = {name: getattr(linrank, name) for name in linrank.__all__}
     names = [f"{home}.{name}" for home in PACKAGES for name in package(home).__all__]
     for name in (*names, *MORE):
-        home, _, last = name.partition(".")
+        home, _, last = name.rpartition(".")
         value = getattr(package(home), last)
         if not any(value is known for known in found.values()) or name in MORE:
             found[name] = value
@@ -57,8 +58,8 @@ def public_callables() -> dict[str, object]:
 
 
 def package(name: str) -> ModuleType:
-    """Return a package or module of `linrank`."""
-    return import_module(f"linrank.{name}")
+    """Return a package of `linrank`; what version 0.1 had in `path` is now in `linrank`."""
+    return linrank if name == "path" else import_module(f"linrank.{name}")
 
 
 @cache

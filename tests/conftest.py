@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(item, "originalname", None) in LONG_WITHOUT_COMPILATION:
             item.add_marker("no_cover")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_frozen_objects() -> Iterator[None]:
+    """Commands that run in the process of the tests do not freeze its objects.
+
+    `gc.get_referrers` does not see frozen objects. hypothesis would warn that its random numbers
+    belong to nobody.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "freeze", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ def as_numpy(value):
 
 
 class Swap:
-    """Replace `cuda` by the simulated card in all modules of the engine during a launch.
+    """Replace `cuda` by the simulated card in all modules with kernels during a launch.
 
     The simulator enters this context for a launch, and for each call of a device function within
     the launch. Only the first one replaces the modules.
@@ -69,7 +69,8 @@ class Swap:
 
     def __enter__(self):
         if self.first:
-            names = [name for name in sys.modules if name.startswith("linrank.engines.cuda.")]
+            homes = "linrank.engines.cuda.", "linrank.papers."
+            names = [name for name in sys.modules if name.startswith(homes)]
             Swap.launched = [m for m in map(sys.modules.get, names) if hasattr(m, "cuda")]
             self.real = Swap.launched[0].cuda
             for module in Swap.launched:

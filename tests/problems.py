@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+import reference
+from linrank.losses import get_loss
+
 #: Functions that draw the labels and the query ids of n documents, by the kind of problem.
 KINDS = {
     "two levels": (lambda rng, n: rng.integers(0, 2, n), lambda rng, n: rng.integers(0, 4, n)),
@@ -34,3 +37,16 @@ def as_form(X, form):
     """Convert X to the form "dense64", "dense32", "csr64" or "csr32"."""
     X = X.astype(np.float32 if form.endswith("32") else np.float64)
     return sparse.csr_array(X) if form.startswith("csr") else X
+
+
+def slow_loss(name, y, qid):
+    """Return the loss of scores and its gradient, from listed pairs or documents."""
+    loss = get_loss(name)
+    if not loss.pairwise:
+        labels = (y > 0).astype(float) if name == "domination_binary" else y
+        return lambda scores: reference.domination_loss(scores, labels, qid)[:2]
+    pairs = reference.preference_pairs(y, qid)
+    twin = reference.logistic_loss if loss.exact else (
+        lambda t: reference.hinge_loss(loss.table, t)
+    )  # fmt: skip
+    return lambda scores: reference.sum_over_pairs(scores, pairs, twin)[:2]

@@ -113,11 +113,14 @@ def of_docstrings(text: str) -> Iterator[Paragraph]:
         if not isinstance(node, kinds) or ast.get_docstring(node) is None:
             continue
         first = node.body[0].lineno
-        lines = enumerate((ast.get_docstring(node) or "").splitlines(), first)
-        for key, block in groupby(lines, lambda item: kind_of(item[1])):
-            if key is not None:
-                collected = list(block)
-                yield from of_list(collected)
+        yield from of_block(list(enumerate((ast.get_docstring(node) or "").splitlines(), first)))
+
+
+def of_block(lines: list[tuple[int, str]]) -> Iterator[Paragraph]:
+    """Yield the paragraphs of numbered lines; a change of indentation begins a new one."""
+    for key, block in groupby(lines, lambda item: kind_of(item[1])):
+        if key is not None:
+            yield from of_list(list(block))
 
 
 def kind_of(line: str) -> int | None:
@@ -143,19 +146,18 @@ def joined(lines: list[tuple[int, str]]) -> Paragraph:
 
 
 def of_comments(text: str) -> Iterator[Paragraph]:
-    """Yield comments; those on lines of their own that follow each other are one."""
+    """Yield the paragraphs of comments; comments on lines of their own are read as one text."""
     collected: list[tuple[int, str]] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT:
             continue
-        (row, column), content = token.start, token.string.lstrip("#: ")
+        (row, column), content = token.start, re.sub("^#:? ?", "", token.string)
         alone = not token.line[:column].strip()
         if collected and not (alone and row == collected[-1][0] + 1):
-            yield joined(collected)
+            yield from of_block(collected)
             collected = []
         collected.append((row, content))
-    if collected:
-        yield joined(collected)
+    yield from of_block(collected)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,25 @@ from scipy.interpolate import BSpline
 from scipy.linalg import block_diag, sqrtm
 from scipy.special import logsumexp
 
+#: Our names, and those of ir_measures. Its RBP needs a relevance level.
+IR_MEASURES = {
+    "ndcg": "nDCG",
+    "ndcg@5": "nDCG@5",
+    "map": "AP",
+    "map(rel=2)@7": "AP(rel=2)@7",
+    "p@5": "P@5",
+    "p(rel=2)@3": "P(rel=2)@3",
+    "mrr": "RR",
+    "recall@5": "R@5",
+    "recall(rel=2)@10": "R(rel=2)@10",
+    "r-precision": "Rprec",
+    "r-precision(rel=2)": "Rprec(rel=2)",
+    "hit-rate@1": "Success@1",
+    "hit-rate(rel=2)@3": "Success(rel=2)@3",
+    "rbp": "RBP(rel=1)",
+    "rbp(rel=2, p=0.5)": "RBP(rel=2,p=0.5)",
+}
+
 
 def sorted_documents(keys, docs):
     """Return documents by increasing key, and documents with equal keys by number."""
@@ -68,13 +87,13 @@ def sum_over_pairs(scores, pairs, loss, weights=None, margins=None):
     for p, (i, j) in enumerate(pairs):
         weight = 1.0 if weights is None else weights[p]
         margin = 1.0 if margins is None else margins[p]
-        part, slope, bend = loss(scores[i] - scores[j] + 1.0 - margin)
+        part, slope, second = loss(scores[i] - scores[j] + 1.0 - margin)
         value += weight * part
         gradient[i] += weight * slope
         gradient[j] -= weight * slope
         for one, other in ((i, j), (j, i)):
-            hessian[one, one] += weight * bend
-            hessian[one, other] -= weight * bend
+            hessian[one, one] += weight * second
+            hessian[one, other] -= weight * second
     return value, gradient, hessian
 
 
@@ -625,8 +644,12 @@ def query_level_norm(X, qid):
 
 
 def randomization_p_value(a, b, alternative):
-    """Return the share of all choices of signs whose mean difference is as extreme as the given."""
-    d = [x - y for x, y in zip(a, b, strict=True) if not math.isnan(x - y)]
+    """Return the share of all choices of signs whose mean difference is as extreme as the given.
+
+    Values that are equal up to rounding errors have the difference 0.
+    """
+    known = [(x, y) for x, y in zip(a, b, strict=True) if not math.isnan(x - y)]
+    d = [0.0 if math.isclose(x, y, rel_tol=1e-12) else x - y for x, y in known]
     if not d:
         return 1.0
     size = {"two-sided": abs, "greater": lambda x: x, "less": lambda x: -x}[alternative]
@@ -788,6 +811,30 @@ def columns_of_bins(positions, shapes):
     )
 
 
+def merged_values(values):
+    """Distinct values, of which runs that differ by rounding are one; pair by pair."""
+    values = sorted({float(v) + 0.0 for v in values})
+    most, largest = 1e-3 * (values[-1] - values[0]), max(map(abs, values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_coarse = np.spacing(np.float32(largest)) > most
+
+    def alike(low, high):
+        apart, size = high - low, max(abs(low), abs(high))
+        with np.errstate(over="ignore"):
+            single = float(np.float32(low)), float(np.float32(high))
+        equal = single[0] == single[1] and np.isfinite(single[0])
+        near = not is_coarse and apart <= most and (equal or apart <= 1e-6 * size)
+        return near or apart <= 1e-14 * size
+
+    runs = [[values[0]]]
+    for low, high in itertools.pairwise(values):
+        if alike(low, high):
+            runs[-1].append(high)
+        else:
+            runs.append([high])
+    return [v for run in runs for v in (run[:1] if alike(run[0], run[-1]) else run)]
+
+
 def positions_of_values(X, axes, basis, fixed=False):
     """Return the positions of values, one feature at a time, from the cells of its axis.
 
@@ -837,7 +884,9 @@ def additive_design(X, axes, basis, smooth=0.0, forms=None):
 def _additive_columns(x, axis, basis, form):
     knots, n = axis.knots, len(axis.knots)
     if axis.levels:
-        return (x[:, None] == knots).astype(float)
+        found = (x[:, None] == knots).astype(float)
+        counts = found.sum(axis=0)
+        return found * np.sqrt(counts / (counts + 10))
     if basis == "step":
         return (x[:, None] >= knots).astype(float)
     if n < 2:

@@ -6,8 +6,10 @@ import sys
 
 import numpy as np
 
-from linrank._draw import COLOURS, LINES, draw_bars, draw_distribution
+from linrank.plots import COLOURS, LINES, new_figure
+from linrank.plots.result_plots import draw_bars, draw_distribution
 from linrank.report.page import (
+    Cell,
     Code,
     Details,
     Facts,
@@ -15,11 +17,11 @@ from linrank.report.page import (
     Page,
     Picture,
     Section,
+    Table,
+    svg_of,
     write_page,
 )
-from linrank.report.plots import new_figure
-from linrank.report.svg import svg_of
-from linrank.report.table import Cell, Column, Table
+from linrank.report.page import TableColumn as Column
 
 METHODS = [
     "ranksvm", "ranksvm:loss=hinge", "logistic", "domination", "ranksvm:penalty=l1", "rankboost",

@@ -10,20 +10,26 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 import sample_page
 from additive_samples import sample_model
 from browsing import DESK, absent
-from linrank import make_ranking
+from commandline import PATIENCE
+from linrank import LinearModel, PreferenceModel, SeparationWarning, make_ranking
+from linrank.model import Model
+from linrank.report.arena_page import Display, write_arena_page
 from linrank.report.page import write_page
 from linrank.study import Study
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+expect.set_options(timeout=1000.0 * PATIENCE)  # otherwise 5 seconds
 AXE = Path(sys.prefix, "node_modules", "axe-core", "axe.min.js")
 
 
@@ -50,15 +56,42 @@ def axe() -> str:
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Addresses of a page like those of studies, one with long words, and two reports."""
+def models() -> dict[str, Model]:
+    """Models that have a page: an additive one, and a linear one with hostile names."""
+    names = ["bm25", sample_page.HOSTILE, 'it\'s "quoted" <!-- not closed', "größe"]
+    linear = LinearModel([0.5, -2.0, 1e-3, 40.0], feature_names=names)
+    return {"model": sample_model(500)[0], "linear": linear}
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory, models: dict[str, Model]) -> dict[str, str]:
+    """Addresses of a page like those of studies, one with long words, and reports."""
     folder = tmp_path_factory.mktemp("pages")
     make_report(folder / "report.html")
-    sample_model(500)[0].write_report(folder / "model.html")
+    for name, model in models.items():
+        model.write_report(folder / f"{name}.html")
+    make_arena(folder / "arena.html")
     made = {"study": sample_page.make_page(), "long words": sample_page.page_of("x" * 500)}
     for name, page in made.items():
         write_page(folder / f"{name}.html", page)
-    return {name: (folder / f"{name}.html").as_uri() for name in (*made, "report", "model")}
+    names = (*made, *models, "report", "arena")
+    return {name: (folder / f"{name}.html").as_uri() for name in names}
+
+
+def make_arena(path: Path) -> None:
+    """Write the page of votes between items with long names, of which one always wins."""
+    items = [f"model-{k}{'-with-a-long-name' * (k % 2)}" for k in range(5)]
+    rng = np.random.default_rng(0)
+    a = rng.integers(5, size=400)
+    b = (a + rng.integers(1, 5, 400)) % 5
+    outcome = np.where(a == 0, "a", np.where(b == 0, "b", rng.choice(["a", "b", "tie"], 400)))
+    names = np.array(items)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeparationWarning)
+        model = PreferenceModel(order_effect=True).fit(
+            names[a], names[b], outcome, judge=rng.integers(20, size=400)
+        )
+    write_arena_page(path, model, "votes.csv", Display(scale=400, half_width=30.0))
 
 
 def make_report(path: Path) -> None:
@@ -97,6 +130,7 @@ def open_page(browser, pages):
             java_script_enabled=javascript, reduced_motion="reduce",
         )  # fmt: skip
         contexts.append(context)
+        context.set_default_timeout(1000.0 * PATIENCE)
         context.route("**/*", refuse)
         page = context.new_page()
         page.on("console", lambda message: trouble.append(f"console: {message.text}"))

@@ -17,16 +17,15 @@ from kernels import all_kernels, numba_type
 from numba import cuda
 from numba.cuda import dispatcher
 
-from linrank.engines.cuda.fused import FUSED_BYTES
-from linrank.engines.cuda.rows import ROW_BYTES
-from linrank.engines.cuda.sizes import SHARED_BYTES
+from linrank.engines.cuda.device import SHARED_BYTES
+from linrank.engines.cuda.device_kernels import FUSED_BYTES, ROW_BYTES
 
 #: What kernels with a tile may take beside it.
 ROOM = {
-    "rows.score_rows": ROW_BYTES,
-    "rows.add_rows": ROW_BYTES,
-    "fused.evaluate_groups": FUSED_BYTES[0],
-    "fused.curve_groups": FUSED_BYTES[1],
+    "device_kernels.score_rows": ROW_BYTES,
+    "device_kernels.add_rows": ROW_BYTES,
+    "device_kernels.evaluate_groups": FUSED_BYTES[0],
+    "device_kernels.curve_groups": FUSED_BYTES[1],
 }
 
 
@@ -66,9 +65,9 @@ def main() -> None:
             ptx, _ = cuda.compile_ptx(
                 kernel.py_func, types, cc=(major, minor), launch_bounds=bounds
             )
-            told = assemble(ptx, f"sm_{major}{minor}")
+            report = assemble(ptx, f"sm_{major}{minor}")
             room = ROOM.get(name.split("[")[0], SHARED_BYTES)
-            line = {"kernel": name, **told, "room": room}
+            line = {"kernel": name, **report, "room": room}
             print(json.dumps(line), flush=True)
 
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 import cuda_simulator
-from linrank.engines.cuda import sizes
+from linrank.engines.cuda import device
 
-sizes.WARP, sizes.THREADS, sizes.GROUP, sizes.BLOCKS, sizes.MINSIZE = 2, 4, 16, 3, 4
-sizes.SHARED_BYTES = 1000
+device.WARP, device.THREADS, device.GROUP, device.BLOCKS, device.MINSIZE = 2, 4, 16, 3, 4
+device.SHARED_BYTES = 1000
 
 collect_ignore = ["compile.py", "record.py"]  # they are run in processes of their own
 

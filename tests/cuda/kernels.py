@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-MODULES = ("rows", "fused", "grid", "listed", "dominate", "p_swx", "p_swx_paper")
-PACKAGE = "linrank.engines.cuda"
+MODULES = ("engines.cuda.device_kernels", "papers.jin2014")
 
 
 def all_kernels() -> dict[str, Any]:
     """Everything that can be launched; kernels of a type of X are in a table by that type."""
     found = {}
     for name in MODULES:
-        module = importlib.import_module(f"{PACKAGE}.{name}")
+        module = importlib.import_module(f"linrank.{name}")
+        home = name.rpartition(".")[2]
         for key, value in vars(module).items():
             if isinstance(value, dict) and key.endswith("_KERNELS"):
                 for dtype, kernels in value.items():
                     for kernel in kernels:
-                        found[f"{name}.{kernel.py_func.__name__}[{dtype}]"] = kernel
+                        found[f"{home}.{kernel.py_func.__name__}[{dtype}]"] = kernel
             elif is_kernel(value) and value.py_func.__module__ == module.__name__:
-                found[f"{name}.{key}"] = value
+                found[f"{home}.{key}"] = value
     return found
 
 

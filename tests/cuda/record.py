@@ -13,7 +13,7 @@ from kernels import all_kernels, describe
 from numba.cuda.simulator.kernel import FakeCUDAKernel
 
 from linrank import RankingData
-from linrank.engines.choose import make_engine
+from linrank.engines.engine import make_engine
 from linrank.losses import get_loss
 from problems import as_form, make_problem_arrays
 

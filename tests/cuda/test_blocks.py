@@ -9,12 +9,22 @@ import pytest
 from numba import cuda, float64, int32
 
 import reference
-from linrank.engines.cuda import p_swx, sizes
-from linrank.engines.cuda.blocks import bitonic, block_max, block_sum, sum_before, sum_behind
-from linrank.engines.cuda.device import empty, launch, to_device, zeros
-from linrank.engines.cuda.pairs import group_queries
+from linrank.engines.cuda import device
+from linrank.engines.cuda.device import (
+    bitonic,
+    block_max,
+    block_sum,
+    empty,
+    launch,
+    sum_before,
+    sum_behind,
+    to_device,
+    zeros,
+)
+from linrank.engines.cuda.device_kernels import group_queries
+from linrank.papers import jin2014
 
-THREADS, GROUP = sizes.THREADS, sizes.GROUP
+THREADS, GROUP = device.THREADS, device.GROUP
 
 
 @cuda.jit
@@ -81,8 +91,8 @@ def sequences(values, ptr):
     """Return the arguments of `gpu_quicksort`."""
     n = len(values)
     workset = to_device(np.column_stack([ptr[:-1], ptr[1:]]), np.int64)
-    d_pri = p_swx.Sequence(to_device(values), to_device(np.arange(n), np.int32))
-    return workset, d_pri, p_swx.Sequence(empty(n), empty(n, np.int32))
+    d_pri = jin2014.Sequence(to_device(values), to_device(np.arange(n), np.int32))
+    return workset, d_pri, jin2014.Sequence(empty(n), empty(n, np.int32))
 
 
 @pytest.mark.parametrize("kind", ["random", "tied", "equal", "sorted", "reversed", "nan"])
@@ -96,7 +106,7 @@ def test_gpu_quicksort_sorts_many_sequences(kind):
         "nan": np.where(np.arange(70) % 3, values, np.nan),
     }[kind]  # fmt: skip
     workset, d_pri, d_aux = sequences(values, ptr)
-    launch(p_swx.gpu_quicksort, len(workset), workset, d_pri, d_aux)
+    launch(jin2014.gpu_quicksort, len(workset), workset, d_pri, d_aux)
     expected = np.concatenate(
         [a + np.argsort(values[a:b], kind="stable") for a, b in pairwise(ptr)]
     )
@@ -114,9 +124,9 @@ def test_p_swx_sums_over_the_sets_of_the_paper():
     y, s = rng.integers(0, 3, n).astype(float), np.round(2 * rng.standard_normal(n)) / 2
     Xv, qid = rng.standard_normal(n), np.repeat([0, 1, 2], np.diff(ptr))
     workset, d_pri, d_aux = sequences(s, ptr)
-    sums = p_swx.Sums(*(empty(n) for _ in p_swx.Sums._fields))
-    launch(p_swx.gpu_quicksort, 3, workset, d_pri, d_aux)
-    launch(p_swx.p_swx, 3, workset, d_pri, to_device(y), to_device(Xv), sums)
+    sums = jin2014.Sums(*(empty(n) for _ in jin2014.Sums._fields))
+    launch(jin2014.gpu_quicksort, 3, workset, d_pri, d_aux)
+    launch(jin2014.p_swx, 3, workset, d_pri, to_device(y), to_device(Xv), sums)
     expected = np.zeros((7, n))
     for i, j in reference.preference_pairs(y, qid):
         if 1 - (s[i] - s[j]) > 0:
@@ -129,6 +139,6 @@ def test_p_swx_sums_over_the_sets_of_the_paper():
 
 
 def test_groups_hold_queries_of_one_part():
-    sizes, part = np.array([3, 4, 2, 8, 1, 1]), np.array([0, 0, 0, 0, 0, 1])
-    assert group_queries(sizes, part, 8).tolist() == [0, 2, 3, 4, 5, 6]
-    assert group_queries(sizes, part, 100).tolist() == [0, 5, 6]
+    device, part = np.array([3, 4, 2, 8, 1, 1]), np.array([0, 0, 0, 0, 0, 1])
+    assert group_queries(device, part, 8).tolist() == [0, 2, 3, 4, 5, 6]
+    assert group_queries(device, part, 100).tolist() == [0, 5, 6]

@@ -9,8 +9,8 @@ from numba.cuda.cudadrv.driver import CudaAPIError
 import reference
 from linrank import AdditiveRanker, DataError, RankingData, RankSVM
 from linrank.counting.preferences import Preferences
-from linrank.engines.choose import make_engine
-from linrank.engines.cuda import device, sizes
+from linrank.engines.cuda import device
+from linrank.engines.engine import make_engine
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import LOSSES, get_loss
 from linrank.losses.pairwise import HINGE
@@ -129,7 +129,7 @@ def test_many_features_come_in_tiles_of_columns():
 def test_more_groups_than_blocks():
     X, y, qid = make_problem_arrays("pairs of documents", n=200, d=2)
     engine, _ = compare(RankingData(X, y, qid))
-    assert len(engine._groups.ptr) > 2 * sizes.BLOCKS
+    assert len(engine._groups.ptr) > 2 * device.BLOCKS
 
 
 @pytest.mark.parametrize("kind", ["two levels", "all distinct"])
@@ -140,7 +140,7 @@ def test_one_query_of_many_chunks(kind, form):
     weight = np.random.default_rng(1).uniform(0.5, 2.0, 130)
     data = RankingData(as_form(X, form), y, np.zeros(130), sample_weight=weight)
     engine, _ = compare(data, "huber")
-    assert engine._pairs.n_chunks > max(sizes.BLOCKS, sizes.THREADS)
+    assert engine._pairs.n_chunks > max(device.BLOCKS, device.THREADS)
 
 
 @pytest.mark.parametrize("form", ["dense64", "csr64"])
@@ -314,7 +314,7 @@ def test_what_the_driver_refuses_is_a_sentence(monkeypatch):
 
 def test_pairs_that_are_too_many_to_be_listed(monkeypatch):
     X, y, qid = make_problem_arrays("five levels", n=40, d=3)
-    monkeypatch.setattr("linrank.engines.cuda.engine.MAX_PAIRS", 100)
+    monkeypatch.setattr("linrank.engines.cuda.cuda_engine.MAX_PAIRS", 100)
     for counting in ("auto", "two-level"):
         with pytest.raises(
             DataError, match=r"\d+ pairs .* the limit is 100 pairs\. Use engine='threads'\.$"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from linrank import RankingData, RankSVM
-from linrank.engines.choose import make_engine
 from linrank.engines.cuda import device
+from linrank.engines.engine import make_engine
 from linrank.losses import get_loss
 from problems import as_form
 

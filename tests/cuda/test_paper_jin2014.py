@@ -7,10 +7,10 @@ import pytest
 
 import twin_jin2014 as twin
 from linrank import DataError, RankingData, RankSVM
-from linrank.engines.choose import make_engine
-from linrank.engines.cuda import availability
+from linrank.engines import engine as engines
+from linrank.engines.engine import make_engine
 from linrank.losses import get_loss
-from linrank.path import make_problem
+from linrank.problem import make_problem
 from linrank.solvers import PaperTron
 from problems import as_form, make_problem_arrays
 
@@ -148,10 +148,8 @@ def test_what_does_not_fit_gets_a_sentence(monkeypatch):
     for options in ({"loss": "huber"}, {"loss": "domination"}, {"normalize": "pairs"}):
         with pytest.raises(DataError, match=r"engine='p-swx-paper' .* Use engine='cuda'"):
             RankSVM(engine="p-swx-paper", **options).fit(X, y, qid)
-    monkeypatch.setattr(availability, "is_simulated", lambda: False)
-    real = availability.find_spec
-    monkeypatch.setattr(
-        availability, "find_spec", lambda name: None if name == "cupy" else real(name)
-    )
+    monkeypatch.setattr(engines, "is_simulated", lambda: False)
+    real = engines.find_spec
+    monkeypatch.setattr(engines, "find_spec", lambda name: None if name == "cupy" else real(name))
     with pytest.raises(DataError, match=r"needs CuPy .* .*cublas.* engine='p-swx'"):
         RankSVM(engine="p-swx-paper").fit(X, y, qid)

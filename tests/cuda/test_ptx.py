@@ -45,8 +45,8 @@ def test_kernels_compile_within_bounds(signatures, capability, record_property):
     rows = [json.loads(line) for line in lines.splitlines()]
     assert {row["kernel"] for row in rows} == set(json.loads(signatures))
     for row in rows:
-        told = ", ".join(f"{row[key]:6d} {key}" for key in ("registers", "spilled", "shared"))
-        record_property("summary", f"{capability:>4}  {row['kernel']:32} {told}")
+        counts = ", ".join(f"{row[key]:6d} {key}" for key in ("registers", "spilled", "shared"))
+        record_property("summary", f"{capability:>4}  {row['kernel']:32} {counts}")
     for row in rows:
         assert 0 < row["registers"] <= REGISTERS, row
         assert row["spilled"] == row["stack"] == 0, row

@@ -18,8 +18,8 @@ from linrank import (
     sparse_path,
 )
 from linrank.losses import LOSSES, get_loss
-from linrank.path import make_problem
 from linrank.penalties import PENALTIES, make_penalty
+from linrank.problem import make_problem
 from linrank.solvers import make_solver
 
 #: Large enough for every penalty to select something: with 0.2 the engines agree as well, to 3e-10,

@@ -7,6 +7,7 @@ fails instead if the environment variable CI is set.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import shutil
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from exported_trees import awkward_rows, curved, stepped
 from linrank import LinearModel, RankSVM, load, make_ranking
 from linrank.data.ranking import RankingData
 from linrank.model import AdditiveModel
+
+from .engines import Engine, Missing
 
 N_ROWS = 2000
 
@@ -46,6 +49,22 @@ def needs():
     return needs
 
 
+@pytest.fixture(scope="module")
+def engines():
+    """Start an engine of ``engines.xml``, if it is there. It runs until the module ends."""
+    running: dict[str, Engine] = {}
+
+    def engines(name: str) -> Engine:
+        try:
+            return running.setdefault(name, running.get(name) or Engine(name))
+        except Missing as missing:
+            absent(str(missing))
+
+    yield engines
+    for engine in running.values():
+        engine.stop()
+
+
 @pytest.fixture(scope="session")
 def data() -> RankingData:
     """Held-out documents of MQ2007 where they are, and generated ones elsewhere."""
@@ -66,10 +85,29 @@ class Case(NamedTuple):
 
     @property
     def scores(self) -> np.ndarray:
+        if getattr(self.model, "needs_qid", False):
+            return self.model.predict(self.X, self.qid)
         return self.model.predict(self.X)
 
-    def check(self, scores, constant: float = 0.0, rtol: float = 1e-9) -> None:
-        """Check the scores of another program, and that it orders all pairs in the same way."""
+    @property
+    def kind(self) -> str:
+        """The kind of the model, for the table of engines."""
+        return "additive" if isinstance(self.model, AdditiveModel) else "linear"
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lowest and the highest values in the query of each row, with fills."""
+        X = self.model.preprocessing.filled(np.asarray(self.X, dtype=float))
+        low, high = np.empty_like(X), np.empty_like(X)
+        for query in np.unique(self.qid):
+            rows = self.qid == query
+            low[rows], high[rows] = X[rows].min(axis=0), X[rows].max(axis=0)
+        return low, high
+
+    def check(self, scores, constant: float = 0.0, rtol: float = 1e-9, by: str = "") -> None:
+        """Check the scores of another program, and that it orders all pairs in the same way.
+
+        If the program is an engine, `by` says which, and what it scored.
+        """
         expected = self.scores + constant
         size = np.abs(expected).max()
         np.testing.assert_allclose(scores, expected, rtol=rtol, atol=rtol * size)
@@ -77,6 +115,16 @@ class Case(NamedTuple):
             mine, others = expected[self.qid == query], np.asarray(scores)[self.qid == query]
             apart = np.subtract.outer(mine, mine) > 2 * rtol * size
             assert (np.subtract.outer(others, others)[apart] > 0).all()
+        if by:
+            record(by, len(expected), float(np.abs(scores - expected).max() / size), rtol)
+
+
+def record(by: str, documents: int, difference: float, precision: float) -> None:
+    """Add a line to the file that the table of engines is made from, if one is named."""
+    path = os.environ.get("LINRANK_ENGINES")
+    if path:
+        with open(path, "a") as file:
+            file.write(json.dumps([by, documents, difference, precision]) + "\n")
 
 
 @pytest.fixture(scope="session")
@@ -92,6 +140,18 @@ def trained(data: RankingData, **steps) -> LinearModel:
     model = RankSVM(C=0.1, **steps).fit(data.X, data.y, data.qid).model_
     model.feature_names = data.feature_names
     return model
+
+
+@pytest.fixture(scope="session")
+def trained_by(data):
+    """Return a model with a scaling of features, and the rows that it scores."""
+
+    def trained_by(scale: str | None) -> Case:
+        names = [f"f{k}" for k in range(data.n_features)]
+        named = RankingData(data.X, data.y, data.qid, feature_names=names)
+        return Case(trained(named, scale=scale), data.X, data.qid)
+
+    return trained_by
 
 
 def with_holes(X, columns) -> np.ndarray:
@@ -119,6 +179,17 @@ def bent(data) -> Case:
     model = shaped(names)
     columns = [names.index(term.name) for term in model.terms() if term.missing is not None]
     return Case(model, with_holes(data.X, columns), data.qid)
+
+
+@pytest.fixture(scope="session", params=["query", "log1p+clip:0.05+query"])
+def in_queries(request, data) -> Case:
+    """A model that scales features within queries; a feature is constant in the first query."""
+    X, missing = np.array(data.X, dtype=np.float64) * 4 - 1, None
+    if "+" in request.param:
+        X, missing = with_holes(data.X, range(0, data.n_features, 3)), "indicator"
+    X[data.qid == data.qid[0], 1] = 2.0
+    rows = RankingData(X, data.y, data.qid, allow_missing=True)
+    return Case(trained(rows, scale=request.param, missing=missing), X, data.qid)
 
 
 @pytest.fixture(scope="session", params=["linear", "prepared", "bent"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from exported_trees import NAMES, awkward_rows, curved, ramp, stepped
 from linrank import StaircaseWarning
 from linrank.export import formula_of
-from linrank.export.staircase import staircase
-from linrank.export.trees import sum_trees, sum_trees_in_float32
+from linrank.export.curve_formula import staircase
+from linrank.export.tree_models import sum_trees, sum_trees_in_float32
 from linrank.model import AdditiveModel, Axis, Curve
 
 pytestmark = pytest.mark.filterwarnings("ignore::linrank.StaircaseWarning")

@@ -138,6 +138,19 @@ def test_databases_score_as_the_model(case, base):
     assert (np.diff(part.scores[ranked]) <= 1e-9 * np.abs(part.scores).max()).all()
 
 
+def test_windows_scale_features_within_queries(in_queries, base):
+    dialect, run = base
+    names = in_queries.model.names()
+    fill(run, names, in_queries.X)
+    run("DROP TABLE IF EXISTS queries")
+    run("CREATE TABLE queries (id INTEGER, qid INTEGER)")
+    number = np.unique(in_queries.qid, return_inverse=True)[1].tolist()
+    run("INSERT INTO queries VALUES (?, ?)", list(enumerate(number)))
+    text = export_model(in_queries.model, "sql", dialect=dialect, partition="qid", shift=0.5)
+    found = run(f"SELECT docs.id, {text} FROM docs JOIN queries ON docs.id = queries.id")
+    in_queries.check([score for _, score in sorted(found)], 0.5)
+
+
 def test_integers_and_other_expressions(base):
     dialect, run = base
     run("DROP TABLE IF EXISTS docs")

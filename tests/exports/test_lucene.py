@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,35 +9,22 @@ from exported import Made
 from exported_trees import ramp
 from linrank import LinearModel, OrderChangedWarning
 from linrank.export import export_model
-from linrank.export.registry import check_order, formula_of
+from linrank.export.targets import check_order, formula_of
 from linrank.model import AdditiveModel, Axis, Curve, Term
 
-from .conftest import absent
+from .conftest import record
 
-JAVA = Path("/usr/share/java")
-JARS = ["lucene-core", "lucene-expressions", "lucene-queries", "antlr4-runtime", "asm",
-        "asm-commons", "asm-tree"]  # fmt: skip
 N_DOCS = 3000
 WORDS = "red green blue apple pear plum river hill sea wind".split()  # noqa: SIM905
 FIELDS = ["clicks", "age", "price"]
 
 
-@pytest.fixture(scope="module")
-def java(needs):
-    """The packages of Java, in a virtual machine with Lucene."""
-    jpype = needs("jpype", program="java")
-    jars = [next(iter(sorted(JAVA.glob(f"{name}-[0-9]*.jar"))), None) for name in JARS]
-    if None in jars:
-        absent("Lucene (liblucene8-java, libantlr4-runtime-java, libasm-java)")
-    jpype.startJVM(classpath=[str(jar) for jar in jars])
-    jpype.java.util.logging.LogManager.getLogManager().reset()
-    return jpype
-
-
 class Index:
     """An index of documents with a text and numbers, and the documents that match a query."""
 
-    def __init__(self, jpype):
+    def __init__(self):
+        import jpype
+
         self.lucene = jpype.JPackage("org").apache.lucene
         rng = np.random.default_rng(0)
         self.values = np.column_stack(
@@ -74,7 +59,10 @@ class Index:
 
     def search(self, query):
         """Return the documents of a query with their scores, the best first."""
-        return [(hit.doc, hit.score) for hit in self.searcher.search(query, N_DOCS).scoreDocs]
+        return [
+            (int(hit.doc), float(hit.score))
+            for hit in self.searcher.search(query, N_DOCS).scoreDocs
+        ]
 
     def compile(self, text):
         """Return an expression and the sources of its variables."""
@@ -84,7 +72,7 @@ class Index:
         bindings.add("_score", source.SCORES)
         for name in FIELDS:
             bindings.add(name, source.fromDoubleField(name))
-        bindings.validate() if hasattr(bindings, "validate") else None
+        bindings.validate()
         return expression, bindings
 
     def rank_by_score(self, text):
@@ -98,12 +86,36 @@ class Index:
         expression, bindings = self.compile(text)
         first = self.searcher.search(self.query, N_DOCS)
         hits = expression.getRescorer(bindings).rescore(self.searcher, first, N_DOCS)
-        return [hit.doc for hit in hits.scoreDocs]
+        return [int(hit.doc) for hit in hits.scoreDocs]
 
 
-@pytest.fixture(scope="module")
-def index(java):
-    return Index(java)
+def open_index():
+    """Make the index in the process of Lucene; return the documents and their features."""
+    global _index
+    _index = Index()
+    return _index.docs, _index.X
+
+
+def use_index(method: str, text: str):
+    """Call a method of the index, in the process of Lucene."""
+    found = getattr(_index, method)(text)
+    return None if method == "compile" else found
+
+
+class Remote:
+    """The index in the process of an engine."""
+
+    def __init__(self, engine):
+        self.name, self.engine = f"Lucene {engine.version}", engine
+        self.docs, self.X = engine.run(open_index)
+
+    def __getattr__(self, method):
+        return lambda text: self.engine.run(use_index, method, text)
+
+
+@pytest.fixture(scope="module", params=["8", "9", "10"])
+def index(request, engines):
+    return Remote(engines(f"lucene-{request.param}"))
 
 
 NAMES = ["bm25", *FIELDS]
@@ -136,7 +148,10 @@ def assert_ranked(model, index, docs):
     scores = dict(zip(index.docs.tolist(), model.predict(index.X).tolist(), strict=True))
     assert sorted(docs) == sorted(scores)
     found = np.array([scores[doc] for doc in docs])
-    assert (np.diff(found) <= 1e-6 * np.abs(found).max()).all()
+    rise = max(0.0, np.diff(found).max()) / np.abs(found).max()
+    assert rise <= 1e-6
+    kind = "additive" if isinstance(model, AdditiveModel) else "linear"
+    record(f"{index.name}: {kind}", len(docs), rise, 1e-6)
 
 
 def test_documents_are_reranked_as_by_the_model(model, index):
@@ -174,7 +189,7 @@ def test_long_expressions_compile(index):
     """Java limits the size of a compiled expression; documents say up to how many features."""
     n = 1500
     model = LinearModel(np.full(n, 1e-3), feature_names=[f"doc['{k}']" for k in range(n)])
-    index.lucene.expressions.js.JavascriptCompiler.compile(model.export("lucene"))
+    index.compile(model.export("lucene"))
 
 
 @pytest.fixture

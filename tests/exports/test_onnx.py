@@ -9,7 +9,7 @@ import pytest
 
 from linrank import DataError, RankingData
 from linrank.export import export_model, order_changes
-from linrank.export.registry import check_order, formula_of
+from linrank.export.targets import check_order, formula_of
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,25 @@ def test_single_precision(case, run):
     scores = run(content, np.asarray(case.X, dtype=np.float32))
     assert scores.dtype == np.float32
     case.check(scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_two_inputs_hold_the_ranges_of_queries(in_queries, needs, dtype):
+    onnxruntime, _ = needs("onnxruntime", "onnx")
+    content = export_model(in_queries.model, "onnx", dtype=dtype, shift=0.5)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    low, high = in_queries.ends()
+    whole = {"features": in_queries.X, "low": low, "high": high}
+    first = {"features": in_queries.X, "low": low[:1], "high": high[:1]}
+    first["features"] = in_queries.X[in_queries.qid == in_queries.qid[0]]
+    scores, alone = (
+        session.run(["score"], {name: v.astype(dtype) for name, v in inputs.items()})[0]
+        for inputs in (whole, first)
+    )
+    in_queries.check(scores, 0.5, rtol=1e-9 if dtype == "float64" else 1e-4)
+    np.testing.assert_array_equal(alone, scores[: len(alone)])
+    facts = session.get_modelmeta().custom_metadata_map
+    assert ("missing_as" in facts) == (in_queries.model.preprocessing.fill is not None)
 
 
 def test_the_number_of_changed_pairs_is_about_that_of_the_runtime(linear, run, data):
