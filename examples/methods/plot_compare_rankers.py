@@ -22,7 +22,7 @@ from linrank.statistics import (
     nemenyi_critical_difference,
     similar_groups,
 )
-from linrank.study.pictures import draw_critical_difference, height_of_ranks
+from linrank.study.study_page import draw_critical_difference, height_of_ranks
 
 plt.style.use("linrank.style")
 data = make_ranking(

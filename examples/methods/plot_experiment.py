@@ -34,7 +34,7 @@ from linrank import (
     write_qrels,
     write_run,
 )
-from linrank.methods import make_ranker
+from linrank.baselines.methods import make_ranker
 
 plt.style.use("linrank.style")
 fold = Path(tempfile.mkdtemp())
