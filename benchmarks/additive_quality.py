@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from linrank import AdditiveRankerCV, RankingData, RankSVMCV, ndcg
-from linrank._threads import resolve_threads
-from linrank._typing import Vector
+from linrank._util.parallel import resolve_threads
+from linrank._util.types import Vector
 from linrank.statistics import paired_t_test
 
 from .sparse_letor import read_parts

@@ -2,6 +2,8 @@
 
 Run it with ``python -m benchmarks.additive_recovery``. It prints the correlation of each fitted
 curve with the true one over new documents, and draws docs/figures/additive-recovery.svg.
+
+With ``--simulations 200``, it prints how often a band of 95 % contains the true curve.
 """
 
 from __future__ import annotations
@@ -9,14 +11,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from linrank import AdditiveModel, AdditiveRankerCV, RankingData
-from linrank._draw import COLOURS
-from linrank._threads import resolve_threads
-from linrank._typing import Vector
+from linrank import AdditiveModel, AdditiveRanker, AdditiveRankerCV, RankingData
+from linrank._util.parallel import resolve_threads
+from linrank._util.types import Vector
+from linrank.plots import COLOURS
 
 from .plots import draw
 from .tools import machine
@@ -111,6 +114,71 @@ def _row(name: str, truth: Vector, found: Vector) -> str:
     return f"| {name} | {correlation} | {found.std():.3f} (true {truth.std():.3f}) |"
 
 
+# Coverage of bands ------------------------------------------------------------------------------
+
+SIMULATED_QUERIES = 100
+SIMULATED_DOCS = 10
+SIMULATED_BAGS = 20
+#: Curves that broken lines with eight intervals can follow.
+SMOOTH_TRUTH: tuple[Callable[[Vector], Vector], ...] = (
+    lambda x: 3.0 * np.exp(-2.0 * x**2),
+    lambda x: 2.0 * np.tanh(2.0 * x + 1.0),
+    lambda x: 2.0 * np.maximum(x, 0.0),
+    lambda x: np.sin(1.5 * x),
+    lambda x: 0.5 * x,
+    np.zeros_like,
+)
+#: Places at which a band is compared: quantiles of the features.
+PLACES = np.array([NormalDist().inv_cdf(p) for p in np.linspace(0.01, 0.99, 50)])
+
+
+def covered(seed: int, ranker: AdditiveRanker | AdditiveRankerCV, noise: float = NOISE) -> Vector:
+    """Return whether the bands of a fit contain the true curves, by curve and place.
+
+    The true scores and those of the model get the deviation 1 within queries.
+    """
+    rng = np.random.default_rng(seed)
+    n = SIMULATED_QUERIES * SIMULATED_DOCS
+    qid = np.repeat(np.arange(SIMULATED_QUERIES), SIMULATED_DOCS)
+    X = rng.normal(size=(2, n, len(SMOOTH_TRUTH)))
+    parts = np.stack([curve(X[..., j]) for j, curve in enumerate(SMOOTH_TRUTH)], axis=-1)
+    utility = parts.sum(axis=-1) + noise * rng.normal(size=(2, n))
+    y = [np.searchsorted(np.quantile(u, (0.5, 0.75, 0.875, 0.9375)), u) for u in utility]
+    train, valid = (RankingData(X[k], y[k].astype(np.float64), qid) for k in range(2))
+    choice = {"valid": valid} if isinstance(ranker, AdditiveRankerCV) else {}
+    model = ranker.fit(train, **choice).model_
+    unit = _deviation(parts[0].sum(axis=1)) / _deviation(model.predict(train.X))
+    found = np.ones((len(SMOOTH_TRUTH), len(PLACES)), bool)
+    for curve in model.curves:
+        truth = SMOOTH_TRUTH[curve.feature](PLACES) - parts[0, :, curve.feature].mean()
+        low, high = curve.limits(PLACES)
+        found[curve.feature] = (unit * low <= truth) & (truth <= unit * high)
+    return found
+
+
+def _deviation(scores: Vector) -> float:
+    by_query = scores.reshape(SIMULATED_QUERIES, SIMULATED_DOCS)
+    return float((by_query - by_query.mean(axis=1, keepdims=True)).std())
+
+
+def report_coverage(n_simulations: int) -> None:
+    """Print the share of places at which a band contains the true curve, for several rankers."""
+    rankers = {
+        "AdditiveRankerCV()": AdditiveRankerCV(n_bags=SIMULATED_BAGS, n_threads=1),
+        "AdditiveRankerCV(average=1)": AdditiveRankerCV(
+            average=1, n_bags=SIMULATED_BAGS, n_threads=1
+        ),
+    }
+    print("| ranker | noise | share of places in the band | least of a curve |\n|---|---|---|---|")
+    for name, ranker in rankers.items():
+        for noise in (0.5, 1.0, 2.0):
+            found = [covered(seed, ranker, noise) for seed in range(n_simulations)]
+            by_curve = np.mean(found, axis=(0, 2))
+            print(
+                f"| {name} | {noise} | {by_curve.mean():.3f} | {by_curve.min():.3f} |", flush=True
+            )
+
+
 # The figure -------------------------------------------------------------------------------------
 
 
@@ -123,7 +191,7 @@ def panel_of_curve(fitted: Fitted, j: int, sample: Vector) -> Callable[[Any], No
         limits = fitted.band(j, x)
         if limits is not None:
             axes.fill_between(x, *limits, color=COLOURS[0], alpha=0.25, linewidth=0)
-        axes.plot(x, fitted.curve(j, x), color=COLOURS[0], label="fitted, with a 90 % band")
+        axes.plot(x, fitted.curve(j, x), color=COLOURS[0], label="fitted, with a 95 % band")
         axes.plot(x, curve(x) - curve(sample).mean(), "--", color="#333333", label="truth")
         axes.set_ylim(-3.0, 4.0)
         axes.set_xticks([-2, 0, 2])
@@ -157,8 +225,12 @@ def main() -> None:
     """Run the program."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=FIGURE)
+    parser.add_argument("--simulations", type=int, default=0, help="of the coverage of bands")
     arguments = parser.parse_args()
     print(machine(resolve_threads()), flush=True)
+    if arguments.simulations:
+        report_coverage(arguments.simulations)
+        return
     train, valid, test = (generate(seed) for seed in range(3))
     fitted = fit(train, valid)
     report(fitted, test)

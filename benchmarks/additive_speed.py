@@ -26,13 +26,13 @@ from unittest.mock import patch
 import numpy as np
 
 from linrank import AdditiveRankerCV, RankingData, make_ranking
-from linrank._threads import resolve_threads
-from linrank._typing import Vector
+from linrank._util.parallel import resolve_threads
+from linrank._util.types import Vector
+from linrank.choices import BASES, BasisName
 from linrank.errors import GridEdgeWarning
-from linrank.features.names import BASES, BasisName
 from linrank.problem import Problem
 from linrank.training import Trainer
-from linrank.training.additive import DEFAULT_PREFERENCES, AdditiveTrainer
+from linrank.training.additive_trainer import DEFAULT_PREFERENCES, AdditiveTrainer
 
 from .additive_quality import PATIENCE, Boosting, boosting_settings, measured
 from .tools import (
@@ -150,7 +150,7 @@ def warm_up(threads: int) -> None:
 
     They are there once per process, and do not grow with the data.
     """
-    with patch("linrank.features.positions.MANY", 0), warnings.catch_warnings():
+    with patch("linrank.features.design.MANY", 0), warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)
         fit_additive(bent_web(WARM_ROWS), threads, Cs=[1e-6, 1e-4])
 

@@ -13,10 +13,9 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
 from linrank import open_store
-from linrank.path import make_problem
-from linrank.problem import Problem
+from linrank.problem import Problem, make_problem
 from linrank.solvers import make_solver
-from linrank.solvers.preconditioner import HESSIAN, Estimate, estimate_hessian
+from linrank.solvers.smooth import HESSIAN, Estimate, estimate_hessian
 
 from .plots import draw, line_style
 from .shapes import QUICK, SHAPES, available, kept
@@ -136,7 +135,7 @@ def run_choice(
     if choice == "low-rank" and not problem.engine.data.is_sparse:
         return
     small = _problem(name, QUICK, threads)
-    with patch("linrank.solvers.preconditioner.estimate_hessian", estimate):
+    with patch("linrank.solvers.smooth.estimate_hessian", estimate):
         make_solver(solver, tol=0.1).solve(small)
         started = time.perf_counter()
         for _ in range(3):
@@ -174,7 +173,7 @@ def _sampled(per_feature: float) -> Callable[..., Estimate]:
 class LowRank:
     """Low-rank preconditioner C·(D + B'B), with the rows of B from a sample of documents.
 
-    It replaces the matrix or diagonal that is passed to `linrank.solvers.preconditioner.invert`.
+    It replaces the matrix or diagonal that is passed to `linrank.solvers.smooth.invert`.
     """
 
     ndim = 1

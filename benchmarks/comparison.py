@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from linrank import RankingData, open_store, save_store
-from linrank.path import make_problem
+from linrank.problem import make_problem
 
 from .plots import draw, line_style
 from .programs import Program, programs_here

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from linrank import DataError, RankingData, make_ranking
-from linrank._threads import resolve_threads
-from linrank.engines.choose import make_engine
+from linrank._util.parallel import resolve_threads
+from linrank.engines.engine import make_engine
 from linrank.losses import get_loss
-from linrank.path import make_problem
+from linrank.problem import make_problem
 from linrank.solvers import make_solver
 
 from .tools import machine

@@ -10,7 +10,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +23,9 @@ from distributed import Client
 
 from linrank import RankingData, make_ranking, open_store
 from linrank.dask import DaskData, DaskEngine, DaskTrainer
-from linrank.dask.clusters import local_cluster
-from linrank.dask.sources import Part, array_parts, folder_parts
+from linrank.dask.pool import local_cluster
+from linrank.dask.sources import DataPart as Part
+from linrank.dask.sources import array_parts, folder_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from linrank.training import Trainer
@@ -178,15 +179,29 @@ def _train_in_parts(client: Client, parts: list[Part]) -> dict[str, Any]:
     }
 
 
+class ActorEngine:
+    """The engine of a worker as an Actor of Dask, for comparison with linrank's connections."""
+
+    def __init__(self, data: RankingData) -> None:
+        self.engine = ThreadEngine(data, get_loss("squared_hinge"), n_threads=1)
+        self.engine.value_grad(np.zeros(data.n_features))
+
+    def hessp(self, v: np.ndarray) -> np.ndarray:
+        """Return the product with the Hessian of the worker's documents."""
+        return self.engine.hessp(v)
+
+
 def bench_rounds(options: Options) -> Section:
     """Measure the cost of a request by products on very small data, by workers and features."""
     section = Section(
         "rounds",
         "What a round costs",
-        "Products of 160 documents in all; the client's share is the time of its processor, which "
-        "its messages take one after the other",
-        ["features", "workers", "round", "of the client, per message", "bytes per message"],
-    )
+        "Products of 160 documents in all, in turns; the client's share is the time of its "
+        "processor, which its messages take one after the other. Actors are those of Dask, which "
+        "hold the same engines",
+        ["features", "workers", "round", "Actors", "ratio", "of the client, per message", "Actors",
+         "bytes per message"],
+    )  # fmt: skip
     for n_workers in (1, 2, 4, 8):
         with cluster(n_workers) as client:
             for n_features in (136, 1_000, 10_000):
@@ -196,24 +211,47 @@ def bench_rounds(options: Options) -> Section:
 
 def _bench_round(section: Section, client: Client, n_features: int) -> None:
     data = make_ranking(32, 5, n_features, random_state=0)
-    chunks = (20,) * 8
+    chunks, v = (20,) * 8, np.ones(n_features)
     X, y, qid = (da.from_array(a, (chunks, *a.shape[1:])) for a in (data.X, data.y, data.qid))
+    workers = sorted(client.nthreads())
+    rows = np.array_split(np.arange(data.n_docs), len(workers))
+    with client.as_current():  # actors remember it
+        actors = [
+            client.submit(ActorEngine, data.take(own), actor=True, workers=[worker]).result()
+            for own, worker in zip(rows, workers, strict=True)
+        ]
     with DaskData(client, array_parts(X, y, qid)) as held:
-        engine, v = DaskEngine(held, get_loss("squared_hinge")), np.ones(n_features)
+        engine = DaskEngine(held, get_loss("squared_hinge"))
         engine.value_grad(np.zeros(n_features))
-        before, busy = sum(held.traffic), time.process_time()
-        times = interleaved({"round": lambda: engine.hessp(v)}, most=N_ROUNDS)["round"]
-        n_messages = (len(times) + 1) * 2 * len(client.nthreads())
-        busy, n_bytes = time.process_time() - busy, sum(held.traffic) - before
+        asked = {
+            "round": lambda: engine.hessp(v),
+            "actors": lambda: sum(found.result() for found in [a.hessp(v) for a in actors]),
+        }
+        seconds = interleaved(asked, most=N_ROUNDS)
+        before = sum(held.traffic)
+        busy = {name: _processor_time(ask) for name, ask in asked.items()}
+        n_bytes = sum(held.traffic) - before
+    n_messages = N_ROUNDS * 2 * len(workers)
     numbers = {
-        "features": n_features, "workers": len(client.nthreads()),
-        "round": statistics.median(times), "message": busy / n_messages,
+        "features": n_features, "workers": len(workers),
+        **{name: statistics.median(found) for name, found in seconds.items()},
+        **{f"{name}_message": spent / n_messages for name, spent in busy.items()},
         "bytes": n_bytes / n_messages,
     }  # fmt: skip
     section.add(
         f"{n_features:,}", str(numbers["workers"]), show_seconds(numbers["round"]),
-        show_seconds(numbers["message"]), f"{numbers['bytes']:,.0f}", **numbers,
+        show_seconds(numbers["actors"]), f"{numbers['actors'] / numbers['round']:.1f}",
+        show_seconds(numbers["round_message"]), show_seconds(numbers["actors_message"]),
+        f"{numbers['bytes']:,.0f}", **numbers,
     )  # fmt: skip
+
+
+def _processor_time(ask: Callable[[], object]) -> float:
+    """Return the processor time that this process takes for `N_ROUNDS` rounds."""
+    before = time.process_time()
+    for _ in range(N_ROUNDS):
+        ask()
+    return time.process_time() - before
 
 
 SECTIONS = {"overhead": bench_overhead, "rounds": bench_rounds, "memory": bench_memory}

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from linrank._threads import resolve_threads
+from linrank._util.parallel import resolve_threads
 
 from .tools import machine
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from linrank import RankingData, open_store, write_letor
-from linrank.path import make_problem
+from linrank.problem import make_problem
 from linrank.solvers import make_solver
 
 from .plots import draw, line_style

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from linrank import RankingData, make_ranking
-from linrank.counting.names import COUNTINGS
+from linrank.choices import COUNTINGS
 from linrank.errors import DataError
-from linrank.path import make_problem
-from linrank.problem import Problem
+from linrank.problem import Problem, make_problem
 from linrank.solvers import Status, make_solver
 
 from .plots import draw, line_style

@@ -15,7 +15,7 @@ import numpy as np
 
 from linrank import make_ranking
 from linrank.losses.pairwise import HINGE
-from linrank.path import make_problem
+from linrank.problem import make_problem
 from linrank.solvers import make_solver
 
 from .plots import draw, line_style

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from linrank import RankSVM, make_ranking
-from linrank.path import make_problem
+from linrank.problem import make_problem
 
 from .plots import draw, line_style
 from .tools import Options, Section, from_process, median_seconds, show_seconds

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from linrank import open_store
-from linrank.path import make_problem
+from linrank.problem import make_problem
 
 from .comparison import make_job, show_ratio
 from .programs import Program, programs_here

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from linrank._draw import COLOURS
+from linrank.plots import COLOURS
 
 STYLE = {
     "font.size": 9.0,

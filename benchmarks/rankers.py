@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linrank import RankingData, RankSVM, open_store
-from linrank.criterion import mean_metric
+from linrank.training.selection import mean_metric
 
 from .rivals import Job, Run
 from .tools import forget_high_water, high_water, median_seconds

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from linrank import RankingData, open_store, read_letor, write_letor
-from linrank.path import make_problem
+from linrank.problem import make_problem
 from linrank.solvers import Step, make_solver
 
 from .tools import forget_high_water, from_process, high_water, median_seconds

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from linrank import RankingData, open_store
-from linrank.path import make_problem
+from linrank.problem import make_problem
 from linrank.solvers import make_solver
 
 from .plots import draw, line_style

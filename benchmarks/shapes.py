@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
 from linrank import RankingData, read_letor, save_store
-from linrank._jit import njit
-from linrank.data._csr import assemble_csr
+from linrank._compile.jit import njit
 from linrank.data.generate import make_ranking
-from linrank.data.ranking import query_keys
+from linrank.data.ranking import read_content
+from linrank.data.validation import assemble_csr
 
 from .tools import RESULTS
 
@@ -155,7 +155,7 @@ def _from_parts(X: Any, y: NDArray[np.float64], query_ptr: NDArray[np.int64]) ->
         y=y,
         query_ptr=query_ptr.astype(np.int64),
         query_ids=np.arange(1, len(query_ptr)),
-        query_keys=query_keys(X, query_ptr),
+        **read_content(X, query_ptr),
     )
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from linrank import LinearModel, RankingData, open_store, read_letor, write_letor
-from linrank._threads import blas_threads
-from linrank.criterion import mean_metric
-from linrank.path import make_problem, regularization_path
+from linrank._util.parallel import blas_threads
+from linrank.problem import make_problem
 from linrank.solvers import make_solver
+from linrank.training.selection import mean_metric, regularization_path
 
 from .shapes import QUICK, SHAPES, available, kept
 from .tools import (

@@ -23,10 +23,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from linrank import RankingData, make_problem
-from linrank.path import RegularizationPath, regularization_path, sparse_grid
 from linrank.penalties import L1
 from linrank.problem import Problem
 from linrank.solvers import FISTA, ProximalNewton, Step
+from linrank.training.selection import RegularizationPath, regularization_path, sparse_grid
 
 from .sparse_hard import bench_correlated, bench_raw
 from .sparse_letor import bench_grids, bench_table_iv, read_fold

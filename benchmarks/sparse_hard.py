@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linrank import RankingData, SparseRankSVMCV, make_problem, make_ranking, open_store
-from linrank.path import regularization_path, sparse_grid, sparse_path
 from linrank.penalties import make_penalty
 from linrank.problem import Problem
-from linrank.solvers.registry import make_solver
+from linrank.solvers.solver import make_solver
+from linrank.training.selection import regularization_path, sparse_grid, sparse_path
 
 from .shapes import QUICK, SHAPES, available, kept
 from .tools import Options, Section, interleaved, show_seconds

@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 
 from linrank import RankingData, evaluate, make_problem, read_letor
-from linrank._typing import Vector
-from linrank.counting.names import NormalizeName
-from linrank.criterion import Criterion
-from linrank.data.sparsity import count_valued, sparsity_ratio
-from linrank.metrics.names import RuleName
-from linrank.path import RegularizationPath, regularization_path, sparse_grid
+from linrank._util.types import Vector
+from linrank.choices import NormalizeName, RuleName
+from linrank.data.ranking import count_valued, sparsity_ratio
 from linrank.penalties import L1, make_penalty
 from linrank.problem import Problem
 from linrank.solvers import Result, Reweighted
+from linrank.training.selection import (
+    Criterion,
+    RegularizationPath,
+    regularization_path,
+    sparse_grid,
+)
 
 from .tools import Options, Section
 

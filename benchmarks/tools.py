@@ -29,8 +29,8 @@ import sklearn
 
 import linrank
 from linrank import RankingData
-from linrank._jit import njit
-from linrank._threads import resolve_threads, run
+from linrank._compile.jit import njit
+from linrank._util.parallel import resolve_threads, run
 from linrank.solvers import Step
 
 #: Environment variables that set the number of threads of a process.

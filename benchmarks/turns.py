@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from linrank import RankingData
-from linrank.path import make_problem
+from linrank.problem import make_problem
 from linrank.solvers import make_solver
 
 from .programs import Program

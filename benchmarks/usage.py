@@ -18,9 +18,9 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from linrank import LinearModel, RankingData, open_store
-from linrank.path import make_problem
-from linrank.settings import DEFAULT_TOL
+from linrank.problem import make_problem
 from linrank.solvers import make_solver
+from linrank.training.settings import DEFAULT_TOL
 
 from .comparison import show_ratio
 from .peers import Case, able_programs, cases

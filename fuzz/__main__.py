@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from linrank._files import temporary_folder
+from linrank._util.files import temporary_folder
 
 from . import ROOT
 from .campaign import Campaign

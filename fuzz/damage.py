@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from linrank import LinearModel, RankingData, make_ranking, save_store, write_letor
 from linrank.cli.app import app
+from linrank.data.ids import TextColumn
 
 from .campaign import Campaign, Case
 from .lines import COMPRESS, slow_rows
@@ -66,7 +67,8 @@ def prepare(folder: Path) -> Clean:
     names = {"comments": [f"docid = {k}" for k in range(len(X))], "feature_names": list(FEATURES)}
     weights = {"sample_weight": 1.0 + data.y, "query_weight": 1.0 + data.qid % 2}
     dense = RankingData(X[order], data.y[order], data.qid[order], **names)
-    heavy = RankingData(sparse.csr_array(X), data.y, data.qid, **names, **weights)
+    shared = {"comments": TextColumn.from_strings(["a" * 99, "b" * 99], np.arange(len(X)) % 2)}
+    heavy = RankingData(sparse.csr_array(X), data.y, data.qid, **names | shared, **weights)
     save_store(dense, folder / "dense.store")
     save_store(heavy, folder / "csr.store")
     write_tables(folder, dense)
@@ -208,8 +210,9 @@ def text_scores(path: Path, clean: Clean) -> Floats | None:
 
 
 def store_scores(store: Path, clean: Clean) -> Floats | None:
-    """Return the scores of a store whose arrays are read by numpy."""
-    arrays = {file.stem: np.load(file) for file in store.rglob("*.npy")}
+    """Return the scores of a store whose arrays are read by numpy, if ``meta.json`` lists them."""
+    listed = json.loads((store / "meta.json").read_text(encoding="utf-8"))["arrays"]
+    arrays = {file.stem: np.load(file) for file in store.rglob("*.npy") if file.stem in listed}
     X = arrays.get("X")
     if X is None:
         parts = arrays["X_data"], arrays["X_indices"], arrays["X_indptr"]

@@ -173,7 +173,8 @@ def check_ranker(case: Case) -> None:
     ranker = tried(case, about, RANKERS[name]().fit, X, y, as_ids(rng, [ids[q % 3] for q in qid]))
     twin = None
     if table.X is not None:
-        twin = tried(case, f"{name}, array", RANKERS[name]().fit, table.X, y, qid % 3)
+        numbers = np.argsort(np.argsort(ids))[qid % 3]  # random draws follow the order of queries
+        twin = tried(case, f"{name}, array", RANKERS[name]().fit, table.X, y, numbers)
     if ranker is None:
         if table.is_plain and form in TRAINED and twin is not None:
             case.wrong(f"{about}: a plain frame is refused")

@@ -19,10 +19,9 @@ import atheris  # type: ignore[import-not-found]
 
 with atheris.instrument_imports(include=["linrank"]):
     from linrank import FileFormatError, LinearModel
-    from linrank._files import temporary_folder
-    from linrank.data._letor_reader import read_source
-    from linrank.data._source import MemoryContent, Source
-    from linrank.data.letor import check_options
+    from linrank._util.files import temporary_folder
+    from linrank.data.letor import check_options, read_source
+    from linrank.data.source import MemoryContent, Source
 
     from .lines import WIDEST, difference, fast_data, slow_rows
 

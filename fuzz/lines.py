@@ -17,9 +17,8 @@ import zstandard
 
 import reference
 from linrank import FileFormatError, RankingData, read_letor
-from linrank.data._letor_reader import read_source
-from linrank.data._source import MemoryContent, Source
-from linrank.data.letor import check_options
+from linrank.data.letor import check_options, read_source
+from linrank.data.source import MemoryContent, Source
 from linrank.data.store import convert
 
 from .campaign import Campaign, Case

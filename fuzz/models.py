@@ -29,7 +29,7 @@ from linrank import (
     write_letor,
 )
 from linrank.export import TARGETS
-from linrank.model.files import FORMATS
+from linrank.model.model import FORMATS
 
 from .campaign import Campaign, Case
 from .damage import MEMORY, call, damage_bytes, damage_json

@@ -33,6 +33,7 @@ from .scenarios import COMMAND, Child, Done, Scenario, execute, fork
 
 FILE = "study.sqlite"
 HANGS = 60.0  #: seconds after which a command counts as hanging; it usually takes less than one
+GRACE = 60.0  #: seconds between SIGINT and SIGKILL for a command that hangs
 COLUMNS = ("key", "data", "fold", "method", "setting", "content", "arrays", "made", "versions")
 SHAPES = [(2**40,), (2**29,), (2**31, 2**31), (0,), (1,), (), (3, 5), (-1,)]
 PAGES = ["--report", "page.html", "--tables", "t", "--runs", "r"]  #: files that take some seconds
@@ -258,7 +259,7 @@ def wait(case: Case, about: str, child: Child) -> Done:
     """Wait for a command; one that hangs is a defect, and one that SIGINT does not end, too."""
     alarms = [
         threading.Timer(HANGS, os.kill, (child.pid, signal.SIGINT)),
-        threading.Timer(2 * HANGS, os.kill, (child.pid, signal.SIGKILL)),
+        threading.Timer(HANGS + GRACE, os.kill, (child.pid, signal.SIGKILL)),
     ]
     started = time.monotonic()
     for alarm in alarms:

@@ -13,11 +13,11 @@ from benchmarks.plots import line_style
 from benchmarks.sparse_letor import folds
 from benchmarks.tools import Options, Section, Sections, show_seconds
 from linrank import RankingData, evaluate, make_problem
-from linrank._typing import Vector
-from linrank.counting.names import CountingName
+from linrank._util.types import Vector
+from linrank.baselines.methods import make_ranker
+from linrank.choices import CountingName
 from linrank.errors import ConstantFeaturesWarning
 from linrank.losses import LossName
-from linrank.methods import make_ranker
 from linrank.solvers import CuttingPlanes, PaperNewton, Smoothing, Solver
 
 from .chapelle2010_data import SHAPES, generate, parts_of, split

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.plots import line_style
 from benchmarks.tools import Options, Section, show_seconds, stop_after
 from linrank import RankingData, auc, make_problem
-from linrank.counting.names import CountingName
+from linrank.choices import CountingName
 from linrank.losses import LossName
 from linrank.solvers import (
     CuttingPlanes,

@@ -10,7 +10,7 @@ from benchmarks.plots import line_style
 from benchmarks.sparse_letor import read_parts
 from benchmarks.tools import Options, Section, Sections, show_seconds
 from linrank import RankingData, make_problem, strict_pairwise_accuracy
-from linrank.counting.names import CountingName
+from linrank.choices import CountingName
 from linrank.solvers import Newton, PaperTron, Result
 
 from .jin2014_sorting import section_sorting

@@ -20,10 +20,11 @@ from numba.cuda.simulator import kernelapi
 import cuda_simulator
 import twin_jin2014
 from linrank import RankingData
-from linrank.engines.cuda import blocks, grid, p_swx, pairs, sizes
+from linrank.engines.cuda import device, device_kernels
 from linrank.engines.cuda.device import empty, launch, to_device, zeros
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
+from linrank.papers import jin2014
 
 counted: Counter[str] = Counter()
 waits: Counter[int] = Counter()  #: by block
@@ -32,7 +33,7 @@ waits: Counter[int] = Counter()  #: by block
 def count_operations() -> None:
     """Count the comparisons of nodes and the barriers of all kernels."""
     cuda_simulator.install()
-    wait, compare = kernelapi.FakeCUDAModule.syncthreads, blocks.precedes.fn
+    wait, compare = kernelapi.FakeCUDAModule.syncthreads, device.precedes.fn
 
     def count_wait(self: Any) -> None:
         waits[getcurrent().blockIdx.x] += 1
@@ -43,7 +44,7 @@ def count_operations() -> None:
         return bool(compare(*nodes))
 
     kernelapi.FakeCUDAModule.syncthreads = count_wait
-    for module in (blocks, p_swx, grid):
+    for module in (device, jin2014, device_kernels):
         module.precedes = count_comparison
 
 
@@ -52,18 +53,18 @@ def operations(sort: Callable[[], None], n_launches: int = 1) -> dict[str, float
     counted.clear()
     waits.clear()
     sort()
-    rounds = max(waits.values()) // sizes.THREADS + n_launches - 1
+    rounds = max(waits.values()) // device.THREADS + n_launches - 1
     return {"comparisons": counted["comparisons"], "rounds": rounds}
 
 
 def quicksort(values: np.ndarray, minsize: int) -> dict[str, float]:
     """Count the operations of Algorithm 3 for one sequence."""
-    p_swx.MINSIZE = minsize  # the simulator reads it in every launch
+    jin2014.MINSIZE = minsize  # the simulator reads it in every launch
     n = len(values)
     workset = to_device(np.array([[0, n]]), np.int64)
-    d_pri = p_swx.Sequence(to_device(values), to_device(np.arange(n), np.int32))
-    d_aux = p_swx.Sequence(empty(n), empty(n, np.int32))
-    found = operations(lambda: launch(p_swx.gpu_quicksort, 1, workset, d_pri, d_aux))
+    d_pri = jin2014.Sequence(to_device(values), to_device(np.arange(n), np.int32))
+    d_aux = jin2014.Sequence(empty(n), empty(n, np.int32))
+    found = operations(lambda: launch(jin2014.gpu_quicksort, 1, workset, d_pri, d_aux))
     assert (d_pri.value.copy_to_host() == np.sort(values)).all()
     return found
 
@@ -73,9 +74,9 @@ def merge_sort(values: np.ndarray) -> dict[str, float]:
     n = len(values)
     data = RankingData(values[:, None], np.arange(n) % 2)
     engine = ThreadEngine(data, get_loss("squared_hinge"), None, 1, counting="tables")
-    ours = pairs.GridPairs(engine.layout.plan, np.array([0]), to_device(values), zeros(n))
+    ours = device_kernels.GridPairs(engine.layout.plan, np.array([0]), to_device(values), zeros(n))
     ours.set_hinges(engine.hinges)
-    n_merges = max(0, int(np.ceil(np.log2(n / sizes.GROUP))))
+    n_merges = max(0, int(np.ceil(np.log2(n / device.GROUP))))
     found = operations(ours.sort, 1 + n_merges)
     assert (ours.state.keys.copy_to_host() == np.sort(values)).all()
     return found

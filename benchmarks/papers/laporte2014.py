@@ -12,13 +12,13 @@ from benchmarks.plots import line_style
 from benchmarks.sparse_letor import read_parts
 from benchmarks.tools import Options, Section, Sections, show_seconds
 from linrank import RankingData, make_problem
-from linrank._typing import Vector
+from linrank._util.types import Vector
+from linrank.papers.laporte2014 import LipschitzName
 from linrank.penalties import L1, MCP, Log, Lp, make_penalty
-from linrank.penalties.base import SeparablePenalty
+from linrank.penalties.penalty import SeparablePenalty
 from linrank.problem import Problem
 from linrank.solvers import PaperFISTA, PaperReweighted, ProximalNewton, Result, Reweighted
 from linrank.solvers.fista import dominating_engine, trace_of_hessian
-from linrank.solvers.forward_backward import LipschitzName
 
 from .laporte2014_study import figure_2, figure_3, letor_3, sets, table_iv, table_v, table_vi
 from .sections import COMPARED, add_plot, compare

@@ -12,7 +12,7 @@ from benchmarks.plots import line_style
 from benchmarks.sparse_letor import fold_file, folds
 from benchmarks.tools import Options, Section
 from linrank import RankingData, make_ranking
-from linrank._typing import Vector
+from linrank._util.types import Vector
 from linrank.statistics import paired_t_test
 from linrank.study import Study
 from linrank.study.results import StudyResults

@@ -20,7 +20,7 @@ ABOUT = (
     "Tables and figures of the paper beside the figures that linrank finds, on fold 1. The paper's "
     "times are those of an Intel Xeon E5504 (2.5 GHz). [lee2014](../lee2014.md) describes the "
     "paper. Table 1 is the notation, and figures 1 to 3 are drawings of trees: "
-    "`tests/test_paper_lee2014.py` computes their example."
+    "`tests/papers/test_paper_lee2014.py` computes their example."
 )
 #: log₂ of the best C of table 3.
 TABLE_3 = {

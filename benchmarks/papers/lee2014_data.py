@@ -10,7 +10,7 @@ from benchmarks.shapes import SHAPES
 from benchmarks.sparse_letor import read_parts
 from benchmarks.tools import Options, Section
 from linrank import RankingData, make_ranking
-from linrank._typing import Vector
+from linrank._util.types import Vector
 from linrank.metrics import evaluate
 from linrank.problem import make_problem
 
