@@ -897,7 +897,7 @@ def test_numbers_that_are_not_finite_are_no_scores(tmp_path, monkeypatch):
     LinearModel(np.ones(4)).save("m.json")
     message = "store: X[3, 1] is NaN; features must be finite"
     assert message in error_of("predict", "m.json", "store", "--out", "s")
-    assert "store: the objective at w = 0 is nan" in error_of("train", "store")
+    assert "store: X[3, 1] is NaN; features must be finite" in error_of("train", "store")
     assert not Path("s").exists()
 
 
