@@ -20,6 +20,7 @@ from .._util.types import Integers, Vector
 from ..choices import ENGINES
 from ..counting.preferences import ALL_PAIRS, Preferences
 from ..data.ranking import RankingData
+from ..data.validation import check_finite
 from ..errors import DataError
 from ..losses.loss import Loss
 from ..matrix.binned import BinnedMatrix
@@ -201,9 +202,16 @@ class Engine(ABC):
 
     @lazy_property
     def at_zero(self) -> tuple[float, float]:
-        """The loss and the norm of its gradient at w = 0."""
+        """The loss and the norm of its gradient at w = 0.
+
+        The values of a store are not checked when it is opened, so an entry that is NaN is named
+        here.
+        """
         loss, gradient = self.value_grad(np.zeros(self.n_features))
-        return loss, float(norm(gradient, check_finite=False))
+        slope = float(norm(gradient, check_finite=False))
+        if np.isnan(slope) and self.has_rows and not isinstance(self.data.X, BinnedMatrix):
+            check_finite(self.data.X, self.data.order, self.data.feature_names)
+        return loss, slope
 
     def score_size(self, w: Vector) -> float:
         """Return a bound on Σ_f |x_f·w_f| for the documents of a sample of `SAMPLED_ROWS` rows."""

@@ -14,15 +14,12 @@ from .._util.checks import choice, whole_number
 from .._util.lazy import ClassesByName
 from .._util.parallel import blas_threads
 from .._util.types import Vector
-from ..data.ranking import RankingData
-from ..data.validation import check_finite
 from ..engines.engine import Work
 from ..engines.threads import extended_loss, rounding_error, slope_error
 from ..errors import DataError, WorkersLost
 from ..losses.loss import Loss
 from ..losses.pairwise import SQUARED_HINGE
 from ..losses.registry import LOSSES
-from ..matrix.binned import BinnedMatrix
 from ..penalties.penalty import Kind, Penalty, SeparablePenalty
 from ..penalties.separable import L1, L2
 from ..problem import Problem
@@ -425,10 +422,6 @@ class Solver:
         The gradient must not be too small, either. If it is 0, w = 0 is the optimum for any scale.
         """
         value, slope = self.value_at_zero, self.slope_at_zero
-        data = self.problem.engine.data
-        unchecked = isinstance(data, RankingData) and not isinstance(data.X, BinnedMatrix)
-        if np.isnan(slope) and unchecked:  # The values of a store are not checked at opening.
-            check_finite(data.X, data.order, data.feature_names)
         if not np.isfinite(value):
             found = f"the objective at w = 0 is {value}"
         elif slope != 0 and not SMALLEST_SLOPE < slope < LARGEST_SLOPE:
