@@ -246,6 +246,7 @@ def test_bad_votes_get_a_sentence(arguments, said):
     ({}, {"weight": [0, 0, 0]}, "weight is zero everywhere"),
     ({}, {"covariates": np.array([1.0, np.nan, 2.0])}, "covariates[1, 0] is nan"),
     ({"penalty": 1.0}, {"covariates": np.zeros(3)}, "covariates or features are collinear"),
+    ({}, {"covariates": [["long"], ["short"], ["long"]]}, "covariates cannot be read as numbers"),
 ])  # fmt: skip
 def test_bad_options_get_a_sentence(options, more, said):
     def call():
@@ -323,6 +324,19 @@ def test_an_order_effect_without_limits_is_named():
     assert np.isfinite(found[["low", "high"]]).all(axis=None)
     with pytest.raises(DataError, match="Use penalty='firth' or "):
         PreferenceModel(order_effect=True, penalty=None).fit(a, b, words)
+
+
+def test_infinite_strengths_of_many_items_get_a_penalty():
+    """Bias reduction takes a matrix of all parameters, which has no room for many items."""
+    items = list(range(3500))
+    votes = items[:-1], items[1:], ["a"] * 3499
+    with pytest.warns(SeparationWarning, match="by penalty=1.0, because bias reduction needs"):
+        model = PreferenceModel().fit(*votes)
+    assert model.penalty_ == 1.0
+    again = PreferenceModel(penalty=1.0).fit(*votes)
+    assert model.strengths_.values.tolist() == again.strengths_.values.tolist()
+    with pytest.raises(DataError, match="at most 3,000 parameters; the model has 3,500"):
+        PreferenceModel(penalty="firth").fit(*votes)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])

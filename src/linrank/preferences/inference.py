@@ -97,8 +97,8 @@ class Strengths:
         if item in self.items:
             return self.items.index(item)
         near = get_close_matches(str(item), map(str, self.items), 1, 0.5)
-        question = f"did you mean {near[0]!r}? " if near else ""
-        raise DataError(f"{item!r} is no item; {question}There are {len(self.items)} items")
+        question = f"did you mean {near[0]!r}? There" if near else "there"
+        raise DataError(f"{item!r} is no item; {question} are {len(self.items)} items")
 
     def standard_errors(self) -> Vector:
         """Return the standard error of each strength."""

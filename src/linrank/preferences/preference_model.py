@@ -89,8 +89,9 @@ class PreferenceModel:
     penalty : None, number, "firth" or "auto"
         None is plain maximum likelihood. A number is the precision of a normal prior of the
         deviations, or of the weights if there are no deviations. The choice "firth" is the bias
-        reduction of Firth (1993), whose estimates are always finite. The choice "auto" is None if
-        the estimates are finite, and otherwise "firth". With features and deviations it is 1.0.
+        reduction of Firth (1993), whose estimates are always finite; it takes at most 3,000
+        parameters. The choice "auto" is None if the estimates are finite, and otherwise "firth".
+        With features and deviations, or with too many parameters for "firth", it is 1.0.
     reference : item, optional
         The item whose strength is 0; by default the mean of all strengths is 0.
     n_threads : int, optional
@@ -232,6 +233,11 @@ class PreferenceModel:
         """Choose the penalty, and minimise."""
         features, self._feature_names = self._read_features()
         both, penalty = features is not None and self.deviations, self.penalty
+        if penalty == "firth" and self._count_parameters() > DENSE:
+            raise DataError(
+                f"penalty='firth' needs at most {DENSE:,} parameters; the model has "
+                f"{self._count_parameters():,}. Use penalty=1.0"
+            )
         self.separated_: list[Any] = []
         if both and penalty in (None, 0, "firth"):
             raise DataError(
@@ -280,8 +286,11 @@ class PreferenceModel:
         self.separated_ = [names[k] for k in places.tolist()]
         return len(places) > 0
 
-    def _reduce_bias(self) -> str:
-        """Warn that estimates are infinite, or raise an error if bias reduction is not allowed."""
+    def _reduce_bias(self) -> float | str:
+        """Warn that estimates are infinite, and return the penalty that makes them finite.
+
+        This is an error unless the penalty is chosen automatically.
+        """
         which = diagnosis.listed(self.separated_)
         what = f"the estimates of {which}" if which else "some estimates"
         why = f"{what} are infinite, because no vote limits them"
@@ -289,9 +298,19 @@ class PreferenceModel:
             raise DataError(f"{why}. Use penalty='firth' or penalty=1.0")
         if self._kind == RAO_KUPPER:
             raise DataError(f"{why}. Use penalty=1.0 or ties='davidson'")
-        message = f"{why}. Finite estimates are made by bias reduction (penalty='firth')"
+        found: float | str = "firth"
+        how = "bias reduction (penalty='firth')"
+        if self._count_parameters() > DENSE:
+            found = 1.0
+            how = f"penalty=1.0, because bias reduction needs at most {DENSE:,} parameters"
+        message = f"{why}. Finite estimates are made by {how}"
         warnings.warn(message, SeparationWarning, stacklevel=4)
-        return "firth"
+        return found
+
+    def _count_parameters(self) -> int:
+        """Return the number of deviations and of other parameters."""
+        has_deviations = self.deviations or self.features is None
+        return len(self.votes_.items) * has_deviations + len(self._names())
 
     def _names(self) -> list[str]:
         """Return the names of the weights of features, of the context and of η."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -79,6 +79,9 @@ def make_rankings(rankings: Sequence[Any], weight: ArrayLike | None = None) -> R
     >>> make_rankings([["x", "y"]], [3]).weight.tolist()
     [3.0]
     """
+    for k, ranking in enumerate(rankings):
+        if isinstance(ranking, str) or not isinstance(ranking, Iterable):
+            raise DataError(f"ranking {k} is {ranking!r}; expected a list of items, the best first")
     named = [[_tied(group) for group in ranking] for ranking in rankings]
     if not named:
         raise DataError("there are no rankings; expected at least one")
@@ -86,6 +89,9 @@ def make_rankings(rankings: Sequence[Any], weight: ArrayLike | None = None) -> R
     groups = []
     for k, ranking in enumerate(named):
         members = [item for group in ranking for item in group]
+        bad = next((item for item in members if not isinstance(item, Hashable)), None)
+        if bad is not None:
+            raise DataError(f"ranking {k} has the item {bad!r}; expected a text or a number")
         if len(set(members)) < len(members):
             twice = next(item for item in members if members.count(item) > 1)
             raise DataError(f"ranking {k} has {twice!r} twice; expected each item once")

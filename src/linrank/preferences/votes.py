@@ -240,7 +240,10 @@ def _read_covariates(covariates: Any, n: int) -> tuple[Vector, list[str]]:
         return _NO_COVARIATES, []
     names = frame_columns(covariates, "covariates")
     table = frame_matrix(covariates) if is_frame(covariates) else covariates
-    table = np.asarray(table, dtype=np.float64)
+    try:
+        table = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"covariates cannot be read as numbers: {error}") from None
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n:
         raise DataError(f"covariates has shape {table.shape}; expected {n} rows, one per vote")
