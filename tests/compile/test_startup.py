@@ -96,7 +96,7 @@ def test_a_ranker_loads_little_of_scipy_and_scikit_learn():
     heavy = (
         "numba", "llvmlite",
         "sklearn.feature_selection", "sklearn.linear_model", "sklearn.model_selection",
-        "sklearn.svm", "scipy.optimize", "scipy.stats", "numpy.f2py", "numpy.testing",
+        "sklearn.svm", "scipy.optimize", "scipy.stats", "numpy.f2py", "numpy.testing", "pandas",
     )  # fmt: skip
     loaded = f"[name for name in {heavy!r} if name in sys.modules]"
     assert python(f"import sys; from linrank import RankSVM; print({loaded})").strip() == "[]"
@@ -138,6 +138,16 @@ def test_a_postponed_module_is_imported_on_first_use(package):
     assert kept.colour == "red"
     assert sys.modules["toys.ball"].colour == "red"
     assert sys.modules["toys.ball"] is not kept
+
+
+def test_a_postponed_package_may_be_missing(package):
+    with postponed(package, "toys_that_are_not_there"):
+        import toys
+
+        with pytest.raises(ModuleNotFoundError):
+            import toys_that_are_not_there  # noqa: F401
+    assert package not in sys.modules
+    assert toys.__path__ == sys.modules[package].__path__
 
 
 def test_a_postponed_module_that_is_used_in_the_block_is_imported_there(package):

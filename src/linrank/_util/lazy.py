@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
 
 #: Modules that scipy and scikit-learn import, and of which they use nothing for a ranker.
-UNUSED = ("numpy.f2py", "numpy.testing", "scipy.stats")
+UNUSED = ("numpy.f2py", "numpy.testing", "pandas", "scipy.stats")
 
 
 class lazy_property(Generic[T]):
@@ -164,12 +165,15 @@ def postponed(*names: str) -> Iterator[None]:
     Parameters
     ----------
     *names : str
-        Full names of submodules. Those that are loaded already are left as they are.
+        Full names. Modules that are loaded already, and packages that are not installed, are left
+        as they are.
     """
-    stand_ins = {name: _StandIn(name) for name in names if name not in sys.modules}
+    absent = [name for name in names if name not in sys.modules]
+    stand_ins = {name: _StandIn(name) for name in absent if "." in name or find_spec(name)}
     for name, stand_in in stand_ins.items():
         parent, _, child = name.rpartition(".")
-        setattr(import_module(parent), child, stand_in)
+        if parent:
+            setattr(import_module(parent), child, stand_in)
         sys.modules[name] = stand_in
     try:
         yield
@@ -188,5 +192,5 @@ class _StandIn(ModuleType):
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         parent, _, child = self.__name__.rpartition(".")
-        if vars(sys.modules[parent]).get(child) is self:
+        if parent and vars(sys.modules[parent]).get(child) is self:
             delattr(sys.modules[parent], child)
