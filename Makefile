@@ -184,6 +184,7 @@ clean:  ## forget what was built, and every compiled kernel
 
 .venv-exports/test.stamp: pyproject.toml
 	$(call ENVIRONMENT,.venv-exports,--compile-bytecode --editable '.[exports]')
+	if command -v npm; then npm install --silent --prefix .venv-exports onnxruntime-web@1; fi
 	touch $@
 
 .venv-browser/test.stamp: pyproject.toml

@@ -1,8 +1,11 @@
-"""ONNX Runtime scores exported graphs."""
+"""ONNX Runtime scores exported graphs, in Python and, as in browsers, in JavaScript."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,8 @@ import pytest
 from linrank import DataError, RankingData
 from linrank.export import export_model, order_changes
 from linrank.export.targets import check_order, formula_of
+
+from .conftest import absent
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +42,40 @@ def test_single_precision(case, run):
     scores = run(content, np.asarray(case.X, dtype=np.float32))
     assert scores.dtype == np.float32
     case.check(scores, rtol=1e-5)
+
+
+WEB = Path(sys.prefix, "node_modules", "onnxruntime-web")
+SCORE = """
+const web = require(process.argv[2]), read = require("fs").readFileSync;
+const kinds = {float64: Float64Array, float32: Float32Array};
+async function main(type, n) {
+  const session = await web.InferenceSession.create(read("model.onnx"));
+  const bytes = read("rows"), values = new kinds[type](new Uint8Array(bytes).buffer);
+  const features = new web.Tensor(type, values, [values.length / n, n]);
+  const { score } = await session.run({ features });
+  process.stdout.write(Array.from(score.data).join("\\n"));
+}
+main(process.argv[3], Number(process.argv[4]));
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_web_assembly(case, needs, tmp_path, dtype):
+    """The runtime of browsers is WebAssembly, which Node runs, too."""
+    needs("onnx", program="node")
+    if not WEB.is_dir():
+        absent("onnxruntime-web (npm)")
+    export_model(case.model, "onnx", tmp_path / "model.onnx", dtype=dtype, shift=1.5)
+    X = np.ascontiguousarray(case.X, dtype=dtype)
+    (tmp_path / "rows").write_bytes(X.tobytes())
+    (tmp_path / "score.js").write_text(SCORE)
+    command = ["node", "score.js", str(WEB), dtype, str(X.shape[1])]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    version = json.loads((WEB / "package.json").read_text())["version"]
+    by = f"onnxruntime-web {version}: {dtype}, {case.kind}"
+    scores = np.array(done.stdout.split(), dtype=float)
+    case.check(scores, 1.5, rtol=1e-9 if dtype == "float64" else 1e-5, by=by)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

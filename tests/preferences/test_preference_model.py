@@ -339,6 +339,25 @@ def test_infinite_strengths_of_many_items_get_a_penalty():
         PreferenceModel(penalty="firth").fit(*votes)
 
 
+@pytest.mark.filterwarnings("ignore::linrank.SeparationWarning")
+@pytest.mark.parametrize("penalty", ["auto", 1.0])
+def test_intervals_of_an_item_that_always_wins_are_not_too_narrow(penalty):
+    """Its votes are equal, so that they hardly differ between judges or samples."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(4, size=600)
+    b = (a + rng.integers(1, 4, 600)) % 4
+    words = rng.choice(["a", "b", "tie"], 600)
+    words[a == 3], words[b == 3] = "a", "b"
+    judge = rng.integers(30, size=600)
+    model = PreferenceModel(penalty=penalty).fit(a, b, words, judge=judge)
+    assert model.separated_ == [3]
+    expected = model.table(errors="model").set_index("item")["se"]
+    for table in (model.table(errors="sandwich"), model.table(resamples=400)):
+        se = table.set_index("item")["se"]
+        assert 0.8 * expected[3] < se[3] < 1.3 * expected[3]
+        assert se[[0, 1, 2]].max() < 2.0 * expected[[0, 1, 2]].max()
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_strengths_do_not_depend_on_the_unit_of_weights(scale):
     votes = random_votes(np.random.default_rng(0))

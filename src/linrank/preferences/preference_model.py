@@ -239,6 +239,7 @@ class PreferenceModel:
                 f"{self._count_parameters():,}. Use penalty=1.0"
             )
         self.separated_: list[Any] = []
+        self._separated = np.empty(0, np.int64)  # their places in θ
         if both and penalty in (None, 0, "firth"):
             raise DataError(
                 "features and deviations need a number as penalty, because deviations alone "
@@ -248,8 +249,8 @@ class PreferenceModel:
             items = self.votes_.items
             if penalty in (None, 0, *PENALTIES):
                 diagnosis.check_components(self._rows, items)
-            outside = diagnosis.outside_of_cycles(self._rows, len(items))
-            self.separated_ = [items[k] for k in outside.tolist()]
+            self._separated = diagnosis.outside_of_cycles(self._rows, len(items))
+            self.separated_ = [items[k] for k in self._separated.tolist()]
         if penalty == "auto" and both:
             penalty = 1.0
         if penalty in (None, 0, "auto"):
@@ -280,11 +281,11 @@ class PreferenceModel:
             return bool(np.abs(likelihood.margins(found.theta)).max() > LARGEST_MARGIN)
         if self.certificate_ != np.inf:
             return False
-        places = diagnosis.diverging_parameters(likelihood, found)
+        self._separated = diagnosis.diverging_parameters(likelihood, found)
         n = len(self.votes_.items) * likelihood.deviations
         names = [*self.votes_.items[:n], *self._names()]
-        self.separated_ = [names[k] for k in places.tolist()]
-        return len(places) > 0
+        self.separated_ = [names[k] for k in self._separated.tolist()]
+        return len(self._separated) > 0
 
     def _reduce_bias(self) -> float | str:
         """Warn that estimates are infinite, and return the penalty that makes them finite.
@@ -416,7 +417,20 @@ class PreferenceModel:
         by_judge = self._by_judge(errors)
         if self._inverse is None or not (by_judge or errors == "sandwich"):
             return self._inverse
-        return sandwich(self._inverse, *self._scores_of_votes())
+        root = self._separated_root()
+        return sandwich(self._inverse, *self._scores_of_votes()) + root @ root.T
+
+    def _separated_root(self) -> Vector:
+        """Return a root F of the part FF' of H⁻¹ that parameters without finite estimates explain.
+
+        The votes of an item that always wins are equal, so that sandwich and bootstrap errors of
+        its strength are nearly 0. They get this part in addition.
+        """
+        assert self._inverse is not None
+        columns = self._inverse[:, self._separated]
+        values, vectors = np.linalg.eigh(columns[self._separated])
+        used = values > 1e-12 * values.max(initial=0.0)
+        return columns @ vectors[:, used] / np.sqrt(values[used])
 
     def _scores_of_votes(self) -> tuple[Any, Integers | None, float]:
         """Return the gradients of votes in θ, their judges, and the number of judges or votes.
@@ -487,7 +501,8 @@ class PreferenceModel:
             The inverse of the Hessian, or the covariance that allows for dependent votes of a judge
             and for a wrong model. "auto" is "sandwich" if votes of at least two judges are known.
             With G judges, intervals are those of Student's distribution with G − 1 degrees of
-            freedom.
+            freedom. Errors of the model are added for strengths that are infinite without a
+            penalty, because equal votes would make the others nearly 0.
 
         Examples
         --------
@@ -707,7 +722,8 @@ class PreferenceModel:
 
         Each judge, or each vote if judges are not known, is drawn Poisson(1) times. A fit begins at
         the estimates of all votes. If the votes of a sample are separated, the strengths of this
-        sample come from bias reduction.
+        sample come from bias reduction. Strengths that are infinite without a penalty vary too
+        little between samples, so that errors of the model are added to them.
 
         Parameters
         ----------
@@ -729,6 +745,11 @@ class PreferenceModel:
         draws = fit_samples(
             likelihood, self._optimum.theta, self._sampler(), n_samples, seed
         )[:, : len(self.votes_.items)]  # fmt: skip
+        if len(self._separated):
+            T, root = likelihood.transform(), self._separated_root()
+            root = (root if T is None else T @ root)[: draws.shape[1]]
+            normal = np.random.default_rng([seed, 1]).standard_normal((n_samples, root.shape[1]))
+            draws = draws + normal @ root.T
         C = np.cov(draws, rowvar=False).reshape(draws.shape[1], -1)
         found = Strengths(self.votes_.items, self._x[: draws.shape[1]], C, draws)
         return found.relative_to(self.reference)
