@@ -238,6 +238,12 @@ def test_figures_are_the_same_whatever_the_settings_of_matplotlib_are():
         assert draw_svg() == draw_svg()
 
 
+def test_letters_that_the_font_of_matplotlib_lacks_are_drawn_by_the_browser():
+    with new_figure(height=2.0) as figure:  # a warning would be an error
+        figure.subplots().set_xlabel("größe-模型")
+        assert "größe-模型" in svg_of(figure)
+
+
 def test_ids_of_pictures_get_a_prefix():
     svg = (
         '<svg viewBox="0 0 1 1"><g id="a" /><use href="#a" /><a href="https://x.org/#a" />'

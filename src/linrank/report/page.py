@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -448,7 +449,9 @@ def svg_of(figure: Figure) -> str:
     import matplotlib
 
     file = io.StringIO()
-    with matplotlib.rc_context(_DRAWN):
+    with matplotlib.rc_context(_DRAWN), warnings.catch_warnings():
+        # The browser draws texts, in fonts that have the letters.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(file.getvalue())
     _clean(root)
