@@ -6,6 +6,7 @@ Names are loaded on first use, so ``import linrank`` is fast.
 _HOME = {
     "RankSVM": "estimators.ranksvm",
     "RankSVMCV": "estimators.ranksvm",
+    "RefinedRankSVM": "estimators.ranksvm",
     "AdditiveRanker": "estimators.additive_ranker",
     "AdditiveRankerCV": "estimators.additive_ranker",
     "DominationRank": "estimators.domination_rank",
@@ -140,7 +141,7 @@ if TYPE_CHECKING:
     from .estimators.kernel_ranksvm import KernelRankSVM
     from .estimators.model_selection import QueryKFold, make_ranking_scorer
     from .estimators.ranker import load_ranker
-    from .estimators.ranksvm import RankSVM, RankSVMCV
+    from .estimators.ranksvm import RankSVM, RankSVMCV, RefinedRankSVM
     from .estimators.sparse_ranksvm import SparseRankSVM, SparseRankSVMCV
     from .estimators.topics import MultiTopicRanker
     from .estimators.warmup import warmup

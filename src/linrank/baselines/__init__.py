@@ -8,10 +8,12 @@ All rankers have the methods `fit`, `predict`, `rank` and `score`.
 - `FenchelRank` and `FSMRank` learn sparse weights from pairs (Laporte et al. 2014, §5).
 - `PAMIR` is an online method, and `PAMIRCV` chooses its settings (Stevens et al. 2013).
 - `AdaRank` and `RankBoost` are boosting methods for a metric and for pairs (Stevens et al. 2013).
+- `CoordinateAscent` maximises a metric by line searches (Metzler & Croft 2007).
 - `GAS` selects features for any ranker, and `GASRanker` fits RankSVM to them.
 """
 
 from .adarank import AdaRank
+from .coordinate_ascent import CoordinateAscent
 from .fenchel_rank import FenchelRank
 from .fsm_rank import FSMRank
 from .gas import GAS, GASRanker
@@ -25,6 +27,7 @@ __all__ = [
     "PAMIR",
     "PAMIRCV",
     "AdaRank",
+    "CoordinateAscent",
     "FSMRank",
     "FenchelRank",
     "GASRanker",

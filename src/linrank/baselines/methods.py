@@ -49,6 +49,7 @@ class Method:
 
 METHODS = {
     "ranksvm": Method("estimators.ranksvm", "RankSVM", "loss", chooser="RankSVMCV"),
+    "refined": Method("estimators.ranksvm", "RefinedRankSVM", "metric"),
     "sparse": Method(
         "estimators.sparse_ranksvm", "SparseRankSVM", "penalty", chooser="SparseRankSVMCV"
     ),
@@ -59,6 +60,7 @@ METHODS = {
         "estimators.additive_ranker", "AdditiveRanker", "penalty", chooser="AdditiveRankerCV"
     ),
     "kernel": Method("estimators.kernel_ranksvm", "KernelRankSVM", "kernel"),
+    "coordinate-ascent": Method("baselines.coordinate_ascent", "CoordinateAscent", "metric"),
     "adarank": Method("baselines.adarank", "AdaRank", "metric"),
     "rankboost": Method("baselines.rankboost", "RankBoost"),
     "pamir": Method("baselines.pamir", "PAMIR"),

@@ -176,8 +176,9 @@ MethodOption = Annotated[
     typer.Option(
         "--method",
         metavar="NAME[:PARAMETER=VALUE,…]",
-        help="Train another ranker: kernel, adarank, rankboost, pamir, fenchelrank, fsmrank, gas, "
-        "svr, lambdamart, forest or gbdt, with the parameters of its class in Python, such as "
+        help="Train another ranker: kernel, refined, coordinate-ascent, adarank, rankboost, pamir, "
+        "fenchelrank, fsmrank, gas, svr, lambdamart, forest or gbdt, with the parameters of its "
+        "class in Python, such as "
         "rankboost:n_rounds=50.",
         rich_help_panel=SOLVER,
         show_default="RankSVM",
@@ -198,6 +199,17 @@ Debias = Annotated[
         "--debias",
         help="Fit the selected features again without the penalty, which shrinks weights.",
         rich_help_panel=LOSS,
+    ),
+]
+RefineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--refine",
+        metavar="METRIC",
+        help="Then move the weights to increase this metric itself, such as ndcg@10, map or mrr. "
+        "The result is kept if it is better on the held-out data, or else on folds.",
+        rich_help_panel=LOSS,
+        show_default=False,
     ),
 ]
 WarmStart = Annotated[

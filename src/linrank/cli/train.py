@@ -171,6 +171,7 @@ def train(
     method: options_.MethodOption = None,
     topics: options_.Topics = False,
     debias: options_.Debias = False,
+    refine: options_.RefineOption = None,
     qrels: QrelsOption = None,
     preferences: PreferencesOption = None,
     float32: options_.Float32 = False,
@@ -193,7 +194,8 @@ def train(
     )  # fmt: skip
     if method is not None or topics:
         own = {"C": C, "folds": folds, "warm_start": warm_start, "dask": dask,
-               "debias": debias or None, "qrels": qrels, "preferences": preferences}  # fmt: skip
+               "debias": debias or None, "refine": refine, "qrels": qrels,
+               "preferences": preferences}  # fmt: skip
         check_method_options(method or "topics", options, own)
         if topics:
             train_topics(method, train, valid, out, options)
@@ -205,6 +207,8 @@ def train(
     trainers = make_trainers(options | {"categories": inputs.categories}, chooses)
     if debias and not trainers[0].penalty.selects:
         raise typer.BadParameter("--debias needs a penalty that selects features. Add --penalty.")
+    if refine is not None and dask is not None:
+        raise typer.BadParameter("--refine needs all rows in this process. Leave out --dask.")
     labels = Labels(qrels, preferences, trainers)
     start = None if warm_start is None else _weights(warm_start)
     opened = opened_here if dask is None else opened_on(dask)
@@ -216,6 +220,8 @@ def train(
             trainer, training = _train(trainers, data, held_out, C, folds, start)
             if debias and training.result.coef.any():
                 training = trainer.debias(training, data)
+            if refine is not None:
+                training = _refined(trainer, training, data, held_out, refine, folds)
             training = with_bands(trainer, training, data, options["n_bags"])
         training.model.save(out)
         if json:
@@ -247,6 +253,13 @@ def _lines(
     lines.append(("C", chosen(trainer, training, where)))
     lines.append(("solver", training.result.message))
     lines += selected(trainer, training)
+    found = training.model.training.get("refined")
+    if found is not None:
+        before, after = found["held_out"]
+        change = f"{found['before']:.4f} to {found['after']:.4f} on training data"
+        kept = "kept" if found["kept"] else "not kept"
+        text = f"{found['metric']} {change}, {before:.4f} to {after:.4f} on held-out data: {kept}"
+        lines.append(("refined", text))
     return [*lines, ("model", f"saved as {out}")]
 
 
@@ -337,6 +350,28 @@ def _train(
     return train_best(trainers, data, train)
 
 
+def _refined(
+    trainer: Trainer,
+    training: Training,
+    data: RankingData,
+    held_out: RankingData | None,
+    metric: str,
+    folds: int | None,
+) -> Training:
+    """Refine the model; held-out data, or folds without them, decide whether the result is kept."""
+    from dataclasses import replace
+
+    from ..training.refining import refine
+    from ..training.selection import most_folds
+
+    with progress(f"refining {metric}"):
+        model, _ = refine(
+            trainer, training.model, data, metric, C=training.C, valid=held_out,
+            folds=min(folds or 5, most_folds(data)), flavour=trainer.criterion.flavour,
+        )  # fmt: skip
+    return replace(training, model=model)
+
+
 def _as_json(
     train: Path,
     valid: Path | None,
@@ -369,6 +404,7 @@ def _as_json(
         "held_out": measured,
         "grid": choice,
         "edge": training.edge,
+        "refined": training.model.training.get("refined"),
         "features": training.model.count_used() if trainer.penalty.selects else None,
         "solver": result_json(training.result),
         "interrupted": training.interrupted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from numpy.typing import ArrayLike
 
@@ -278,3 +278,44 @@ verbose, random_state, bounds, scale, missing, categories
     metric: str = "ndcg@10"
     cv: Splitter = 5
     random_state: int | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RefinedRankSVM(RankSVMCV):
+    """`RankSVMCV` whose weights are then moved to increase the metric itself.
+
+    `refine` starts from the weights for the chosen C. Its result is kept if the metric is larger
+    on the held-out data, or on average over the folds, that also chose C.
+
+    Parameters
+    ----------
+    metric : str
+        The metric that chooses C and is increased; see `refine`.
+    cv : int
+        The number of folds of queries, if `fit` gets no held-out data.
+    Cs, loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, \
+engine, verbose, random_state, bounds, scale, missing, categories
+        See `RankSVMCV`.
+
+    Attributes
+    ----------
+    refinement_ : Refinement
+        The metric before and after, on training and held-out data, and whether the result is kept.
+    C_, coef_, result_, model_, n_pairs_, n_queries_
+        See `RankSVMCV`.
+
+    Examples
+    --------
+    >>> from linrank import RefinedRankSVM, make_ranking
+    >>> data = make_ranking(random_state=0, noise=2.0)
+    >>> ranker = RefinedRankSVM(Cs=[0.01, 0.1], cv=2).fit(data)
+    >>> ranker.refinement_.after > ranker.refinement_.before
+    True
+    """
+
+    def _fit_data(self, data: RankingData, valid: RankingData | None = None) -> Self:
+        super()._fit_data(data, valid)
+        folds = 5 if self.cv is None else self.cv
+        if not isinstance(folds, int):
+            raise DataError(f"cv is {self.cv!r}; a refined ranker needs a number of folds")
+        return self.refine(data, metric=self.metric, valid=valid, cv=folds)

@@ -268,6 +268,61 @@ class TrainedRanker(Ranker):
         self._store(training, data, trainer)
         return self
 
+    def refine(
+        self,
+        X: Matrix | RankingData,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        *,
+        metric: str = "ndcg@10",
+        valid: HeldOut | None = None,
+        cv: int = 5,
+        query_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Move the fitted weights to increase a ranking metric itself, by exact line searches.
+
+        The loss is a substitute of the metric. This stage starts from the fitted weights, and its
+        metric on the training data is never smaller than theirs. The refined weights are kept only
+        if they are better on held-out data; `refinement_` says whether.
+
+        Parameters
+        ----------
+        X, y, qid, query_weight
+            The training data of `fit`.
+        metric : str
+            ``"ndcg@10"``, ``"map"``, ``"mrr"``, ``"p@5"``, ``"recall@100"`` or ``"hit-rate@5"``,
+            with any cut-off.
+        valid : tuple (X, y, qid) or RankingData, optional
+            Held-out data. Without them, the ranker is fitted and refined on `cv` folds of the
+            queries.
+        cv : int
+            The number of folds.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from linrank import RankSVM, make_ranking
+        >>> data = make_ranking(random_state=0, noise=2.0)
+        >>> ranker = RankSVM(C=0.1).fit(data).refine(data, metric="map", cv=2)
+        >>> found = ranker.refinement_
+        >>> found.after > found.before
+        True
+        """
+        from ..training.refining import refine
+
+        data = self._ranking_data(X, y, qid, None, query_weight, reset=False)
+        held_out = None if valid is None else self._held_out(valid)
+        model: Any = self._fitted_model()
+        self.model_, self.refinement_ = refine(
+            self._trainer(), model, data, metric, C=self.C_ if self.chooses else self.C,
+            valid=held_out, folds=min(cv, most_folds(data)),
+        )  # fmt: skip
+        self.coef_ = self.model_.coef
+        return self
+
     def check_settings(self) -> None:
         """Raise a `DataError` for settings that are not known or do not fit together.
 

@@ -38,10 +38,12 @@ OR = "|"
 #: the data, along a path with warm starts.
 GRIDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "ranksvm": {"C": None},
+    "refined": {"metric": ("ndcg@10",)},
     "sparse": {"C": None},
     "domination": {"C": None},
     "additive": {"penalty": ("l2", "group_l1"), "C": None},
     "kernel": {"n_components": (500,), "gamma": (0.01, 0.1), "C": (0.01, 1.0)},
+    "coordinate-ascent": {"metric": ("ndcg@10",)},
     "adarank": {"metric": ("map", "ndcg@10")},
     "rankboost": {"n_rounds": (30, 100, 300)},
     "pamir": {"C": tuple(10.0**k for k in range(-5, 1)), "max_iter": (5, 20)},

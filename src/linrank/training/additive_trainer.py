@@ -657,7 +657,7 @@ class AdditiveTrainer(Trainer):
             return self
         return replace(self, preferences=ALL_PAIRS)
 
-    def _penalty(self, prepared: Prepared) -> Penalty:
+    def penalty_for(self, prepared: Prepared) -> Penalty:
         """Return the penalty of the columns; costs are those of features."""
         assert isinstance(prepared, PreparedDesign)
         design, penalty = prepared.design, self.penalty

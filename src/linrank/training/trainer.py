@@ -398,14 +398,14 @@ engine, features, margin_scale
 
     def _problem(self, prepared: Prepared, C: float = 1.0) -> Problem:
         """Return the problem of ranking prepared data."""
-        penalty = self._penalty(prepared)
+        penalty = self.penalty_for(prepared)
         settings = self if penalty is self.penalty else replace(self, penalty=penalty)
         problem = settings.problem(prepared.data, C)
         if prepared.factor is None:
             return problem
         return problem.with_engine(ScaledEngine(problem.engine, prepared.factor))
 
-    def _penalty(self, prepared: Prepared) -> Penalty:
+    def penalty_for(self, prepared: Prepared) -> Penalty:
         """Return the penalty of the preprocessed features; costs and bounds are of given ones.
 
         A weight is divided by the factor of its feature, and so are its bounds.
@@ -438,7 +438,7 @@ engine, features, margin_scale
         certificate of the first fit.
         """
         prepared = self.prepare(data)
-        result = refit(self, prepared, self._penalty(prepared), training.result.coef)
+        result = refit(self, prepared, self.penalty_for(prepared), training.result.coef)
         summary = training_summary(result, training.n_pairs, data.n_queries)
         assert isinstance(training.model, LinearModel)
         model = training.model.with_coef(result.coef, **summary, debiased=True)
