@@ -8,6 +8,9 @@ bend. Validation has a fifth of the rows of training.
 is fitted with some of the 24 settings of ``benchmarks.additive_quality``, and the seconds for all
 24 are estimated from these. Its bins are computed once for all settings.
 
+``--waiting MQ2007 7000x136 1050x2000`` makes another table: for each collection or shape, the
+seconds of the whole `AdditiveRankerCV` and of one LightGBM fit with early stopping, in turns.
+
 Ratios are those of processor time, because other programs lengthen the time on the clock. Waiting
 threads of LightGBM use the processor, too, so that ``--threads 1`` is the fair choice on a busy
 machine.
@@ -35,6 +38,7 @@ from linrank.training import Trainer
 from linrank.training.additive_trainer import DEFAULT_PREFERENCES, AdditiveTrainer
 
 from .additive_quality import PATIENCE, Boosting, boosting_settings, measured
+from .sparse_letor import read_parts
 from .tools import (
     Options,
     Section,
@@ -110,16 +114,20 @@ class Peer(NamedTuple):
 # Data -------------------------------------------------------------------------------------------
 
 
-def bent_web(n_rows: int, seed: int = 0) -> Halves:
-    """Return data whose labels depend on bent functions of some features."""
-    n_queries = max(2, n_rows // DOCS_PER_QUERY)
+def bent_web(n_rows: int, n_features: int = N_FEATURES, seed: int = 0) -> Halves:
+    """Return data whose labels depend on bent functions of some features.
+
+    Small data have at least 20 documents per query, so that there are enough queries.
+    """
+    size = max(20, min(DOCS_PER_QUERY, n_rows // 100))
+    n_queries = max(2, n_rows // size)
     n_valid = max(1, n_queries // 5)
     given = make_ranking(
-        n_queries + n_valid, DOCS_PER_QUERY, N_FEATURES, correlation=0.7, heavy_tails=True,
+        n_queries + n_valid, size, n_features, correlation=0.7, heavy_tails=True,
         dtype=np.float32, random_state=seed,
     )  # fmt: skip
     X, y, qid = given.X, graded(given.X, seed), given.qid
-    n = n_queries * DOCS_PER_QUERY
+    n = n_queries * size
     return Halves(RankingData(X[:n], y[:n], qid[:n]), RankingData(X[n:], y[n:], qid[n:]))
 
 
@@ -140,6 +148,15 @@ def graded(X: Vector, seed: int) -> Vector:
     utility += NOISE * utility.std() * rng.standard_normal(len(X))
     edges = np.quantile(utility, 1.0 - 0.5 ** np.arange(1, N_LEVELS))
     return np.searchsorted(edges, utility).astype(np.float64)
+
+
+def data_of(name: str) -> Halves:
+    """Return the first fold of a collection, or generated data of a shape such as ``7000x136``."""
+    if "x" in name:
+        n_rows, n_features = map(int, name.split("x"))
+        return bent_web(n_rows, n_features)
+    train, valid, _ = read_parts(name, 1)
+    return Halves(train, valid)
 
 
 # Fits -------------------------------------------------------------------------------------------
@@ -217,6 +234,72 @@ def limit(lgb: Any, started: float) -> Any:
             raise lgb.callback.EarlyStopException(env.iteration, env.evaluation_result_list)
 
     return callback
+
+
+def fit_once(data: Halves, threads: int) -> tuple[Spent, float]:
+    """Return seconds and validation NDCG@10 of `LGBMRanker` with its defaults and early stopping.
+
+    More than `MAX_ROUNDS` trees are not tried.
+    """
+    import lightgbm as lgb
+
+    train, valid = data
+    started = Spent.now()
+    ranker = lgb.LGBMRanker(n_estimators=MAX_ROUNDS, n_jobs=threads, random_state=0, verbose=-1)
+    ranker.fit(
+        train.X, train.y, group=np.diff(train.query_ptr), eval_X=valid.X, eval_y=valid.y,
+        eval_group=[np.diff(valid.query_ptr)], eval_at=[10],
+        callbacks=[lgb.early_stopping(PATIENCE, verbose=False), limit(lgb, started.clock)],
+    )  # fmt: skip
+    return Spent.since(started), float(ranker.best_score_["valid_0"]["ndcg@10"])
+
+
+# Waiting ----------------------------------------------------------------------------------------
+
+
+def compare_waiting(names: list[str], threads: int, turns: int) -> Section:
+    """Measure how long the additive ranker and one LightGBM fit take, in turns."""
+    section = Section(
+        "waiting",
+        "Waiting for an additive ranker and for one LightGBM fit",
+        "From arrays to the chosen model; medians of turns in which both methods follow each "
+        "other. Validation NDCG@10 of the additive ranker is that of its best single fit",
+        ["data", "method", "seconds", "processor seconds", "memory above the data", "NDCG@10"],
+    )
+    warm_up(threads)
+    for name in names:
+        data = data_of(name)
+        fit_additive(data, threads)
+        rows: dict[str, list[tuple[Spent, float, int]]] = {"AdditiveRankerCV": [], "LightGBM": []}
+        for _ in range(turns):
+            for method, own in rows.items():
+                before = forget_high_water()
+                if method == "LightGBM":
+                    spent, value = fit_once(data, threads)
+                else:
+                    spent, _, ranker = fit_additive(data, threads)
+                    assert ranker.best_score_ is not None
+                    value = ranker.best_score_
+                own.append((spent, value, high_water() - before))
+        add_waiting(section, name, rows, data.train.X.size * 4)
+    return section
+
+
+def add_waiting(
+    section: Section, name: str, rows: dict[str, list[tuple[Spent, float, int]]], size: int
+) -> None:
+    """Add the rows of both methods; `size` is that of the training rows in single precision."""
+    seconds = {}
+    for method, own in rows.items():
+        spent = Spent(*np.median([one for one, _, _ in own], axis=0).tolist())
+        memory = max(more for _, _, more in own)
+        seconds[method] = spent.clock
+        section.add(
+            name, method, *spent.cells(), f"{memory / 2**20:.0f} MB: {memory / size:.2f} × X",
+            f"{own[0][1]:.4f}", seconds=spent, memory=memory, value=own[0][1],
+        )  # fmt: skip
+    ratio = seconds["AdditiveRankerCV"] / seconds["LightGBM"]
+    section.aim(f"{name}: no longer than LightGBM", f"{ratio:.2f} of it", ratio <= 1.0)
 
 
 # Products ---------------------------------------------------------------------------------------
@@ -345,8 +428,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=240_000, help="documents for training")
     parser.add_argument("--peer-settings", type=int, default=2, help="settings of LightGBM")
     parser.add_argument("--threads", type=int, default=resolve_threads())
+    parser.add_argument("--waiting", nargs="+", metavar="DATA", help="compare with one fit")
+    parser.add_argument("--turns", type=int, default=3, help="turns of --waiting")
     arguments = parser.parse_args()
-    section = measure(arguments.rows, arguments.peer_settings, arguments.threads)
+    if arguments.waiting:
+        section = compare_waiting(arguments.waiting, arguments.threads, arguments.turns)
+    else:
+        section = measure(arguments.rows, arguments.peer_settings, arguments.threads)
     section.machine = f"{machine(arguments.threads)}, LightGBM {version('lightgbm')}"
     print("\n" + markdown(section.as_dict()))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -367,6 +369,24 @@ def test_columns_of_missing_values(basis):
             np.testing.assert_allclose(own[~lacks, :-1].mean(axis=0), 0.0, atol=1e-6)
         else:
             assert (own >= -1e-6).all()
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_principal_columns_are_turned_and_uncorrelated(basis):
+    """Distances of documents stay, and so do columns of levels and of curves with a form."""
+    data, forms = make_data(), {"4": "increasing"} if basis != "spline" else {}
+    steps = DesignSteps(6, basis, 10.0, levels=["2"], forms=forms)
+    given, turned = (replace(steps, turned=one).fit(data) for one in (False, True))
+    before, after = given[1].X.toarray(), turned[1].X.toarray()
+    for f in range(data.n_features):
+        old, new = before[:, given[0].owner == f], after[:, turned[0].owner == f]
+        if f == 1 or str(f + 1) in forms:
+            np.testing.assert_array_equal(new, old)
+            continue
+        old = old - old.mean(axis=0)
+        np.testing.assert_allclose(new @ new.T, old @ old.T, atol=1e-5)
+        covariance = new.T @ new
+        np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-4)
 
 
 @pytest.mark.parametrize("basis", BASES)

@@ -16,11 +16,13 @@ from linrank import (
     make_ranking,
 )
 from linrank.choices import BASES
+from linrank.features.design import Design
 from linrank.penalties import ElasticNet
+from linrank.penalties.group import GroupL1
 from linrank.solvers.result import Status
 from linrank.solvers.solver import Solver
 from linrank.training.additive_trainer import AdditiveTrainer, mean_of_fits, spread_within
-from linrank.training.selection import Criterion
+from linrank.training.selection import Criterion, balanced_grid
 
 DATA = make_ranking(n_queries=20, docs_per_query=8, n_features=4, random_state=0)
 VALID = make_ranking(n_queries=20, docs_per_query=8, n_features=4, random_state=1)
@@ -129,6 +131,38 @@ def test_l1_is_the_total_variation_of_curves():
     model = AdditiveRanker(C=0.02, penalty="l1").fit(DATA).model_
     rises = np.concatenate([curve.pieces[1:-2, 1] for curve in model.curves])
     assert 0 < np.count_nonzero(np.abs(rises) > 1e-9) < len(rises)
+
+
+@pytest.mark.parametrize("penalty", ["l2", "group_l1"])
+def test_turned_columns_have_the_same_optimum(penalty, monkeypatch):
+    scores = AdditiveRanker(C=0.05, penalty=penalty, tol=1e-8).fit(DATA).predict(VALID.X)
+    monkeypatch.setattr(Design, "with_principal_columns", lambda design: design)
+    twin = AdditiveRanker(C=0.05, penalty=penalty, tol=1e-8).fit(DATA).predict(VALID.X)
+    np.testing.assert_allclose(scores - scores.mean(), twin - twin.mean(), atol=1e-3)
+
+
+def test_columns_are_turned_for_norms_only():
+    for penalty, turned in [
+        ("l2", True), ("group_l1", True), (GroupL1(ratio=0.5), False), ("l1", False),
+    ]:  # fmt: skip
+        prepared = AdditiveTrainer.of(penalty=penalty).prepare(DATA)
+        means = prepared.data.X.toarray().mean(axis=0)
+        assert (float(np.abs(means).max()) < 1e-6) is turned
+
+
+def test_a_path_ends_when_the_metric_falls():
+    """The values are those of the whole path, up to its end."""
+    trainer = AdditiveTrainer.of(penalty="group_l1")
+    grid = balanced_grid(trainer.problem(trainer.prepare(DATA).data))
+    whole = trainer.train_on_grid(DATA, VALID, replace(grid, patience=None, highest=0.0))
+    ended = trainer.train_on_grid(DATA, VALID, replace(grid, patience=2, highest=0.0))
+    n = len(ended.Cs)
+    assert n < len(whole.Cs)
+    assert not ended.interrupted
+    np.testing.assert_allclose(ended.values, whole.values[:n], atol=1e-6)
+    stops = [grid.is_past_best(whole.values[:k]) for k in range(len(whole.Cs))]
+    assert not any(replace(grid, patience=2).is_past_best(whole.values[:k]) for k in range(n))
+    assert not any(stops[:7])
 
 
 def test_fits_of_different_bases_have_no_common_mean():

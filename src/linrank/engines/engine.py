@@ -230,9 +230,10 @@ class Engine(ABC):
 
     @lazy_property
     def _sizes(self) -> _Sizes:
-        if isinstance(self.data.X, BinnedMatrix):  # entries are from 0 to 1
-            ones = np.ones(self.n_features)
-            return _Sizes(ones, ones, np.inf)
+        if isinstance(self.data.X, BinnedMatrix):
+            shapes = self.data.X.polynomials
+            most = np.concatenate([np.abs(own).sum(axis=0).max(axis=0, initial=0.0) for own in shapes])
+            return _Sizes(most, 2.0 * most, np.inf)
         sample = self.some_rows()
         most, least = (
             np.asarray(end.toarray() if self.data.is_sparse else end, float).ravel()

@@ -433,6 +433,8 @@ class DesignSteps:
     levels : sequence of features whose values have no order, by name or number
     interactions : int
         The largest number of pairs of features that have an interaction.
+    turned : bool
+        Whether the columns of a feature may be turned; see `Design.with_principal_columns`.
     """
 
     n_bins: int = 8
@@ -441,6 +443,7 @@ class DesignSteps:
     forms: FormsLike = None
     levels: FeaturesLike = ()
     interactions: int = 0
+    turned: bool = False
 
     def __post_init__(self) -> None:
         n_bins = whole_number("n_bins", self.n_bins, least=1, most=MOST_BINS)
@@ -486,6 +489,8 @@ class DesignSteps:
         design = replace(design, moments=bin_moments(X, n_threads)).with_shrunk_levels()
         if data.has_missing:
             design = design.with_missing()
+        if self.turned:
+            design = design.with_principal_columns()
         design = design.with_pairs(positions, pairs, n_threads)
         X = BinnedMatrix(positions, design.shapes)
         return design, data.replace(X=X, feature_names=None, has_missing=False)
@@ -571,9 +576,10 @@ class Design:
         The bins of broken lines are knots, so there is no bin for the values below the first knot.
         Missing values have a bin only if there are any in the training data.
         """
-        axis = self.axes[j]
         first = int(self._starts_at_knot(j))
-        return np.pad(values, ((0, 0), (first, axis.n_cells - values.shape[1] - first)))
+        out = np.zeros((len(values), self.axes[j].n_cells))
+        out[:, first : first + values.shape[1]] = values
+        return out
 
     def _starts_at_knot(self, j: int) -> bool:
         """Return whether the first bin of feature j begins at a knot, and is the second cell."""
@@ -697,9 +703,47 @@ class Design:
         endless = np.full(n_more, np.inf)
         return BasisColumns(shape, np.append(own.low, -endless), np.append(own.high, endless))
 
+    def with_principal_columns(self) -> Design:
+        """Return the design with uncorrelated columns of the mean 0 for each feature.
+
+        The columns of a feature are turned by an orthogonal matrix, so that neither ‖w‖ nor the
+        norm of its weights changes. Conjugate gradients with a diagonal preconditioner then need a
+        fraction of the products. Levels, which hardly correlate, and columns with limits stay.
+        """
+        columns, alike = list(self.columns), dict[tuple[int, ...], list[int]]()
+        for j, (axis, own) in enumerate(zip(self.axes, columns, strict=True)):
+            if not axis.levels and np.isinf(own.low).all() and np.isinf(own.high).all():
+                alike.setdefault(own.shape.shape, []).append(j)
+        for features in alike.values():
+            for j, shape in zip(features, self._principal_shapes(features), strict=True):
+                columns[j] = replace(columns[j], shape=shape)
+        return replace(self, columns=columns)
+
+    def _principal_shapes(self, features: list[int]) -> Vector:
+        """Return the columns of features with shapes of one size, times the axes of their spread.
+
+        These axes are the eigenvectors of the covariance of the columns of a feature.
+        """
+        shapes = np.array([self.columns[j].shape for j in features])
+        own = np.array([self._polynomials(j) for j in features])
+        moments = np.array([self.moments[j][:, : own.shape[2]] for j in features])
+        n, powers = moments[:, 0].sum(axis=1)[:, None], range(own.shape[1])
+        sums = np.einsum("jpb,jpbc->jc", moments[:, : len(powers)], own)
+        means = sums / np.maximum(1.0, n)
+        weighted = [(own[:, p] * moments[:, p + q, :, None], own[:, q])
+                    for p in powers for q in powers]  # fmt: skip
+        squares = np.sum([np.swapaxes(a, 1, 2) @ b for a, b in weighted], axis=0)
+        shapes[:, 0] -= means[:, None]
+        axes = np.linalg.eigh(squares - sums[:, :, None] * means[:, None])[1]
+        return shapes @ axes[:, None]
+
+    def _polynomials(self, j: int) -> Vector:
+        """Return the columns of feature j in the form of `BinnedMatrix.polynomials`."""
+        return BinnedMatrix(np.empty((1, 0), np.float32), [self.columns[j].shape]).polynomials[0]
+
     def _means(self, j: int) -> Vector:
         """Return the mean of each column of feature j over the documents with a value."""
-        own = BinnedMatrix(np.empty((1, 0), np.float32), [self.columns[j].shape]).polynomials[0]
+        own = self._polynomials(j)
         moments = self.moments[j][: len(own), : own.shape[1]]
         return np.einsum("pb,pbc->c", moments, own) / max(1.0, moments[0].sum())
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import norm
 
 from .._compile.jit import njit
-from .._util.types import Integers, Vector
+from .._util.types import Integers, Mask, Vector
 from ..engines.engine import DENSE_MULTIPLICATION, HESSIAN_ENTRY, Engine
 from ..errors import DataError
 from ..penalties.penalty import Penalty
@@ -149,15 +149,17 @@ class Curvature(NamedTuple):
             np.add(self.H, scaled.T @ np.array([change, image]), out=self.H)
 
 
-def cost_of_matrix(engine: Engine, n: int) -> float:
-    """Return the cost of the Hessian of n features, in Hessian products."""
-    work = engine.data.n_docs * n * (HESSIAN_ENTRY + DENSE_MULTIPLICATION * n)
+def cost_of_matrix(engine: Engine, n: int, n_rows: int) -> float:
+    """Return the cost of the Hessian of n features from some rows, in Hessian products."""
+    work = n_rows * n * (HESSIAN_ENTRY + DENSE_MULTIPLICATION * n)
     return work / engine.product_work
 
 
 # --------------------------------------------------------------------------------------------------
 # A Newton step with fixed signs of the weights, by Hessian products instead of a matrix.
 
+
+TURNING_ROUNDS = 5  #: linear systems of a step, each without the groups that turned round before
 
 class SignedStep:
     """The model of a step in which weights keep their signs and groups about their directions.
@@ -223,8 +225,31 @@ class SignedStep:
         return inner + self.stiff * lean * factor
 
     def solve(self, residual: float, most: int) -> Solution:
-        """Minimise the model by conjugate gradients with at most `most` products."""
-        return conjugate_gradients(self.product, -self.slope, self.precondition, residual, most)
+        """Minimise the model by conjugate gradients with at most `most` products.
+
+        Groups that would turn round are set to 0. The model of the others is then minimised again,
+        because their steps have relied on the ones that are left out.
+        """
+        delta, right, n_products = np.zeros_like(self.w), -self.slope, 0
+        for _ in range(TURNING_ROUNDS):
+            solved = conjugate_gradients(
+                self.product, right, self.precondition, residual, most - n_products
+            )
+            delta, n_products = delta + solved.x, n_products + solved.n_products
+            turned = self._turned(self.w + delta) & ~self.stays
+            if not turned.any() or n_products + 1 >= most:
+                break
+            self.stays |= turned
+            delta = np.where(turned, -self.w, delta)
+            right = np.where(self.stays, 0.0, -self.slope - self.product(delta))
+            n_products += 1
+        return solved._replace(x=delta, n_products=n_products)
+
+    def _turned(self, target: Vector) -> Mask:
+        """Return the features of groups whose weights would turn round on the way to the target."""
+        if not self.stiff.any():
+            return np.zeros(len(target), bool)
+        return (self.stiff > 0) & (self.terms.sums(self.units * target) <= 0)
 
     def targets(self, solution: Solution) -> Iterator[Vector]:
         """Yield the weights after the step, and after a step along the preconditioned gradient.
@@ -234,10 +259,7 @@ class SignedStep:
         """
         for delta in (solution.x, -self.precondition(self.slope)):
             target = self.w + delta
-            if self.stiff.any():
-                forward = self.terms.sums(self.units * target)
-                target[(self.stiff > 0) & (forward <= 0)] = 0.0
-            yield np.clip(target, self.low, self.high)
+            yield np.clip(np.where(self._turned(target), 0.0, target), self.low, self.high)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -508,6 +530,9 @@ class ProximalSettings:
         Ratio of neighbouring values of C in the continuation from w = 0.
     continuation_tol : float
         Relative duality gap of the fits of the continuation.
+    whole_cost : float
+        Largest cost, in Hessian products, of the Hessian of all features for penalties with norms.
+        It serves every working set of a path. If it costs more, products need less time.
     matrix_limit : int
         Largest number of features for which the Hessian is a matrix from the first step.
     largest_matrix : int
@@ -545,6 +570,7 @@ class ProximalSettings:
     reuse_ratio: float = 0.2
     continuation_factor: float = 4.0
     continuation_tol: float = 0.3
+    whole_cost: float = 100.0
     matrix_limit: int = 400
     largest_matrix: int = 2000
     cheap_matrix: float = 3000
@@ -607,6 +633,7 @@ class ProximalNewton(SparseSolver):
     _engine: Engine | None = state(default=None)  #: that of the curvature
     _curvature: Curvature | None = state(default=None)
     _spent: int = state(default=0)  #: products of steps without a matrix, on this engine
+    _diagonal: Vector | None = state(default=None)  #: of the Hessian, at a step without a matrix
     _promise: float = state(default=np.inf)  #: decrease predicted by the last model
     _terms: Terms = state()
 
@@ -616,7 +643,7 @@ class ProximalNewton(SparseSolver):
             raise DataError(f"settings is {self.settings!r}; expected ProximalSettings(...)")
 
     def _prepare(self) -> None:
-        self._promise = np.inf
+        self._promise, self._diagonal = np.inf, None
         self._terms = make_terms(self.problem.penalty, self.problem.n_features)
         if self._engine is not self.problem.engine:
             self._engine, self._curvature, self._spent = self.problem.engine, None, 0
@@ -727,14 +754,17 @@ class ProximalNewton(SparseSolver):
         """Return the Hessian of the working set and of spare features at the current point.
 
         Spare features are those closest to violating optimality. There are none if the working
-        set leaves out violators, because it will then grow.
+        set leaves out violators, because it will then grow. If the Hessian of all features is cheap,
+        it has all of them.
         """
         settings, engine, old = self.settings, self.problem.engine, self._curvature
         if old is not None and old.has(features) and not old.is_exact and complete:
             # The last sample was not effective. Near the optimum, all queries are needed.
             exact |= self._promise <= settings.far * self.point.value
         self._curvature = old = None  # frees the old matrix before the new one is made
-        if complete:
+        if self._has_whole_matrix():
+            features = np.arange(self.problem.n_features)
+        elif complete:
             missing = self.problem.penalty.slack(self.point.gradient)
             missing[features] = np.inf
             n_spare = min(max(settings.least_spare, len(features) // 2), settings.most_spare)
@@ -742,8 +772,7 @@ class ProximalNewton(SparseSolver):
             spare = np.argpartition(missing, n_spare - 1)[:n_spare] if n_spare else features[:0]
             spare = self._terms.whole_groups(spare, np.flatnonzero(np.isfinite(missing)))
             features = np.sort(np.concatenate([features, spare]))
-        n_sampled = max(settings.least_rows, settings.rows_per_feature * len(features))
-        n_rows = None if exact else n_sampled
+        n_rows = None if exact else self._rows_for(len(features))
         is_exact = n_rows is None or n_rows >= engine.data.n_docs
         H = self.problem.loss_hessian(features, n_rows)
         return Curvature(features, H, is_exact)
@@ -753,9 +782,29 @@ class ProximalNewton(SparseSolver):
         engine = self.problem.engine
         if engine.makes_hessian_by_level:
             return n**3 > self.settings.cheap_matrix * engine.n_entries
-        if n <= self.settings.matrix_limit:
+        if self._has_whole_matrix():
             return False
-        return n > self.settings.largest_matrix or self._spent < cost_of_matrix(engine, n)
+        if n <= self.settings.matrix_limit and not self._terms.has_norms:
+            return False
+        # Sets of groups grow along a path, and each of them would have a matrix of its own.
+        final = engine.n_features if self._terms.has_norms else n
+        cost = cost_of_matrix(engine, final, engine.data.n_docs)
+        return n > self.settings.largest_matrix or self._spent < cost
+
+    def _has_whole_matrix(self) -> bool:
+        """Return whether the Hessian has all features, because it is cheap and serves a path.
+
+        Without norms of groups, few features are in use at first, and a small Hessian is cheaper.
+        """
+        settings, engine, n = self.settings, self.problem.engine, self.problem.n_features
+        if not self._terms.has_norms or n > settings.largest_matrix:
+            return False
+        n_rows = min(engine.data.n_docs, self._rows_for(n))
+        return cost_of_matrix(engine, n, n_rows) <= settings.whole_cost
+
+    def _rows_for(self, n: int) -> int:
+        """Return the number of sampled rows for the Hessian of n features."""
+        return max(self.settings.least_rows, self.settings.rows_per_feature * n)
 
     def _step_by_products(self, features: Integers) -> bool:
         """Take a Newton step with fixed signs, by Hessian products instead of a matrix."""
@@ -765,10 +814,13 @@ class ProximalNewton(SparseSolver):
             full[features] = v
             return self.problem.hessp(full)[features]
 
-        here, diagonal = self.point, self.problem.hessian_diagonal()[features]
+        here = self.point
+        if self._diagonal is None:  # one of an earlier point of the fit serves as well
+            self._diagonal = self.problem.hessian_diagonal()
         step = SignedStep(
-            self._terms.of(features), here.w[features], here.gradient[features], diagonal, product
-        )
+            self._terms.of(features), here.w[features], here.gradient[features],
+            self._diagonal[features], product,
+        )  # fmt: skip
         solved = step.solve(self.settings.product_residual**2, self.settings.max_products)
         self._spent += solved.n_products
         for weights in step.targets(solved):

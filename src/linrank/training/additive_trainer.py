@@ -475,7 +475,7 @@ class AdditiveTrainer(Trainer):
     design: DesignSteps = DEFAULT_DESIGN
     ends: EndsName = "flat"
     average: int = 1
-    memory: list[tuple[RankingData, tuple[bool, float], PreparedDesign]] = field(
+    memory: list[tuple[RankingData, tuple[bool, float, bool], PreparedDesign]] = field(
         default_factory=list, compare=False, repr=False
     )
 
@@ -538,7 +538,7 @@ class AdditiveTrainer(Trainer):
     def prepare(self, data: RankingData) -> PreparedDesign:
         """Fit scaling and basis to training data, and apply them."""
         explicit = self.engine != "threads" or self.solver.needs.rows
-        form = explicit, self._smooth
+        form = explicit, *self._basis
         for known, known_form, prepared in self.memory:
             if known is data and known_form == form:
                 return prepared
@@ -548,7 +548,8 @@ class AdditiveTrainer(Trainer):
         prices = np.empty(0)
         if self.design.interactions:
             pairs, prices = self._screen(scaled.data)
-        steps = replace(self.design, smooth=self._smooth)
+        smooth, turned = self._basis
+        steps = replace(self.design, smooth=smooth, turned=turned)
         design, columns = steps.fit(scaled.data, self.n_threads, pairs)
         columns = _stored(columns, explicit)
         prepared = PreparedDesign(data, scaled.steps, columns, design, explicit, prices)
@@ -556,12 +557,16 @@ class AdditiveTrainer(Trainer):
         return prepared
 
     @property
-    def _smooth(self) -> float:
-        """The smoothness of the basis: 0 for penalties of single rises, which need them as weights.
+    def _basis(self) -> tuple[float, bool]:
+        """The smoothness of the basis, and whether the columns of a feature are turned.
 
-        Without it, the penalty l1 would not be the total variation of the curves.
+        Penalties of single rises need them as weights, so the smoothness is 0. Without this, the
+        penalty l1 would not be the total variation of the curves. Columns are turned for penalties
+        that depend only on norms of the weights of a feature.
         """
-        return self.design.smooth if self.penalty.kind in ("l2", "group") else 0.0
+        smooth = self.design.smooth if self.penalty.kind in ("l2", "group") else 0.0
+        norms_only = isinstance(self.penalty, GroupL1) and self.penalty.ratio == 0
+        return smooth, self.penalty.kind == "l2" or norms_only
 
     def _screen(self, data: RankingData) -> tuple[list[tuple[int, int]], Vector]:
         """Return the pairs of features that interact most, and the prices of their weights.
@@ -625,7 +630,7 @@ class AdditiveTrainer(Trainer):
         fits = [
             Fit(trainer, *fit)
             for trainer, one in found
-            if one.model.settings["smooth"] == self._smooth
+            if isinstance(trainer, AdditiveTrainer) and trainer._basis == self._basis
             for fit in self._best_fits(one)
         ]
         if not fits:
@@ -733,7 +738,7 @@ class AdditiveTrainer(Trainer):
         return super().describe(C, data) | {
             "n_bins": design.n_bins,
             "basis": design.basis,
-            "smooth": self._smooth,
+            "smooth": self._basis[0],
             "monotone": design.forms,
             "categories": list(design.levels),
             "interactions": design.interactions,

@@ -503,6 +503,7 @@ def regularization_path(
     seed: int = 0,
     callback: Callable[[float, Step], None] | None = None,
     w0: Vector | None = None,
+    until: Callable[[Result], bool] | None = None,
 ) -> RegularizationPath:
     """Solve a problem for each C in increasing order, with warm starts.
 
@@ -521,6 +522,8 @@ def regularization_path(
         Called with C and a `Step` after every iteration.
     w0 : array, optional
         Where the fit with the smallest C starts. The default is 0.
+    until : callable, optional
+        Called with each result; the path ends when it returns True.
 
     Returns
     -------
@@ -548,7 +551,8 @@ def regularization_path(
             method.callback = lambda step, C=C: callback(C, step)
         results.append(method.solve(problem.with_C(C), w0 if method.warm_starts else None))
         w0 = results[-1].coef
-        if results[-1].status is Status.INTERRUPTED:
+        has_ended = until is not None and until(results[-1])
+        if has_ended or results[-1].status is Status.INTERRUPTED:
             break
     return path_of(list(zip(grid, results, strict=False)))
 
@@ -624,8 +628,11 @@ FLAT_RATIO = 1e-3  #: C‖∇L(0)‖²/L(0) below which a smaller C does not cha
 LARGEST_START = 2.0**-5  #: largest C without effect on the ranking for which the grid stays
 SMALLEST_START = 2.0**-25  #: smallest C with equal curvatures for which the grid stays
 SAMPLED_FEATURES = 64  #: features whose curvature is estimated; more are slower and more exact
+AVERAGED_COLUMNS = 128  #: columns of curves whose curvature is averaged, likewise
+GOLDEN = 0.618033988749895  #: the golden ratio, without its whole part
 SAMPLED_ROWS = 5000  #: documents from which the curvature is estimated; more are slower
 EXTENSION_FACTOR = 2.0**20  #: factor by which a grid can be extended above its largest C
+PATIENCE = 4  #: values of C in a row without one of the best three; fewer may miss a second maximum
 LEAST_MORE = 5  #: smallest number of values that an extension adds
 
 
@@ -640,11 +647,30 @@ class Grid:
     lowest, highest : float
         An end of the grid that lies beyond its limit is not extended. By default no end is
         extended.
+    patience : int, optional
+        On one held-out part, larger values of C are left out after that many values in a row of
+        which none is among the best ``patience − 1``. By default all values are tried.
     """
 
     Cs: Vector
     lowest: float = np.inf
     highest: float = 0.0
+    patience: int | None = None
+
+    def is_past_best(self, values: Sequence[float], greater_is_better: bool = True) -> bool:
+        """Return whether the values of the criterion so far allow to leave out larger C.
+
+        Examples
+        --------
+        >>> grid = Grid(2.0 ** np.arange(6), patience=3)
+        >>> grid.is_past_best([0.5, 0.6, 0.4, 0.3, 0.2]), grid.is_past_best([0.5, 0.6, 0.4, 0.3])
+        (True, False)
+        """
+        n = self.patience
+        if n is None or len(values) < 2 * n - 1:
+            return False
+        known = np.nan_to_num(np.array(values) * (1.0 if greater_is_better else -1.0), nan=-np.inf)
+        return bool(known[-n:].max() < np.sort(known[:-n])[1 - n])
 
     def beyond(self, Cs: Vector, best: int) -> Vector | None:
         """Return values beyond the end of `Cs` at which the best C lies; None if not extended.
@@ -722,16 +748,16 @@ def balanced_grid(problem: Problem) -> Grid:
     The values are 2^k/h for k = −3, …, 10, where h is the mean curvature of the loss in the
     weights, at w = 0. The grid can be extended at both ends. For penalties that select features,
     the values begin above the C that selects the first feature, grow by the factor 2^¾, and can be
-    extended upward.
+    extended upward. Fits with large C take longest, so values far above the best are left out.
     """
     if problem.penalty.starts_at_zero:
         least = first_C(problem)
         Cs = (least if np.isfinite(least) else 1.0) * np.exp2(0.75 * np.arange(1, 13))
-        return Grid(Cs, highest=EXTENSION_FACTOR * Cs[-1])
-    curvatures = _curvatures(problem)
+        return Grid(Cs, highest=EXTENSION_FACTOR * Cs[-1], patience=PATIENCE)
+    curvatures = _curvatures(problem, AVERAGED_COLUMNS)
     Cs = np.exp2(np.arange(-3.0, 11.0)) / (float(curvatures.mean()) if len(curvatures) else 1.0)
     flat = _largest_flat_C(problem.engine)
-    return Grid(Cs, lowest=flat, highest=EXTENSION_FACTOR * Cs[-1])
+    return Grid(Cs, lowest=flat, highest=EXTENSION_FACTOR * Cs[-1], patience=PATIENCE)
 
 
 def _largest_flat_C(engine: Engine) -> float:
@@ -749,12 +775,12 @@ def _largest_balance(problem: Problem) -> float:
     The smallest H_jj is that of the feature with the smallest scale. If no sampled feature
     distinguishes documents, the result is infinite.
     """
-    curvatures = _curvatures(problem)
+    curvatures = _curvatures(problem, SAMPLED_FEATURES)
     return 1.0 / float(curvatures.min()) if len(curvatures) else np.inf
 
 
-def _curvatures(problem: Problem) -> Vector:
-    """Return H_jj > 0 of the loss at w = 0, from a sample of documents and features."""
+def _curvatures(problem: Problem, most: int) -> Vector:
+    """Return H_jj > 0 of the loss at w = 0, from a sample of documents and `most` features."""
     engine, d = problem.engine, problem.n_features
     if not d:  # an additive ranker has no columns if all features are constant
         return np.empty(0)
@@ -762,7 +788,9 @@ def _curvatures(problem: Problem) -> Vector:
         engine = engine.with_loss(SQUARED_HINGE)
     if engine.last is None or engine.last[0].any():
         engine.value_grad(np.zeros(d))
-    features = np.unique(np.linspace(0, d - 1, min(d, SAMPLED_FEATURES)).astype(np.int64))
+    # The columns of a feature differ. Multiples of an irrational number take them evenly.
+    spread = np.arange(most) * GOLDEN % 1.0 * d
+    features = np.arange(d) if d <= most else np.unique(spread.astype(np.int64))
     curvature = np.diagonal(engine.hessian(SAMPLED_ROWS, features))
     return curvature[curvature > np.finfo(float).eps * curvature.max()]
 

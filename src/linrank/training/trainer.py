@@ -274,7 +274,9 @@ engine, features, margin_scale
             nonlocal interrupted
             below = [C for C in results if Cs.min() > C]
             start = results[max(below)].coef if below else None
-            path, values, interrupted = self._path(problem, prepared, valid, Cs, 0, start)
+            # Smaller values than those before it have no place to end.
+            known = None if results and Cs.max() < min(results) else grid
+            path, values, interrupted = self._path(problem, prepared, valid, Cs, 0, start, known)
             results.update(zip(path.Cs.tolist(), path.results, strict=True))
             return values[:, None], interrupted
 
@@ -446,11 +448,18 @@ engine, features, margin_scale
         return replace(training, result=result, model=model, interrupted=interrupted)
 
     def _solutions(
-        self, problem: Problem, Cs: Vector, fold: int, w0: Vector | None = None
+        self,
+        problem: Problem,
+        Cs: Vector,
+        fold: int,
+        w0: Vector | None = None,
+        until: Callable[[Result], bool] | None = None,
     ) -> RegularizationPath:
         callback = self.callback
         report = None if callback is None else (lambda C, step: callback(C, step, fold))
-        path = regularization_path(problem, Cs, solver=self.solver, callback=report, w0=w0)
+        path = regularization_path(
+            problem, Cs, solver=self.solver, callback=report, w0=w0, until=until
+        )
         results = _with_weights(path.results)
         return RegularizationPath(path.Cs[: len(results)], path.coefs[: len(results)], results)
 
@@ -462,21 +471,36 @@ engine, features, margin_scale
         Cs: Vector,
         fold: int,
         w0: Vector | None = None,
+        grid: Grid | None = None,
     ) -> tuple[RegularizationPath, Vector, bool]:
-        """Return the solutions and their values for each C, and whether an interrupt came."""
+        """Return the solutions and their values for each C, and whether an interrupt came.
+
+        The path ends early if `grid` is past its best value.
+        """
         if self.announce is not None:
             self.announce(Cs)
-        path = self._solutions(problem, Cs, fold, w0)
-        values = np.full(len(path), np.nan)
-        try:
-            for k, coef in enumerate(path.coefs):
-                scores = prepared.scores(valid, coef, self.n_threads)
-                values[k] = self.criterion.mean(valid, scores)
-        except KeyboardInterrupt:
-            if np.isnan(values).all():
-                raise
-            return path, values, True
-        return path, values, len(path) < len(np.unique(Cs)) or path.interrupted
+        values: list[float] = []
+        interrupted = has_ended = False
+
+        def until(result: Result) -> bool:
+            nonlocal interrupted, has_ended
+            try:
+                scores = prepared.scores(valid, result.coef, self.n_threads)
+                values.append(self.criterion.mean(valid, scores))
+            except KeyboardInterrupt:
+                interrupted = True
+                return True
+            better = self.criterion.greater_is_better
+            has_ended = grid is not None and grid.is_past_best(values, better)
+            return has_ended
+
+        path = self._solutions(problem, Cs, fold, w0, until)
+        if interrupted and np.isnan(values).all():
+            raise KeyboardInterrupt
+        found = np.full(len(path), np.nan)
+        found[: len(values)] = values[: len(path)]
+        missing = len(path) < len(np.unique(Cs)) and not has_ended
+        return path, found, interrupted or missing or path.interrupted
 
     def _best(
         self,
