@@ -86,9 +86,18 @@ def check_optimum(data, near=1e-8, forms=None, tol=1e-9, **options):
     assert training.result.converged, training.result.message
     assert training.result.objective == pytest.approx(expected.objective, rel=near)
     assert len(training.result.coef) == X.shape[1]
-    np.testing.assert_array_equal(trainer.prepare(data).design.owner, owner)
-    check_scores(training, data, X @ training.result.coef, 1e-9)
+    prepared = trainer.prepare(data)
+    np.testing.assert_array_equal(prepared.design.owner, owner)
+    columns = prepared.data.X.toarray()
+    check_columns(columns, X, 1e-9)
+    check_scores(training, data, columns @ training.result.coef, 1e-9)
     return training
+
+
+def check_columns(columns, X, error):
+    """The columns are X up to means and an orthogonal matrix: distances of documents are equal."""
+    columns, X = (own - own.mean(axis=0) for own in (columns, X))
+    np.testing.assert_allclose(columns @ columns.T, X @ X.T, atol=error * (X**2).sum())
 
 
 def check_scores(training, data, scores, error):
@@ -182,9 +191,13 @@ def test_the_model_has_the_scores_of_its_columns(basis, missing):
     data = make_data(missing, n=240)
     trainer = AdditiveTrainer.of(basis=basis, loss="squared_hinge", categories=["2"])
     training = trainer.train(data, C)
-    axes = trainer.prepare(data).design.axes
-    X, *_ = reference.additive_design(data.X, axes, basis, trainer.describe(C)["smooth"])
-    scores = X @ training.result.coef
+    prepared = trainer.prepare(data)
+    X, *_ = reference.additive_design(
+        data.X, prepared.design.axes, basis, trainer.describe(C)["smooth"]
+    )
+    columns = prepared.data.X.toarray()
+    check_columns(columns, X, 1e-6)
+    scores = columns @ training.result.coef
     check_scores(training, data, scores, 1e-5)
     found = training.model.scores(data.X)
     far = np.abs(scores[:, None] - scores) > 1e-4 * np.ptp(scores)

@@ -628,8 +628,7 @@ FLAT_RATIO = 1e-3  #: C‖∇L(0)‖²/L(0) below which a smaller C does not cha
 LARGEST_START = 2.0**-5  #: largest C without effect on the ranking for which the grid stays
 SMALLEST_START = 2.0**-25  #: smallest C with equal curvatures for which the grid stays
 SAMPLED_FEATURES = 64  #: features whose curvature is estimated; more are slower and more exact
-AVERAGED_COLUMNS = 128  #: columns of curves whose curvature is averaged, likewise
-GOLDEN = 0.618033988749895  #: the golden ratio, without its whole part
+SAMPLED_BLOCKS = 8  #: blocks of so many columns of curves; more are slower and more exact
 SAMPLED_ROWS = 5000  #: documents from which the curvature is estimated; more are slower
 EXTENSION_FACTOR = 2.0**20  #: factor by which a grid can be extended above its largest C
 PATIENCE = 4  #: values of C in a row without one of the best three; fewer may miss a second maximum
@@ -754,7 +753,10 @@ def balanced_grid(problem: Problem) -> Grid:
         least = first_C(problem)
         Cs = (least if np.isfinite(least) else 1.0) * np.exp2(0.75 * np.arange(1, 13))
         return Grid(Cs, highest=EXTENSION_FACTOR * Cs[-1], patience=PATIENCE)
-    curvatures = _curvatures(problem, AVERAGED_COLUMNS)
+    # Columns of one feature differ, so blocks of neighbours are taken.
+    width, d = SAMPLED_FEATURES, problem.n_features
+    starts = np.linspace(0, max(0, d - width), min(SAMPLED_BLOCKS, -(-d // width)), dtype=np.int64)
+    curvatures = _curvatures(problem, [np.arange(a, min(a + width, d)) for a in starts])
     Cs = np.exp2(np.arange(-3.0, 11.0)) / (float(curvatures.mean()) if len(curvatures) else 1.0)
     flat = _largest_flat_C(problem.engine)
     return Grid(Cs, lowest=flat, highest=EXTENSION_FACTOR * Cs[-1], patience=PATIENCE)
@@ -775,12 +777,14 @@ def _largest_balance(problem: Problem) -> float:
     The smallest H_jj is that of the feature with the smallest scale. If no sampled feature
     distinguishes documents, the result is infinite.
     """
-    curvatures = _curvatures(problem, SAMPLED_FEATURES)
+    d = problem.n_features
+    features = np.unique(np.linspace(0, d - 1, min(d, SAMPLED_FEATURES)).astype(np.int64))
+    curvatures = _curvatures(problem, [features])
     return 1.0 / float(curvatures.min()) if len(curvatures) else np.inf
 
 
-def _curvatures(problem: Problem, most: int) -> Vector:
-    """Return H_jj > 0 of the loss at w = 0, from a sample of documents and `most` features."""
+def _curvatures(problem: Problem, blocks: Sequence[Integers]) -> Vector:
+    """Return H_jj > 0 of the loss at w = 0 for blocks of features, from a sample of documents."""
     engine, d = problem.engine, problem.n_features
     if not d:  # an additive ranker has no columns if all features are constant
         return np.empty(0)
@@ -788,10 +792,8 @@ def _curvatures(problem: Problem, most: int) -> Vector:
         engine = engine.with_loss(SQUARED_HINGE)
     if engine.last is None or engine.last[0].any():
         engine.value_grad(np.zeros(d))
-    # The columns of a feature differ. Multiples of an irrational number take them evenly.
-    spread = np.arange(most) * GOLDEN % 1.0 * d
-    features = np.arange(d) if d <= most else np.unique(spread.astype(np.int64))
-    curvature = np.diagonal(engine.hessian(SAMPLED_ROWS, features))
+    found = [np.diagonal(engine.hessian(SAMPLED_ROWS, features)) for features in blocks]
+    curvature = np.concatenate(found)
     return curvature[curvature > np.finfo(float).eps * curvature.max()]
 
 
