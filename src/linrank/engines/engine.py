@@ -231,8 +231,8 @@ class Engine(ABC):
     @lazy_property
     def _sizes(self) -> _Sizes:
         if isinstance(self.data.X, BinnedMatrix):
-            shapes = self.data.X.polynomials
-            most = np.concatenate([np.abs(own).sum(axis=0).max(axis=0, initial=0.0) for own in shapes])
+            sizes = [np.abs(shape).sum(axis=0) for shape in self.data.X.polynomials]
+            most = np.concatenate([own.max(axis=0, initial=0.0) for own in sizes])
             return _Sizes(most, 2.0 * most, np.inf)
         sample = self.some_rows()
         most, least = (

@@ -161,6 +161,7 @@ def cost_of_matrix(engine: Engine, n: int, n_rows: int) -> float:
 
 TURNING_ROUNDS = 5  #: linear systems of a step, each without the groups that turned round before
 
+
 class SignedStep:
     """The model of a step in which weights keep their signs and groups about their directions.
 
@@ -754,8 +755,8 @@ class ProximalNewton(SparseSolver):
         """Return the Hessian of the working set and of spare features at the current point.
 
         Spare features are those closest to violating optimality. There are none if the working
-        set leaves out violators, because it will then grow. If the Hessian of all features is cheap,
-        it has all of them.
+        set leaves out violators, because it will then grow. If the Hessian of all features is
+        cheap, it has all of them.
         """
         settings, engine, old = self.settings, self.problem.engine, self._curvature
         if old is not None and old.has(features) and not old.is_exact and complete:
