@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from .._util.text import printable
 from ..errors import DataError, prefix_errors
 from . import shared_options as options
 from .console import facts, grid, plain, print_json, progress, show
@@ -27,6 +28,15 @@ linrank fuse *.run --qrels qrels.txt --normalizer rrf --out-run fused.run
 
 linrank fuse scores.parquet --qrels qrels.txt --for elasticsearch
 """
+EPILOG_OF_BOOSTS = """
+Examples:
+
+linrank boosts responses.jsonl --qrels qrels.txt --for multi-match
+
+linrank boosts clauses.csv --qrels qrels.txt --metric map --for solr
+
+linrank boosts clauses.csv --qrels qrels.txt --combine dis-max --tie-breaker 0.3
+"""
 #: The names of `linrank.fusion.normalizers.NORMALIZERS`, which the help does not import.
 Normalizers = Literal[
     "none", "minmax", "minmax-elasticsearch", "minmax-opensearch", "minmax-vespa", "l2", "zscore",
@@ -37,6 +47,7 @@ Normalizers = Literal[
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("fuse", epilog=EPILOG)(fuse)
+    app.command("boosts", epilog=EPILOG_OF_BOOSTS)(boosts)
 
 
 def fuse(
@@ -152,16 +163,101 @@ def fuse(
     lines = [_data_line(found), *(("note", note) for note in found.notes)]
     lines += [] if out_run is None else [("run", f"held-out rankings saved as {out_run}")]
     show(facts([*lines, ("normaliser", name), ("folds", str(folds))]))
-    show(_weights_table(fused, limits), _rules_table(fused), *([plain(request)] if request else []))
+    show(_weights_table(fused, limits), _rules_table(fused))
+    _print_request(request)
+
+
+def boosts(
+    log: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LOG",
+            help="Scores of clauses: JSON Lines with one response of Elasticsearch, OpenSearch or "
+            "Solr per query, or a table with the columns qid and doc_id and one per clause.",
+            show_default=False,
+        ),
+    ],
+    qrels: Annotated[
+        Path,
+        typer.Option(
+            "--qrels", metavar="FILE", help="Judgements in the format of TREC.",
+            rich_help_panel=options.INPUT, show_default=False,
+        ),
+    ],
+    metric: Annotated[
+        str,
+        typer.Option(
+            "--metric", metavar="NAME", help="The metric that is maximised.",
+            rich_help_panel=options.LOSS,
+        ),
+    ] = "ndcg@10",
+    combine: Annotated[
+        Literal["sum", "dis-max"],
+        typer.Option(
+            "--combine", help="How the engine joins the clauses: most_fields and bool.should are "
+            "sums; best_fields is dis-max.", rich_help_panel=options.LOSS,
+        ),
+    ] = "sum",
+    tie_breaker: Annotated[
+        float,
+        typer.Option(
+            "--tie-breaker", metavar="NUMBER", min=0.0, max=1.0,
+            help="The share of the other clauses in dis-max.", rich_help_panel=options.LOSS,
+        ),
+    ] = 0.0,
+    folds: Annotated[
+        int,
+        typer.Option(
+            "--folds", metavar="NUMBER", min=2,
+            help="Each query is ranked by boosts that were learned from the other folds.",
+            rich_help_panel=options.CHOICE,
+        ),
+    ] = 5,
+    target: Annotated[
+        Literal["multi-match", "bool", "solr"] | None,
+        typer.Option(
+            "--for", help="Print a query with the learned boosts.",
+            rich_help_panel=options.OUTPUT, show_default=False,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:  # fmt: skip
+    """Learn boosts of fields or clauses from the scores that one logged pass has for each."""
+    from ..fusion import Boosting, read_clauses, write_boosts
+    from ..fusion import fuse as learn
+
+    boosting = Boosting(metric=metric, combine=combine, tie_breaker=tie_breaker)
+    for path in (log, qrels):
+        if not path.exists():
+            raise DataError(f"{path}: no such file; expected logged scores or judgements")
+    with progress("reading"):
+        found = read_clauses(log, qrels)
+    with progress("learning boosts"), prefix_errors(qrels):
+        fused = learn(found, boosting, folds=folds, metrics=[metric])
+    request = target and write_boosts(target, fused.as_dict(), boosting)
+    if json:
+        print_json(_as_json(fused, None) | ({"request": request} if request else {}))
+        return
+    lines = [_data_line(found, "clauses"), *(("note", note) for note in found.notes)]
+    how = "sum" if combine == "sum" else f"dis-max with tie breaker {tie_breaker:g}"
+    show(facts([*lines, ("clauses", how), ("folds", str(folds))]))
+    show(_weights_table(fused, None), _rules_table(fused))
+    _print_request(request)
 
 
 _DEFAULT = ["map", "ndcg@10"]
 
 
-def _data_line(found: Retrieved) -> tuple[str, str]:
+def _print_request(request: str | None) -> None:
+    """Print a request as it is, so that it can be pasted."""
+    if request is not None:
+        print("\n".join(map(printable, request.split("\n"))))
+
+
+def _data_line(found: Retrieved, what: str = "retrievers") -> tuple[str, str]:
     judged = int((found.y > 0).sum())
     return "data", (
-        f"{len(found.names)} retrievers, {found.n_queries:,} judged queries, "
+        f"{len(found.names)} {what}, {found.n_queries:,} judged queries, "
         f"{len(found.y):,} documents, of which {judged:,} are relevant"
     )
 

@@ -70,6 +70,14 @@ class Fusion:
             return self.normalizer.of_ranks(found.ranks, found.query_ptr)
         return self.normalizer.apply(found.scores, found.query_ptr)
 
+    def combined(self, X: Vector, weights: Vector) -> Vector:
+        """Return the fused scores of documents, given their normalised scores."""
+        return X @ weights
+
+    def rules(self, found: Retrieved, X: Vector) -> Iterator[tuple[str, Vector]]:
+        """Yield rules without learned weights, with which the fused ranking is compared."""
+        return standard_rules(found, X, self)
+
     def train(self, found: Retrieved, X: Vector, use: Mask | None = None) -> Vector:
         """Return the weights that minimise the loss of `linrank.RankSVM`.
 
@@ -317,7 +325,7 @@ class Fused:
                 f"the retrievers are {', '.join(other.names)}; the weights are for "
                 f"{', '.join(self.retrieved.names)}"
             )
-        return self.fusion.features(other) @ self.weights
+        return self.fusion.combined(self.fusion.features(other), self.weights)
 
     def __repr__(self) -> str:
         weights = [[name, f"{w:.4f}"] for name, w in self.as_dict().items()]
@@ -384,7 +392,7 @@ def fuse(
     scores = np.empty(len(X))
     for f in range(folds):
         held_out = np.flatnonzero(row_fold == f)
-        scores[held_out] = X[held_out] @ fold_weights[f]
+        scores[held_out] = fusion.combined(X[held_out], fold_weights[f])
 
     def measured(name: str, scores: Vector) -> Rule:
         return Rule(name, scores, found.measure(scores, names, depth))
@@ -397,7 +405,7 @@ def fuse(
     rankings = [
         measured(FUSED, scores),
         measured("best single", np.choose(best[row_fold], [one.scores for one in singles])),
-        *(measured(*rule) for rule in standard_rules(found, X, fusion)),
+        *(measured(*rule) for rule in fusion.rules(found, X)),
     ]
     return Fused(found, fusion, fusion.train(found, X), fold_weights, rankings, singles, names)
 

@@ -171,7 +171,7 @@ def read_retrieved(
         return _from_files(named, qrels)
     from ..data.trec import read_qrels
 
-    lists = [found for name, path in named.items() for found in _read_runs(name, Path(path))]
+    lists = [found for name, path in named.items() for found in read_runs(name, Path(path))]
     return gather(lists, qrels if isinstance(qrels, Qrels) else read_qrels(qrels))
 
 
@@ -259,7 +259,7 @@ def _by_rank(table: WordTable, lines: ListedDocs) -> ListedDocs:
     return lines._replace(values=-table.numbers(3, "the rank"))
 
 
-def _read_runs(name: str, path: Path) -> list[Run]:
+def read_runs(name: str, path: Path) -> list[Run]:
     """Read a run, or a table with a column of scores per retriever."""
     if looks_like_run(path):
         from ..data.trec import read_run
