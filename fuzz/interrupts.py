@@ -44,8 +44,9 @@ def run(case: Case) -> None:
     said = process.communicate(timeout=SECONDS)[1]
     case.units += 1
     about = f"{scenario.name} interrupted after {delay:.3f} s"
-    if process.returncode == -signal.SIGINT and not said:
-        case.saw("before Python listens")  # the operating system has ended the process
+    started = "Failed to import the site module" not in said
+    if (process.returncode == -signal.SIGINT and not said) or not started:
+        case.saw("before linrank starts")  # the operating system or Python has ended the process
     else:
         case.saw(f"exit {process.returncode}")
         if process.returncode not in QUIET or "Traceback" in said or said.count("\n") > 1:

@@ -304,6 +304,20 @@ def test_the_gradient_behind_a_newton_step_confirms_the_distance(after, value, r
     assert solver._model_holds(found._replace(distance=1e-12))
 
 
+@pytest.mark.parametrize("seed", [15, 19, 20, 55])
+def test_narrow_corners_leave_the_bound_room_for_rounding(seed):
+    """The hinge has no loss at the optimum, so the sums of narrow corners cancel in the bound."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((12, 6)) * (rng.random((12, 6)) < 0.4)
+    qid = rng.integers(0, 4, 12)
+    qid[0] = qid[-1]
+    problem = make_problem(RankingData(X, np.arange(12) < 6, qid), 365.0, loss="hinge")
+    solver = make_solver("smoothing", problem.engine.loss, tol=1e-7)
+    solver.solve(problem)
+    best = make_solver("dual", problem.engine.loss, tol=1e-12, max_iter=20_000).solve(problem)
+    assert -np.inf < solver.bound <= best.objective
+
+
 def near_an_optimum():
     """A problem, its optimum, and the objective and gradient at a point near the optimum."""
     problem = make_problem(RankingData(*make_problem_arrays("five levels")), 0.5)

@@ -747,15 +747,18 @@ def slope_error(engine: Engine, w: Vector) -> float:
 
         κ = 2ε·Ω·ρ,
 
-    where ρ bounds the slope of a pair's loss: 1, or 2r for losses with squares, where r bounds the
-    margins and score differences. The result is 0 if the rows are elsewhere.
+    where ρ bounds the slopes of the hinges of a pair: 1, or 2r·max(1, Σ|c|) for losses with squares
+    c·max(0, τ − t)², where r bounds the margins and score differences. The result is 0 if the rows
+    are elsewhere.
     """
     given, (engine, w) = engine, engine.unscaled(w)
     if type(engine) is not ThreadEngine:
         return 0.0
     weight, steepest = engine.layout.total_weight(), 1.0
-    if not engine.loss.exact and engine.loss.table[:, 2].any():
-        steepest = 2.0 * (1.0 + engine.score_spread(w) + given.at_zero[0] / weight)
+    squares = 0.0 if engine.loss.exact else float(np.abs(engine.loss.table[:, 2]).sum())
+    if squares:
+        reach = 1.0 + engine.score_spread(w) + given.at_zero[0] / weight
+        steepest = 2.0 * max(1.0, squares) * reach
     return 2.0 * float(np.finfo(float).eps) * weight * steepest
 
 

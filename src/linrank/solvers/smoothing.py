@@ -15,7 +15,7 @@ from .result import Status
 from .solver import Iterate, Needs, Solver, state
 
 FIRST_WIDTH = 1.0  #: first width μ of the smoothed corners, in units of the score
-CORNER_UNITS = 32.0  #: rounding errors of the sums over pairs, in units in the last place
+CORNER_UNITS = 64.0  #: rounding errors of the sums over pairs, in units in the last place
 SMALLEST_WIDTH = 1e-12  #: width μ below which rounding dominates
 SHRINKAGE = 0.5  #: factor of μ if the smoothing is the larger part of the gap
 
@@ -105,7 +105,7 @@ class Smoothing(Solver):
         """Keep the best objective and dual value; return the two parts of the gap."""
         here = newton.point
         value, corner = self._value_and_corner(newton.problem, here.w, here.value)
-        rest = newton.problem.gap_bound(here.gradient)
+        rest = self._gap_by_gradient(newton.problem, here)
         self._raise_bound(value - corner - rest, value + corner + rest)
         leaves_zero = not self.point.w.any() and value <= (1 + self.tol) * self.point.value
         if value <= self.point.value or leaves_zero:
@@ -127,20 +127,22 @@ class Smoothing(Solver):
             smoothed.value_grad(w)  # Hessian products refer to the last evaluation.
             smooth_part = value - omega - C * outer
         corner = C * (outer + inner) - 2.0 * (smoothed_value - omega - smooth_part)
-        return value, max(0.0, corner) + C * outer * self._corner_rounding(smoothed, w)
+        return value, max(0.0, corner) + C * self._corner_rounding(smoothed, w, outer - inner)
 
-    def _corner_rounding(self, smoothed: Problem, w: Vector) -> float:
-        """Return the relative rounding error of C·(G₁ + G₂ − 2V), in units of C·G₁.
+    def _corner_rounding(self, smoothed: Problem, w: Vector, slope: float) -> float:
+        """Return the rounding error of G₁ + G₂ − 2V, given G₁ − G₂.
 
-        V is the sum of (a₁² − a₂²)/2μ, where a₁ and a₂ = a₁ − μ are the gaps of a pair. The squares
-        are up to a₁·r/2μ, where r is the largest gap, and cancel up to a part μ/r. Sums over pairs
-        are added in blocks and round by some tens of units in the last place. If the scores are on
-        the workers of a cluster, r is the largest τ.
+        V is the sum of (a₁² − a₂²)/2μ, where a₁ and a₂ = a₁ − μ are the gaps of a pair. It is made
+        from sums of scores and of their squares, so the terms of a pair are up to r²/2μ, where r is
+        the largest gap, even if a₁ is small. There are at least (G₁ − G₂)/μ active pairs. Sums over
+        pairs are added in blocks and round by some tens of units in the last place. If the scores
+        are on the workers of a cluster, r is the largest τ.
         """
         reach = float(np.abs(smoothed.engine.loss.table[:, 0]).max())
         if smoothed.engine.has_rows:
             reach += float(np.ptp(smoothed.engine.scores(w)))
-        return CORNER_UNITS * float(np.finfo(float).eps) * reach / self._width
+        unit = CORNER_UNITS * float(np.finfo(float).eps)
+        return unit * slope * (reach / self._width) ** 2
 
     def _corner_sums(self, gaps: Vector) -> tuple[float, float]:
         """Return Σ a·max(0, τ − t) and Σ a·max(0, τ − μ − t) over the corners and the pairs.

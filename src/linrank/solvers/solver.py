@@ -85,6 +85,7 @@ Callback = Callable[[Step], None]
 
 #: Norms of the gradient g between which products such as g'Hg neither underflow nor overflow.
 SMALLEST_SLOPE, LARGEST_SLOPE = 1e-150, 1e70
+ERROR_ROOM = 4.0  # rounding errors that are subtracted from a bound: their estimate is a sample
 GAP_ROUNDING = 1e-10  #: relative duality gap that rounding can cause
 ROUNDING = 1e-13  #: relative change of the objective that rounding can cause
 PRECISE = 1e-6  #: relative rounding error of the objective at which a solver may have converged
@@ -279,11 +280,17 @@ class Solver:
         """
         if not isinstance(self.problem.penalty, L2):
             return
-        engine = self.problem.engine
-        kappa = self.problem.C * slope_error(engine, point.w)
-        error = kappa * engine.row_size if kappa else 0.0
-        gap = 0.5 * (float(norm(point.gradient, check_finite=False)) + error) ** 2
+        gap = self._gap_by_gradient(self.problem, point)
         self._raise_bound(max(0.0, point.value - gap), abs(point.value))
+
+    @staticmethod
+    def _gap_by_gradient(problem: Problem, point: Iterate) -> float:
+        """Return ½‖g‖² with room for the rounding error of g (`slope_error`)."""
+        kappa = problem.C * slope_error(problem.engine, point.w)
+        error = kappa * problem.engine.row_size if kappa else 0.0
+        return problem.gap_bound(point.gradient) + error * (
+            float(norm(point.gradient, check_finite=False)) + 0.5 * error
+        )
 
     def _confirmed(self, status: Status) -> Status:
         """Return the status of `_minimise`, or `Status.FAR` if it claims an optimum that is far.
@@ -325,7 +332,7 @@ class Solver:
 
         A bound that exceeds f(w) by no more than rounding is put as far below f(w).
         """
-        self.bound -= error
+        self.bound -= ERROR_ROOM * error
         excess = self.bound - self.point.value
         if excess > GAP_ROUNDING * abs(self.point.value):
             self.bound = -np.inf  # because of rounding at earlier points
