@@ -392,10 +392,15 @@ def test_a_model_without_weights_is_refused():
         LinearModel([0.0, 0.0]).export("solr")
 
 
+@pytest.mark.parametrize("target", ["solr", "elasticsearch", "svmrank"])
+@pytest.mark.parametrize("weight", [1e39, -1e300])
+def test_weights_beyond_single_precision_are_refused(target, weight):
+    with pytest.raises(DataError, match="too large for"):
+        export_model(Made([Term("a", weight)], ["a"]), target)
+
+
 @pytest.mark.parametrize("target", ["solr", "elasticsearch"])
 def test_limits_of_single_precision(target):
-    with pytest.raises(DataError, match="too large for"):
-        export_model(Made([Term("a", 1e39)], ["a"]), target)
     narrow = Made([Term("a", 1.0, shift=0.0, factor=1e45)], ["a"])
     with pytest.raises(DataError, match="Use normalizers='fold'"):
         export_model(narrow, target, normalizers="emit")

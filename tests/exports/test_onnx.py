@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linrank import DataError, RankingData
+from linrank import DataError, LinearModel, RankingData
 from linrank.export import export_model, order_changes
 from linrank.export.targets import check_order, formula_of
 
@@ -109,6 +109,15 @@ def test_the_number_of_changed_pairs_is_about_that_of_the_runtime(linear, run, d
     )
     assert said.reversed + said.tied > 100
     assert 1 / 3 < (said.reversed + said.tied) / (seen.reversed + seen.tied) < 3
+
+
+@pytest.mark.parametrize("weight", [1e39, -1e300])
+def test_weights_beyond_single_precision_are_refused(needs, weight):
+    needs("onnx")
+    model = LinearModel([weight, 1.0])
+    with pytest.raises(DataError, match="too large for dtype='float32'. Use dtype='float64'"):
+        model.export("onnx", dtype="float32")
+    assert model.export("onnx")
 
 
 def test_names_are_in_the_metadata(linear, needs, tmp_path):

@@ -552,14 +552,19 @@ def weighted_features(
     return features
 
 
+def check_single_precision(weight: float, name: str, target: str) -> None:
+    """Raise an error if single precision cannot hold a weight."""
+    if abs(weight) > LARGEST:
+        raise DataError(
+            f"the weight {weight:g} of feature {name!r} is too large for {target}, which "
+            "computes in single precision. Multiply the feature by a power of ten in training."
+        )
+
+
 def _weigh(term: Term, column: int, normalizers: Normalizers, target: str) -> Weighted:
     scaling = _scaling(term) if normalizers == "emit" else None
     weight = term.weight if scaling is None else term.weight * scaling.width
-    if abs(weight) > LARGEST:
-        raise DataError(
-            f"the weight {weight:g} of feature {term.name!r} is too large for {target}, which "
-            "computes in single precision. Multiply the feature by a power of ten in training."
-        )
+    check_single_precision(weight, term.name, target)
     if scaling is not None and not SMALLEST <= scaling.width <= LARGEST:
         raise DataError(
             f"the scale {scaling.width:g} of feature {term.name!r} is outside the single precision "

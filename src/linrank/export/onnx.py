@@ -95,7 +95,15 @@ class _Nodes:
         from onnx import numpy_helper
 
         name = f"constant_{len(self.constants)}"
-        array = np.asarray(value, dtype=self.dtype if dtype is None else dtype)
+        with np.errstate(over="ignore"):
+            array = np.asarray(value, dtype=self.dtype if dtype is None else dtype)
+        lost = np.isinf(array) & np.isfinite(value)
+        if lost.any():
+            number = np.asarray(value)[lost][0]
+            raise DataError(
+                f"the number {number:g} of the model is too large for dtype='float32'. Use "
+                "dtype='float64'"
+            )
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._util.types import Vector
 from ..errors import DataError
-from .formula import LinearFormula, require_linear
+from .formula import LinearFormula, check_single_precision, require_linear
 
 
 def write_liblinear(formula: LinearFormula) -> str:
@@ -55,6 +55,8 @@ def write_svmrank(formula: LinearFormula, *, version: str = "V6.20") -> str:
     require_linear(formula, "an SVMrank model file")
     if not re.fullmatch(r"V[0-9.]+", version):
         raise DataError(f"version is {version!r}; expected a version of SVMlight, such as 'V6.20'")
+    for term in formula.terms.values():
+        check_single_precision(term.weight, term.name, "SVMrank")
     vector = " ".join(f"{j + 1}:{formula.terms[j].weight:.9g}" for j in formula.columns)
     return (
         f"SVM-light Version {version}\n"
