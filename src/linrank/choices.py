@@ -65,7 +65,7 @@ ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 
 #: What is done to features; "auto" stands for "standard" if X is dense, and for nothing otherwise.
-ScaleName = Literal["auto", "standard", "minmax", "robust", "maxabs", "query"]
+ScaleName = Literal["auto", "standard", "minmax", "robust", "maxabs", "query", "both"]
 MissingName = Literal["zero", "median", "indicator"]
 BasisName = Literal["ramp", "step", "spline"]
 EndsName = Literal["flat", "linear"]

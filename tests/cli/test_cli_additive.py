@@ -255,7 +255,7 @@ def test_wrong_usage(train, here, options, words):
         (["--smooth=-1"], "smooth is -1.0; expected a finite number of at least 0"),
         (["--missing", "zero"], "missing values have a part of their own"),
         (["--bounds", "positive"], "Use monotone"),
-        (["--scale", "standard"], "scale is 'standard'; expected None or 'query'"),
+        (["--scale", "standard"], "scale is 'standard'; expected None, 'query' or 'both'"),
         (["--monotone", "1=up"], "monotone is 'up'; known choices are 'increasing'"),
         (["--monotone", "5=1"], "Use their numbers, '1' to '4'."),
         (["--categories", "bm25"], "categories has feature 'bm25', but the features have no names"),

@@ -15,9 +15,18 @@ import pytest
 from scipy import sparse
 
 import exported
-from linrank import DataError, LinearModel, RankingData, RankSVM, make_ranking
+from linrank import (
+    AdditiveRanker,
+    DataError,
+    LinearModel,
+    RankingData,
+    RankSVM,
+    load_model,
+    make_ranking,
+)
 from linrank.export import TARGETS, export_model, formula_of
 from linrank.export.targets import check_order
+from linrank.model import Axis, Surface
 
 pytestmark = pytest.mark.interpreted
 
@@ -29,6 +38,8 @@ STEPS = [
     {"scale": "clip:0.1+query"},
     {"scale": "query", "missing": "zero"},
     {"scale": "log1p+clip:0.05+query", "missing": "indicator"},
+    {"scale": "both"},
+    {"scale": "log1p+clip:0.05+both", "missing": "indicator"},
 ]
 
 
@@ -97,11 +108,8 @@ def test_python_takes_no_documents(case):
     assert run_python(case[0])["score_query"]([]) == []
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_sqlite_scores_windows_of_rows(case, whole):
-    """Without a partition, the rows of the answer are the query."""
-    model, rows = case
-    text = export_model(model, "sql", dialect="sqlite", partition="" if whole else "q")
+def with_rows(rows):
+    """Return a database with the rows and their queries."""
     base = sqlite3.connect(":memory:")
     base.execute('CREATE TABLE docs (id, q, a, "b ""q""", c, "__proto__")')
     q = np.repeat(np.arange(rows.n_queries), np.diff(rows.query_ptr))
@@ -110,6 +118,15 @@ def test_sqlite_scores_windows_of_rows(case, whole):
         for i, (of, row) in enumerate(zip(q, rows.X.tolist(), strict=True))
     ]
     base.executemany("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?)", values)
+    return base, q
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_sqlite_scores_windows_of_rows(case, whole):
+    """Without a partition, the rows of the answer are the query."""
+    model, rows = case
+    text = export_model(model, "sql", dialect="sqlite", partition="" if whole else "q")
+    base, q = with_rows(rows)
     if whole:
         found = [s for k in range(rows.n_queries) for (s,) in base.execute(
             f"SELECT {text} FROM docs WHERE q = {k} ORDER BY id")]  # fmt: skip
@@ -158,7 +175,8 @@ def test_vespa_scores_in_the_global_phase(case):
         expected = model.predict(rows.X[at], rows.qid[at]) + 1.0
         found = score([{features[n]: v for n, v in x.items()} for x in documents(rows, q)])
         constant = np.ptp(model.preprocessing.transformed(rows.X[at]), axis=0) == 0
-        expected += 0.5 * model.scaled_coef[:4][constant].sum()
+        weights = model.scaled_coef[:4] if model.query_coef is None else model.query_coef
+        expected += 0.5 * weights[constant].sum()
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -207,3 +225,86 @@ def test_an_indicator_alone_has_a_part():
     assert not formula.positions
     np.testing.assert_allclose(formula.scores(X, data.query_ptr), only.predict(X, data.qid))
     assert isinstance(only, LinearModel)
+
+
+@pytest.fixture(params=["query", "both"])
+def bent(request):
+    """An additive model; values are missing, one feature is constant in a query, and one absent."""
+    data = make_ranking(9, 8, 4, noise=0.5, random_state=3)
+    X = np.round(data.X, 1) * [1.0, 20.0, 0.1, 3.0] + [0.0, 100.0, 2.0, -7.0]
+    first = data.qid == data.qid[0]
+    X[first, 2], X[first, 3], X[::5, 1] = 5.0, np.nan, np.nan
+    rows = RankingData(X, data.y, data.qid, feature_names=NAMES, allow_missing=True)
+    model = AdditiveRanker(0.1, scale=request.param, n_bins=4).fit(rows).model_
+    return with_surface(model, 5 if request.param == "both" else 1), rows
+
+
+def with_surface(model, feature):
+    axes = Axis([0.5]), Axis([0.25, 0.75])
+    values = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0, 10.0, 11.0]]
+    return model.with_functions(model.curves, [Surface((0, feature), axes, values)])
+
+
+def slow_scores(model, rows):
+    """Return the sum of curves and surfaces of values and positions, one number after another."""
+    scores = []
+    for q in range(rows.n_queries):
+        X = rows.X[slice(*rows.query_ptr[q : q + 2])]
+        for x in X:
+            places = []
+            for value, column in zip(x, X.T, strict=True):
+                known = column[~np.isnan(column)]
+                width = np.ptp(known) if len(known) else 0.0
+                places.append((value - known.min()) / width if width else 0.0 * value)
+            inputs = [*x, *places] if model.has_positions else places
+            total = sum(curve(np.array([inputs[curve.feature]]))[0] for curve in model.curves)
+            for one in model.surfaces:
+                j, k = one.features
+                total += one(np.array([inputs[j]]), np.array([inputs[k]]))[0]
+            scores.append(total)
+    return scores
+
+
+def test_curves_of_positions_are_scored_explained_and_saved(bent, tmp_path):
+    model, rows = bent
+    expected = slow_scores(model, rows)
+    np.testing.assert_allclose(model.predict(rows.X, rows.qid), expected, atol=1e-12)
+    np.testing.assert_allclose(formula_of(model).scores(rows.X, rows.query_ptr), expected)
+    model.save(tmp_path / "model.json")
+    loaded = load_model(tmp_path / "model.json")
+    np.testing.assert_array_equal(loaded.predict(rows.X, rows.qid), model.predict(rows.X, rows.qid))
+    query = rows.X[rows.qid == rows.qid[-1]]
+    found = model.explain(query[0], query)
+    assert found.base + found.contributions.sum() == pytest.approx(found.score)
+    assert found.score == pytest.approx(expected[-len(query)])
+
+
+def test_curves_of_positions_are_exported(bent):
+    model, rows = bent
+    expected = model.predict(rows.X, rows.qid)
+    found = by_query(rows, run_python(model)["score_query"])
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    base, _ = with_rows(rows)
+    text = export_model(model, "sql", dialect="sqlite", partition="q")
+    found = [s for (s,) in base.execute(f"SELECT {text} FROM docs ORDER BY id")]
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    base.close()
+
+
+def test_vespa_scores_curves_without_surfaces_of_positions():
+    data = make_ranking(9, 8, 4, random_state=3)
+    rows = RankingData(data.X, data.y, data.qid, feature_names=NAMES)
+    model = AdditiveRanker(0.1, scale="query", n_bins=4).fit(rows).model_
+    features = {name: f"attribute(f{k})" for k, name in enumerate(NAMES)}
+    with pytest.raises(DataError, match="this model has an interaction with it"):
+        export_model(with_surface(model, 1), "vespa", features=features)
+    score = read_global_phase(export_model(model, "vespa", features=features))
+    for q in range(rows.n_queries):
+        at = slice(*rows.query_ptr[q : q + 2])
+        found = score([{features[n]: v for n, v in x.items()} for x in documents(rows, q)])
+        np.testing.assert_allclose(found, model.predict(rows.X[at], rows.qid[at]), rtol=1e-9)
+
+
+def test_trees_refuse_curves_of_positions(bent):
+    with pytest.raises(DataError, match="Train with scale=None, or export it to vespa, sql, onnx"):
+        bent[0].export("xgboost")

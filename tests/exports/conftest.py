@@ -17,7 +17,7 @@ import pytest
 
 from exported import Made, shaped
 from exported_trees import awkward_rows, curved, stepped
-from linrank import LinearModel, RankSVM, load, make_ranking
+from linrank import AdditiveRanker, LinearModel, RankSVM, load, make_ranking
 from linrank.data.ranking import RankingData
 from linrank.model import AdditiveModel
 
@@ -100,7 +100,8 @@ class Case(NamedTuple):
         low, high = np.empty_like(X), np.empty_like(X)
         for query in np.unique(self.qid):
             rows = self.qid == query
-            low[rows], high[rows] = X[rows].min(axis=0), X[rows].max(axis=0)
+            low[rows] = np.fmin.reduce(X[rows], axis=0)
+            high[rows] = np.fmax.reduce(X[rows], axis=0)
         return low, high
 
     def check(self, scores, constant: float = 0.0, rtol: float = 1e-9, by: str = "") -> None:
@@ -181,15 +182,24 @@ def bent(data) -> Case:
     return Case(model, with_holes(data.X, columns), data.qid)
 
 
-@pytest.fixture(scope="session", params=["query", "log1p+clip:0.05+query"])
+SCALES_IN_QUERIES = [
+    "query", "log1p+clip:0.05+query", "log1p+clip:0.05+both", "curves query", "curves both"
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session", params=SCALES_IN_QUERIES)
 def in_queries(request, data) -> Case:
     """A model that scales features within queries; a feature is constant in the first query."""
     X, missing = np.array(data.X, dtype=np.float64) * 4 - 1, None
-    if "+" in request.param:
+    kind, _, scale = request.param.rpartition(" ")
+    if "+" in scale or kind:
         X, missing = with_holes(data.X, range(0, data.n_features, 3)), "indicator"
     X[data.qid == data.qid[0], 1] = 2.0
     rows = RankingData(X, data.y, data.qid, allow_missing=True)
-    return Case(trained(rows, scale=request.param, missing=missing), X, data.qid)
+    if kind:
+        ranker = AdditiveRanker(0.01, scale=scale, n_bins=4, interactions=2)
+        return Case(ranker.fit(rows).model_, X, data.qid)
+    return Case(trained(rows, scale=scale, missing=missing), X, data.qid)
 
 
 @pytest.fixture(scope="session", params=["linear", "prepared", "bent"])

@@ -91,7 +91,9 @@ def test_two_inputs_hold_the_ranges_of_queries(in_queries, needs, dtype):
         session.run(["score"], {name: v.astype(dtype) for name, v in inputs.items()})[0]
         for inputs in (whole, first)
     )
-    in_queries.check(scores, 0.5, rtol=1e-9 if dtype == "float64" else 1e-4)
+    # Positions in a narrow range lose digits in single precision, and a steep curve shows it.
+    single = 0.05 if in_queries.kind == "additive" else 1e-4
+    in_queries.check(scores, 0.5, rtol=1e-9 if dtype == "float64" else single)
     np.testing.assert_array_equal(alone, scores[: len(alone)])
     facts = session.get_modelmeta().custom_metadata_map
     assert ("missing_as" in facts) == (in_queries.model.preprocessing.fill is not None)

@@ -794,6 +794,55 @@ def test_unsorted_queries(problem):
         ranker.predict(X)
 
 
+def places_in_queries(X, qid):
+    """Return the place of each value between the lowest and the highest of its query."""
+    out = np.zeros(X.shape)
+    for i, j in np.ndindex(X.shape):
+        column = X[qid == qid[i], j]
+        if column.max() > column.min():
+            out[i, j] = (X[i, j] - column.min()) / (column.max() - column.min())
+    return out
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_values_and_places_have_a_weight_each(problem, form, tmp_path):
+    X, y, qid = problem
+    X = np.where(np.abs(X) < 0.3 * X.std(axis=0), 0.0, X)
+    ranker = RankSVM(0.1, scale="both", tol=1e-8).fit(form(X), y, qid=qid)
+    unit = np.ones(X.shape[1]) if form is sparse.csr_array else X.std(axis=0)
+    both = np.hstack([X / unit, places_in_queries(X, qid)])
+    alone = RankSVM(0.1, tol=1e-8).fit(both, y, qid=qid)
+    model = ranker.model_
+    expected = alone.coef_ / np.append(unit, np.ones_like(unit))
+    np.testing.assert_allclose(np.append(model.coef, model.query_coef), expected, rtol=1e-4)
+    scores = ranker.predict(form(X), qid)
+    np.testing.assert_allclose(scores, both @ model.scaled_coef, rtol=1e-9, atol=1e-9)
+    model.save(tmp_path / "model.json")
+    loaded = load_model(tmp_path / "model.json")
+    np.testing.assert_array_equal(loaded.predict(form(X), qid), scores)
+    rows = X[qid == qid[0]]
+    found = loaded.explain(rows[1], rows)
+    assert len(found.contributions) == X.shape[1]
+    assert found.base + found.contributions.sum() == pytest.approx(found.score)
+    titles = [column.name for column in loaded.columns()]
+    assert titles == ["weight", "weight_in_query", "importance"]
+    if form is np.asarray:  # places of sparse values are known up to a number per query
+        assert found.base == pytest.approx(scores.mean())
+        sizes = np.abs(model.scaled_coef * both.std(axis=0)).reshape(2, -1).sum(axis=0)
+        np.testing.assert_allclose(loaded.columns()[-1].values, sizes)
+
+
+def test_bounds_and_costs_of_a_feature_hold_for_its_place(problem):
+    X, y, qid = problem
+    bounds = ([0.0, -np.inf, -np.inf, -np.inf], [np.inf, 0.0, np.inf, np.inf])
+    model = RankSVM(0.1, scale="both", bounds=bounds).fit(X, y, qid=qid).model_
+    assert model.coef[0] >= 0 <= model.query_coef[0]
+    assert model.coef[1] <= 0 >= model.query_coef[1]
+    cost = [1e9, 1.0, 1.0, 1.0]
+    found = SparseRankSVM(10.0, scale="both", feature_cost=cost).fit(X, y, qid=qid).model_
+    assert found.used.tolist() == [1, 2, 3]
+
+
 def test_a_warning_names_features_far_outside(problem):
     X, y, qid = problem
     model = RankSVM(0.1).fit(X, y, qid=qid).model_

@@ -240,10 +240,11 @@ class TrainedRanker(Ranker):
         margin: ArrayLike | None, items: Sequence[Any] | None,
     ) -> RankingData:  # fmt: skip
         """Check the arguments of `fit_pairs`."""
-        if self._trainer().features.scale == "query":
+        steps = self._trainer().features
+        if steps.by_query:
             raise DataError(
-                "scale='query' needs the queries of the documents, but fit_pairs has no qid. Use "
-                "another scale, such as scale='standard'."
+                f"scale={steps.name!r} needs the queries of the documents, but fit_pairs has no "
+                "qid. Use another scale, such as scale='standard'."
             )
         X = checked_features(self, X, order="C")
         self.fitted_with_qid_ = False

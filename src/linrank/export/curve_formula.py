@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +11,16 @@ import numpy as np
 from .._util.types import Integers, Vector
 from ..errors import DataError
 from ..model import Axis, Curve
-from .formula import Formula, Kind, Syntax, check_distinct, renamed, write_curve, write_surface
+from .formula import (
+    Formula,
+    Kind,
+    Position,
+    Syntax,
+    check_distinct,
+    renamed,
+    write_curve,
+    write_surface,
+)
 
 if TYPE_CHECKING:
     from ..model import AdditiveModel, Surface
@@ -233,21 +242,29 @@ class AdditiveFormula(Formula):
     @classmethod
     def of(cls, model: AdditiveModel, features: Mapping[str, str] | None = None) -> Self:
         """Return the formula of a model, with other names; see `renamed`."""
-        if model.needs_qid:
-            raise DataError(
-                "this model scales features within each query, so its score is no formula of one "
-                "document. Train with scale=None."
-            )
-        curves = tuple(curve for curve in model.curves if curve.pieces.any())
-        surfaces = tuple(surface for surface in model.surfaces if surface.values.any())
+        inputs, n = _variables(model), model.n_features
+        curves = tuple(
+            replace(curve, feature=inputs[curve.feature])
+            for curve in model.curves if curve.pieces.any()
+        )  # fmt: skip
+        surfaces = tuple(
+            replace(surface, features=(inputs[surface.features[0]], inputs[surface.features[1]]))
+            for surface in model.surfaces if surface.values.any()
+        )  # fmt: skip
         if not curves and not surfaces:
             raise DataError("all curves of the model are 0, so there is nothing to export")
         used = {curve.feature for curve in curves}
         used |= {feature for surface in surfaces for feature in surface.features}
+        steps = model.preprocessing
         formula = cls(
-            tuple(sorted(used)),
+            tuple(sorted({variable % n for variable in used})),
             curves=curves,
             surfaces=surfaces,
+            positions={
+                v - n: Position.of(steps, v - n)
+                for v in sorted(used)
+                if v >= n and steps is not None
+            },
             **renamed(model, features),
         )
         check_distinct(formula.used, "features= gives")
@@ -275,19 +292,33 @@ class AdditiveFormula(Formula):
             for s in self.surfaces
         ]
 
+    def pair_with_position(self) -> str | None:
+        """Return a feature whose position has an interaction; None if there is none."""
+        n, features = len(self.names), [f for surface in self.surfaces for f in surface.features]
+        return next((self.names[f % n] for f in features if f >= n), None)
+
     def unlike_zero(self) -> str | None:
         """Return a feature whose missing values were seen in training and differ from 0."""
         for curve in self.curves:
             if _unlike(curve(np.zeros(1)), curve.pieces[-1:, 0], curve.counts):
-                return self.names[curve.feature]
+                return self.names[curve.feature % len(self.names)]
         for surface in self.surfaces:
             values, counts = surface.values, surface.counts
             for feature, axis in zip(surface.features, surface.axes, strict=True):
                 (zero,) = axis.cells(np.zeros(1))
                 if _unlike(values[zero], values[-1], counts):
-                    return self.names[feature]
+                    return self.names[feature % len(self.names)]
                 values, counts = values.T, None if counts is None else counts.T
         return None
+
+
+def _variables(model: AdditiveModel) -> list[int]:
+    """Return the variable of the formula for each input of the curves; see `Formula`."""
+    n, steps = model.n_features, model.preprocessing
+    if steps is None or steps.beside or not steps.by_query:
+        return list(range(2 * n))
+    unscaled = set(steps.unscaled.tolist())
+    return [j if j in unscaled else n + j for j in range(n)]
 
 
 def _unlike(zero: Vector, missing: Vector, counts: Integers | None) -> bool:

@@ -25,7 +25,7 @@ from scipy import sparse
 from .._util.types import Integers, Vector
 from ..data.categories import Categories
 from ..errors import DataError
-from ..model import LinearModel, Term
+from ..model import LinearModel, Term, given_terms
 
 if TYPE_CHECKING:
     from ..features.basis import Axis
@@ -80,6 +80,10 @@ class Formula(ABC):
     def position(self, j: int) -> int:
         """Return the variable that is the position of feature j."""
         return len(self.names) + j
+
+    def pair_with_position(self) -> str | None:
+        """Return a feature whose position has an interaction; None if there is none."""
+        return None
 
     def shifted(self, shift: Shift | None) -> Self:
         """Return the formula with a constant; without one if `shift` is None."""
@@ -436,10 +440,17 @@ def _within_queries(model: LinearModel) -> tuple[dict[int, Term], dict[int, Posi
 
     Its score is ``Σ_f (w_f·position_f + (v_f if x_f is missing))``, with the weights v of the
     indicators. A position is a variable, and so is the value that may be missing. Features that are
-    0 or 1 for a value of text are not scaled.
+    0 or 1 for a value of text are not scaled. If features have weights beside those of their
+    positions, the score has their terms, too.
     """
     steps, names, n = model.preprocessing, model.names(), model.n_features
     assert steps is not None
+    if model.query_coef is not None:
+        terms = dict(zip(model.used.tolist(), given_terms(model), strict=True))
+        used = np.flatnonzero(model.query_coef).tolist()
+        for f in used:
+            terms[n + f] = Term(names[f], float(model.query_coef[f]), minimum=0.0, maximum=1.0)
+        return terms, {f: Position.of(steps, f) for f in used}
     weights, of_indicators = model.scaled_coef[:n], model.scaled_coef[n:]
     unscaled, used = set(steps.unscaled.tolist()), np.flatnonzero(weights).tolist()
     terms = {
@@ -627,7 +638,8 @@ class Position(NamedTuple):
     """Where the value x of a feature is between the lowest and the highest of its query.
 
     It is ``(g(x) − g(lowest))/(g(highest) − g(lowest))``, from 0 to 1, and 0 if all values are
-    equal. g is the logarithm and the limits, as in a `Term`; it changes no order.
+    equal. g is the logarithm and the limits, as in a `Term`; it changes no order. A missing value
+    that is not filled has no position, and is neither the lowest nor the highest.
 
     Attributes
     ----------
@@ -663,7 +675,7 @@ class Position(NamedTuple):
         known = x if self.fill is None else np.where(np.isnan(x), self.fill, x)
         g = limited(known, self)
         sizes, starts = np.diff(query_ptr), query_ptr[:-1]
-        low, high = (np.repeat(end.reduceat(g, starts), sizes) for end in (np.minimum, np.maximum))
+        low, high = (np.repeat(end.reduceat(g, starts), sizes) for end in (np.fmin, np.fmax))
         return (g - low) / np.where(high > low, high - low, 1.0)
 
 

@@ -30,7 +30,8 @@ def write_onnx(formula: Formula, *, name: str = "linrank", dtype: Precision = "f
 
     If the model scales features within queries, the inputs ``low`` and ``high`` have the smallest
     and the largest value of each feature: one row for all documents, or a row for each. A missing
-    value counts there as the number in the metadata entry ``missing_as``.
+    value counts there as the number in the metadata entry ``missing_as``, and not at all if that
+    has no number for the feature.
 
     The input has all features of the model, in their order. NaN is a missing value. The metadata
     entry ``feature_names`` holds their names as JSON.
@@ -184,16 +185,21 @@ class _Place(NamedTuple):
 
 
 def _add_curves(nodes: _Nodes, formula: AdditiveFormula) -> str:
-    """Add the nodes from the input to the values of curves and surfaces."""
+    """Add the nodes from the inputs to the values of curves and surfaces."""
+    n, input = len(formula.names), "features"
+    if formula.positions:
+        input = nodes.add("Concat", "features", _add_positions(nodes, formula), axis=1)
+    place_of = {formula.position(j): n + k for k, j in enumerate(formula.positions)}
     used = [(curve.feature, curve.axis) for curve in formula.curves]
     for surface in formula.surfaces:
         used += zip(surface.features, surface.axes, strict=True)
     places = []
     for column, axis in used:
-        thresholds, cells = intervals(axis, nodes.dtype, formula.names[column])
+        thresholds, cells = intervals(axis, nodes.dtype, formula.names[column % n])
+        column = place_of.get(column, column)
         places.append(_Place(column, thresholds, np.append(cells, axis.n_cells - 1)))
     columns = nodes.constant([place.column for place in places], np.int64)
-    values = nodes.add("Gather", "features", columns, axis=1)
+    values = nodes.add("Gather", input, columns, axis=1)
     found = _add_intervals(nodes, values, places)
     n_curves = len(formula.curves)
     parts = []

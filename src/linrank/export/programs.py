@@ -191,7 +191,8 @@ _SCORE_QUERY = """
 function {name}Query(documents) {{
     const low = Object.create(null), high = Object.create(null), fill = {{{fill}}};
     for (const name of [{names}]) {{
-        const values = documents.map(x => isNaN(x[name] ?? NaN) ? fill[name] : x[name]);
+        const values = documents.map(x => isNaN(x[name] ?? NaN) ? fill[name] : x[name])
+            .filter(value => value !== undefined);
         low[name] = values.reduce((a, b) => Math.min(a, b), Infinity);
         high[name] = values.reduce((a, b) => Math.max(a, b), -Infinity);
     }}
@@ -293,6 +294,9 @@ def write_python(formula: Formula, *, name: str = "score") -> str:
     }  # fmt: skip
     variables = {f"c{j}": f"{own!a}.get({references[j]}, -1)" for j, own in codes.items()}
     references |= {j: f"c{j}" for j in codes}
+    for j in formula.positions:  # None has no place between numbers, and NaN has none, too
+        variables[f"x{j}"] = f"math.nan if {references[j]} is None else {references[j]}"
+        references[j] = f"x{j}"
     variables |= define_positions(formula, references, places, _SYNTAX)
     score = write_sum(formula, references, _SYNTAX, " " * 8)
     text = (
@@ -331,6 +335,7 @@ def {name}_query(documents):
     for name in [{names}]:
         values = [x[name] for x in documents]
         values = [fill.get(name) if x is None or x != x else x for x in values]
+        values = [x for x in values if x is not None]
         low[name], high[name] = min(values, default=0.0), max(values, default=0.0)
     return [{name}(x, low, high) for x in documents]
 '''

@@ -65,7 +65,10 @@ def write_sql(formula: Formula, *, dialect: Dialect = "postgresql", partition: s
     }
     for j, position in formula.positions.items():
         value = write_value(position, references[j], syntax)
-        low, high = f"MIN({value}) {window}", f"MAX({value}) {window}"
+        known = value
+        if position.fill is None and formula.kind == "additive":  # NaN is the largest number
+            known = syntax.missing.format(x=references[j], missing="NULL", present=value)
+        low, high = f"MIN({known}) {window}", f"MAX({known}) {window}"
         width = f"COALESCE(NULLIF({high} - {low}, 0), 1)"
         references[formula.position(j)] = f"(({value} - {low}) / {width})"
     score = write_sum(formula, references, syntax)

@@ -114,9 +114,12 @@ def _writer(target: str, formula: Formula) -> Writer:
         )
     if formula.positions and not TARGETS[target].by_query:  # type: ignore[index]
         others = [name for name, other in TARGETS.items() if other.by_query and name != "features"]
+        alone = "scale=None"
+        if formula.kind == "linear":
+            alone = "scale='standard' (--scale standard)"
         raise DataError(
             f"target={target!r} scores documents one by one, but this model scales features within "
-            f"each query. Train with scale='standard' (--scale standard), or export it to "
+            f"each query. Train with {alone}, or export it to "
             f"{', '.join(others[:-1])} or {others[-1]}. The function score_query that "
             "target='python' writes scales and scores the documents of an answer in the client."
         )

@@ -40,7 +40,8 @@ def write_vespa(
 
     If the model scales features within queries, the score is the expression of the global phase,
     in which ``normalize_linear`` scales them. A feature that is equal in all documents is 0.5
-    there instead of 0, which adds the same number to all scores.
+    there instead of 0, which adds the same number to all scores. In an additive model, documents
+    without a value of this feature do not get this number.
 
     Parameters
     ----------
@@ -63,6 +64,13 @@ def write_vespa(
                 f"feature {feature!r} is not a rank feature of Vespa. Give one, such as "
                 f"features={{{feature!r}: 'attribute(popularity)'}} (--feature-map)."
             )
+    pair = formula.pair_with_position()
+    if pair is not None:
+        raise DataError(
+            f"Vespa scales feature {pair!r} within the query to 0.5 where linrank has 0, if all "
+            "documents have the same value, and this model has an interaction with it. Train with "
+            "interactions=0, or export to sql or onnx."
+        )
     references = dict(zip(formula.columns, formula.used, strict=True))
     functions = {}
     for j, position in formula.positions.items():

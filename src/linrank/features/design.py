@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ from .basis import (
     read_features,
     read_forms,
 )
+from .preprocessing import position_name
 
 # --------------------------------------------------------------------------------------------------
 # Positions of the values of X on their axes: the number of the cell plus the place in it.
@@ -495,12 +496,34 @@ class DesignSteps:
         X = BinnedMatrix(positions, design.shapes)
         return design, data.replace(X=X, feature_names=None, has_missing=False)
 
-    def _axes(self, data: RankingData, n_threads: int | None) -> list[Axis]:
-        rows = np.linspace(0, data.n_docs - 1, min(data.n_docs, FITTED_ROWS)).astype(np.int64)
+    def level_features(self, data: RankingData) -> Integers:
+        """Return the features whose values have no order."""
         listed = read_features(
             self.levels, "categories", data.n_features, data.feature_names, data.index_base
         )
-        levels = {*listed, *data.codes.tolist()}
+        return np.union1d(np.array(listed, np.int64), data.codes)
+
+    def for_positions(self, given: RankingData) -> Self:
+        """Return the steps for the given features followed by their positions in queries.
+
+        A form holds for both curves of a feature.
+        """
+        n, names, base = given.n_features, given.feature_names, given.index_base
+        shown = names_or_numbers(names, n, base)
+        both = shown + [position_name(name) for name in shown]
+        if names is None:
+            both = names_or_numbers(None, 2 * n, base)
+        forms = read_forms(self.forms, n, names, base)
+        levels = read_features(self.levels, "categories", n, names, base)
+        return replace(
+            self,
+            forms={both[k]: form for j, form in forms.items() for k in (j, n + j)},
+            levels=[both[j] for j in levels],
+        )
+
+    def _axes(self, data: RankingData, n_threads: int | None) -> list[Axis]:
+        rows = np.linspace(0, data.n_docs - 1, min(data.n_docs, FITTED_ROWS)).astype(np.int64)
+        levels = set(self.level_features(data).tolist())
         X = sparse.csc_array(data.X[rows]) if sparse.issparse(data.X) else data.X
 
         def fit(first: int, last: int) -> list[Axis]:

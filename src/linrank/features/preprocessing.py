@@ -66,9 +66,14 @@ class Preprocessing:
     shift, factor : float64 arrays of shape (n_features,) or None
     by_query : bool
         Whether each feature is scaled to the range from 0 to 1 within each query, as LETOR's
-        QueryLevelNorm does. A feature that is constant in a query becomes 0 there.
+        QueryLevelNorm does. A feature that is constant in a query becomes 0 there. Missing values
+        that are not filled stay missing, and count for no range.
+    beside : bool
+        Whether the features that are scaled within queries, called positions, come beside the
+        others instead of in their place. `shift` and `factor` then scale the others.
     unscaled : int64 array
-        Features that `by_query` leaves as they are: those that stand for values of text.
+        Features that `by_query` leaves as they are: those that stand for values of text. Their
+        positions are 0.
     """
 
     n_features: int
@@ -80,12 +85,23 @@ class Preprocessing:
     shift: Vector | None = None
     factor: Vector | None = None
     by_query: bool = False
+    beside: bool = False
     unscaled: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def n_values(self) -> int:
+        """The number of features after preprocessing, without indicators."""
+        return self.n_features * (2 if self.beside else 1)
 
     @property
     def n_outputs(self) -> int:
         """The number of features after preprocessing."""
-        return self.n_features + len(self.indicators)
+        return self.n_values + len(self.indicators)
+
+    @property
+    def companions(self) -> Integers:
+        """The given feature of each feature that preprocessing adds."""
+        return np.append(np.arange(self.n_values - self.n_features), self.indicators)
 
     @property
     def is_linear(self) -> bool:
@@ -99,7 +115,8 @@ class Preprocessing:
 
     def names(self, given: list[str]) -> list[str]:
         """Return the names of the features after preprocessing."""
-        return given + [f"{given[f]} is missing" for f in self.indicators]
+        positions = [position_name(name) for name in given] if self.beside else []
+        return given + positions + [f"{given[f]} is missing" for f in self.indicators]
 
     def words(self) -> str:
         """Return the steps in words, in their order.
@@ -121,14 +138,16 @@ class Preprocessing:
         if self.factor is not None:
             steps.append("scaled as (x − shift)·factor per feature")
         if self.by_query:
-            steps.append("scaled to 0 … 1 within each query")
+            what = "beside their places from 0 to 1" if self.beside else "scaled to 0 … 1"
+            steps.append(f"{what} within each query")
         return ", ".join(steps)
 
     def apply_to(self, data: RankingData, n_threads: int | None = None) -> RankingData:
         """Return data with preprocessed features."""
         names = None if data.feature_names is None else self.names(data.feature_names)
         X = self.apply(data.X, data.query_ptr, n_threads)
-        return data.replace(X=X, feature_names=names, has_missing=False)
+        has_missing = data.has_missing and self.fill is None
+        return data.replace(X=X, feature_names=names, has_missing=has_missing)
 
     def apply(
         self, X: Matrix, query_ptr: Integers | None = None, n_threads: int | None = None
@@ -169,16 +188,25 @@ class Preprocessing:
         for first, last in pairwise(ptr):
             given = X[first:last]
             rows = self.transformed(given)
-            if self.by_query:
-                low, high = rows.min(axis=0), rows.max(axis=0)
-                low[self.unscaled], high[self.unscaled] = 0.0, 1.0
-                width = high - low
-                rows -= low
-                np.divide(rows, width, out=rows, where=width > 0)
+            if self.beside:
+                out[first:last, d : 2 * d] = self._positions(rows.copy())
+            if self.by_query and not self.beside:
+                rows = self._positions(rows)
             elif self.factor is not None and self.shift is not None:
                 rows = (rows - self.shift) * self.factor
             out[first:last, :d] = rows
-            out[first:last, d:] = np.isnan(given[:, self.indicators])
+            out[first:last, self.n_values :] = np.isnan(given[:, self.indicators])
+
+    def _positions(self, rows: Vector) -> Vector:
+        """Scale the values of the documents of one query, in place."""
+        low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
+        low[self.unscaled], high[self.unscaled] = 0.0, 1.0
+        width = high - low
+        rows -= low
+        np.divide(rows, width, out=rows, where=width > 0)
+        if self.beside:
+            rows[:, self.unscaled] = 0.0
+        return rows
 
     def filled(self, X: Matrix) -> Matrix:
         """Return a copy of X in which missing values are filled; others are those of X."""
@@ -204,15 +232,26 @@ class Preprocessing:
         """Return a CSR matrix with transformed entries; zeros stay zeros."""
         missing = np.isnan(X.data)
         out = sparse.csr_array((self._entries(X), X.indices, X.indptr), shape=X.shape)
-        if self.by_query:
-            found = _query_ranges(out, query_ptr)
-            width = np.where(np.isin(found.feature, self.unscaled), 1.0, found.high - found.low)
-            out.data *= np.divide(1.0, width, out=0.0 * width, where=width > 0)[found.of_entry]
+        parts = [out]
+        if self.beside:
+            parts.append(self._sparse_positions(out, query_ptr))
+        if self.by_query and not self.beside:
+            parts = [self._sparse_positions(out, query_ptr)]
         elif self.factor is not None:
             out.data *= self.factor[X.indices]
         if len(self.indicators):
-            out = sparse.hstack([out, self._indicator_columns(X, missing)], format="csr")
-        return check_matrix(out.astype(X.dtype, copy=False))
+            parts.append(self._indicator_columns(X, missing))
+        found = sparse.hstack(parts, format="csr") if len(parts) > 1 else parts[0]
+        return check_matrix(found.astype(X.dtype, copy=False))
+
+    def _sparse_positions(self, X: sparse.csr_array, query_ptr: Integers) -> sparse.csr_array:
+        """Return transformed entries divided by the width of the range in their query."""
+        found = _query_ranges(X, query_ptr)
+        is_unscaled, width = np.isin(found.feature, self.unscaled), found.high - found.low
+        scale = np.divide(1.0, width, out=0.0 * width, where=width > 0)
+        scale[is_unscaled] = 0.0 if self.beside else 1.0
+        values = X.data * scale[found.of_entry]
+        return sparse.csr_array((values, X.indices, X.indptr), shape=X.shape)
 
     def _entries(self, X: sparse.csr_array) -> Vector:
         """Return g(x) − g(0) of the stored entries."""
@@ -244,7 +283,8 @@ class Preprocessing:
         """Return the weights of the given features, for weights of the preprocessed ones.
 
         The constant ``−Σ_f w_f·factor_f·shift_f`` is left out: it is the same for all documents.
-        With `by_query`, the weights stay as they are.
+        Weights of features that are scaled within queries stay as they are. Those of `beside` are
+        no part of the result.
 
         Examples
         --------
@@ -257,21 +297,21 @@ class Preprocessing:
         if self.fill is None:
             return FoldedWeights(coef, None)
         missing = coef * self.transformed(self.fill[None])[0]
-        missing[self.indicators] += weights[d:]
+        missing[self.indicators] += weights[self.n_values :]
         return FoldedWeights(coef, missing)
 
     def unfold(self, coef: Vector) -> Vector:
         """Return weights of the preprocessed features, for folded weights of the given ones.
 
-        Weights of indicators are 0.
+        Weights of indicators and of positions beside the features are 0.
         """
         scaled = coef if self.factor is None else coef / self.factor
-        return np.append(scaled, np.zeros(len(self.indicators)))
+        return np.append(scaled, np.zeros(len(self.companions)))
 
     def describe(self) -> dict[str, Any]:
         """Return the steps as plain data, for model files, without those that are not taken."""
         found: dict[str, Any] = {"n_features": self.n_features}
-        for name in ("log", "by_query"):
+        for name in ("log", "by_query", "beside"):
             if getattr(self, name):
                 found[name] = True
         for name in ("fill", "low", "high", "shift", "factor"):
@@ -295,7 +335,7 @@ class Preprocessing:
             )
         d = whole_number("n_features of preprocessing", content["n_features"], most=MAX_FEATURES)
         found: dict[str, Any] = {"n_features": d}
-        for name in ("log", "by_query"):
+        for name in ("log", "by_query", "beside"):
             found[name] = boolean(f"{name} of preprocessing", content.get(name, False))
         for name in ("fill", "low", "high", "shift", "factor"):
             if name in content:
@@ -316,10 +356,17 @@ class Preprocessing:
                 raise DataError(f"preprocessing must have both {one} and {other}, or neither")
         if self.low is not None and self.high is not None and (self.low > self.high).any():
             raise DataError("preprocessing has a limit low above high")
-        if self.by_query and self.factor is not None:
+        if self.by_query and self.factor is not None and not self.beside:
             raise DataError("preprocessing scales both by query and by factor")
+        if self.beside and not self.by_query:
+            raise DataError("preprocessing has features beside others, but scales none by query")
         if len(self.indicators) and self.fill is None:
             raise DataError("preprocessing has indicators, but fills no missing values")
+
+
+def position_name(feature: str) -> str:
+    """Return the name of a feature that is scaled within queries, beside the given one."""
+    return f"{feature} in its query"
 
 
 class QueryRanges(NamedTuple):
@@ -346,10 +393,10 @@ def _query_ranges(X: sparse.csr_array, query_ptr: Integers) -> QueryRanges:
     if not len(starts):
         return QueryRanges(query, feature, values, values, of_entry)
     counts = np.diff(np.append(starts, len(order)))
-    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    low, high = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
     has_zeros = counts < sizes[query[starts]]
     low, high = (np.where(has_zeros, limit(side, 0.0), side)
-                 for limit, side in ((np.minimum, low), (np.maximum, high)))  # fmt: skip
+                 for limit, side in ((np.fmin, low), (np.fmax, high)))  # fmt: skip
     return QueryRanges(query[starts], feature[starts], low, high, of_entry)
 
 
@@ -392,11 +439,12 @@ class FeatureSteps:
     clip : float or None
         Limit each feature to its quantiles `clip` and 1 − `clip` in the training data; 0 is its
         range.
-    scale : {None, "auto", "standard", "minmax", "robust", "maxabs", "query"}
+    scale : {None, "auto", "standard", "minmax", "robust", "maxabs", "query", "both"}
         ``standard``: (x − mean)/deviation; ``minmax``: to the range 0 to 1; ``robust``:
         (x − median)/(distance of the quartiles); ``maxabs``: x/max|x|; ``query``: to the range 0 to
-        1 within each query. A feature that is constant in the training data is not scaled, nor is
-        one that is 1 for a value of a column of text. ``auto``: see `for_data`.
+        1 within each query; ``both``: x as ``auto`` scales it, and beside it x as ``query`` scales
+        it, with two weights or curves. A feature that is constant in the training data is not
+        scaled, nor is one that is 1 for a value of a column of text. ``auto``: see `for_data`.
     missing : {None, "zero", "median", "indicator"}
         The value of missing features; ``indicator`` is the median with a weight of its own for the
         fact that a value is missing.
@@ -443,7 +491,12 @@ class FeatureSteps:
     @property
     def is_linear(self) -> bool:
         """Whether scores stay linear in the given features, apart from missing ones."""
-        return not self.log and self.clip is None and self.scale != "query"
+        return not (self.log or self.by_query) and self.clip is None
+
+    @property
+    def by_query(self) -> bool:
+        """Whether scores depend on the other documents of a query."""
+        return self.scale in ("query", "both")
 
     @property
     def name(self) -> str | None:
@@ -486,9 +539,15 @@ class FeatureSteps:
             origin = clipped.at_zero() if data.is_sparse else 0.0
         if self.missing == "indicator":
             found["indicators"] = _features_with_gaps(data.X)
-        if self.scale == "query":
+        if self.by_query:
             found |= {"by_query": True, "unscaled": np.union1d(data.indicators, data.codes)}
-        elif self.scale is not None:
+        if self.scale == "both":
+            found["beside"] = True
+            if not data.is_sparse:
+                factor = _scaling(X, origin, "standard", data, n_threads)["factor"]
+                factor[data.indicators] = 1.0
+                found |= {"shift": np.zeros(data.n_features), "factor": factor}
+        elif self.scale is not None and not self.by_query:
             scaling = _scaling(X, origin, self.scale, data, n_threads)
             scaling["shift"][data.indicators], scaling["factor"][data.indicators] = 0.0, 1.0
             found |= scaling
@@ -655,8 +714,24 @@ class Prepared:
         if self.steps is None or (self.steps.only_scales and not self.given.has_missing):
             return found
         values = summarise(self.data.X, n_threads)
+        if self.steps.beside:
+            return self._summary_of_both(found, values)
         mean, deviation = values.mean[:d], values.deviation[:d]
         if self.steps.factor is not None and self.steps.shift is not None:
             shift = self.steps.at_zero() if self.data.is_sparse else self.steps.shift
             mean, deviation = mean / self.steps.factor + shift, deviation / self.steps.factor
         return FeatureSummary(found.minimum, found.maximum, mean, deviation)
+
+    def _summary_of_both(self, given: FeatureSummary, outcome: FeatureSummary) -> FeatureSummary:
+        """Return the statistics of the features, followed by those of their positions."""
+        d, steps = self.given.n_features, self.steps
+        assert steps is not None
+        factor = np.ones(d) if steps.factor is None else steps.factor
+        origin = steps.at_zero() if self.data.is_sparse else np.zeros(d)
+        low, high, mean, deviation = (values[d : 2 * d] for values in vars(outcome).values())
+        return FeatureSummary(
+            np.append(given.minimum, low),
+            np.append(given.maximum, high),
+            np.append(outcome.mean[:d] / factor + origin, mean),
+            np.append(outcome.deviation[:d] / factor, deviation),
+        )

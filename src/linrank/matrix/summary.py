@@ -48,6 +48,10 @@ class FeatureSummary:
     mean: Vector
     deviation: Vector
 
+    def first(self, n: int) -> FeatureSummary:
+        """Return the statistics of the first n features."""
+        return FeatureSummary(*(values[:n] for values in vars(self).values()))
+
     @classmethod
     def from_content(cls, content: Any, n_features: int) -> Self:
         """Make the statistics from the entry of a model file; raise a `DataError` if damaged."""

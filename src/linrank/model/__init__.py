@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..features.basis import Axis
 from .additive import AdditiveModel
 from .curves import Curve, Surface
-from .linear import LinearModel, Term
+from .linear import LinearModel, Term, given_terms
 from .model import (
     FORMATS,
     Content,
@@ -20,5 +20,6 @@ from .model import FeatureColumn as Column
 
 __all__ = [
     "FORMATS", "AdditiveModel", "Axis", "Column", "Content", "Curve", "Explanation", "LinearModel",
-    "Model", "Surface", "Term", "load_model", "matrix_parts", "numbers", "read_matrix",
+    "Model", "Surface", "Term", "given_terms", "load_model", "matrix_parts", "numbers",
+    "read_matrix",
 ]  # fmt: skip

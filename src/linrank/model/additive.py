@@ -15,7 +15,7 @@ from .._util.parallel import resolve_threads, run, split
 from .._util.types import Array, Integers, Vector
 from ..data.validation import Matrix
 from ..errors import DataError
-from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing
+from ..features.preprocessing import BLOCK_ENTRIES, Preprocessing, position_name
 from ..matrix.rows import n_tasks, row_ranges
 from ..plots import drawn_figure
 from ..plots.curve_plots import PlottedPart, draw_curves, grid_size, plot_curve
@@ -49,7 +49,9 @@ class AdditiveModel(Model):
     ----------
     n_features : int
     curves : sequence of Curve
-        At most one per feature. Features without a curve have no part in the score.
+        At most one per feature. Features without a curve have no part in the score. If
+        `preprocessing` has positions in queries beside the features, the position of feature j has
+        the number n_features + j, and may have a curve, too.
     surfaces : sequence of Surface
     feature_names, index_base, settings, training
         See `LinearModel`.
@@ -85,7 +87,7 @@ class AdditiveModel(Model):
         self.curves = sorted(curves, key=lambda curve: curve.feature)
         self.surfaces = list(surfaces)
         self.preprocessing = preprocessing
-        _check_features([curve.feature for curve in curves], self.pairs, n_features)
+        _check_features(curves, surfaces, n_features * (2 if self.has_positions else 1))
         if preprocessing is not None and preprocessing.n_features != n_features:
             raise DataError(
                 f"preprocessing has {preprocessing.n_features} features where the model has "
@@ -95,7 +97,30 @@ class AdditiveModel(Model):
     @lazy_property
     def pairs(self) -> list[tuple[int, int]]:
         """The two features of each surface."""
-        return [surface.features for surface in self.surfaces]
+        d = self.n_features
+        return [(j % d, k % d) for j, k in (surface.features for surface in self.surfaces)]
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether features have curves of their positions in queries beside their own."""
+        return self.preprocessing is not None and self.preprocessing.beside
+
+    def part_names(self) -> list[str]:
+        """Return the names of the features, and then of the pairs. See `Model.part_names`."""
+        places = range(self.n_features, self.n_features + len(self.surfaces))
+        return self.names() + [self.part_name(place) for place in places]
+
+    def part_name(self, part: int) -> str:
+        """Return the name of one part of a score; see `part_names`."""
+        if part < self.n_features:
+            return super().part_name(part)
+        features = self.surfaces[part - self.n_features].features
+        return " × ".join(map(self._name_of_input, features))
+
+    def _name_of_input(self, feature: int) -> str:
+        """Return the name of a feature or of its position, given as in a curve."""
+        name = super().part_name(feature % self.n_features)
+        return name if feature < self.n_features else position_name(name)
 
     def with_functions(self, curves: Sequence[Curve], surfaces: Sequence[Surface]) -> AdditiveModel:
         """Return a copy with other curves and surfaces."""
@@ -190,13 +215,13 @@ class AdditiveModel(Model):
             X = self.preprocessing.apply(rows.astype(np.float64))[-len(X) :]
         parts = np.zeros((len(X), self.n_features + len(self.surfaces)))
         for part, function, features in self._functions():
-            parts[:, part] = function(*(X[:, feature] for feature in features))
+            parts[:, part] += function(*(X[:, feature] for feature in features))
         return parts
 
     def _functions(self) -> Iterator[tuple[int, Curve | Surface, tuple[int, ...]]]:
         """Yield all curves and surfaces, with their places among the parts and their features."""
         for curve in self.curves:
-            yield curve.feature, curve, (curve.feature,)
+            yield curve.feature % self.n_features, curve, (curve.feature,)
         for place, surface in enumerate(self.surfaces, self.n_features):
             yield place, surface, surface.features
 
@@ -212,14 +237,19 @@ class AdditiveModel(Model):
             value = number(function)
             if value is None:
                 return None
-            found[part] = value
+            found[part] += value  # a feature with two curves has the sum
         return found
 
     def columns(self) -> list[FeatureColumn]:
-        """Return the importance of each curve and surface or, if it is not known, its range."""
+        """Return the importance of each curve and surface or, if it is not known, its range.
+
+        A feature with two curves has the sum of both numbers.
+        """
         spread = self._of_parts(lambda function: function.spread)
         if spread is not None:
             meaning = "importance (standard deviation of the curve over the training documents)"
+            if self.has_positions:
+                meaning = "importance (sum of the standard deviations of both curves)"
             return [FeatureColumn("importance", spread, meaning)]
         extent = self._of_parts(lambda function: function.extent)
         assert extent is not None
@@ -227,18 +257,29 @@ class AdditiveModel(Model):
 
     def remarks(self, parts: Integers) -> dict[str, list[str]]:
         """Return the form of some curves as text, and their values at the ends and if missing."""
-        texts = {part: remark_of(function) for part, function, _ in self._functions()}
-        rows = [texts.get(part, ("", "", "", "")) for part in parts.tolist()]
-        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-        titles = ("curve", "first knot", "last knot", "missing")
-        return {title: list(column) for title, column in zip(titles, columns, strict=True)}
+        titles = ["curve", "first knot", "last knot", "missing"]
+        texts = {(part, self._is_position(f)): remark_of(f) for part, f, _ in self._functions()}
+        rows = [list(texts.get((part, False), [""] * 4)) for part in parts.tolist()]
+        if self.has_positions:
+            titles.append("curve in the query")
+            for part, row in zip(parts.tolist(), rows, strict=True):
+                row.append(texts.get((part, True), [""])[0])
+        return {title: [row[k] for row in rows] for k, title in enumerate(titles)}
+
+    def _is_position(self, function: Curve | Surface) -> bool:
+        """Return whether a function is the curve of a position in the query."""
+        return isinstance(function, Curve) and function.feature >= self.n_features
 
     def details(self, part: int) -> dict[str, object]:
         """Return the entry of a curve or surface in the model file."""
-        found = {place: function for place, function, _ in self._functions()}.get(part)
-        if isinstance(found, Surface):
-            return {"surface": describe_surface(found)}
-        return {} if found is None else {"curve": describe_curve(found)}
+        found: dict[str, object] = {}
+        for place, function, _ in self._functions():
+            if place == part and isinstance(function, Surface):
+                found["surface"] = describe_surface(function)
+            elif place == part and isinstance(function, Curve):
+                name = "curve_in_query" if self._is_position(function) else "curve"
+                found[name] = describe_curve(function)
+        return found
 
     def facts(self) -> dict[str, object]:
         """Return the numbers of curves, knots and surfaces, and the preprocessing in words."""
@@ -290,9 +331,9 @@ class AdditiveModel(Model):
         ----------
         feature : int or str
             The number of a feature, from 0 on, its name, or the names of a pair as in
-            `part_names`: "a × b".
+            `part_names`: "a × b". With ``scale="both"``, "a in its query" is one of two curves.
         ax : matplotlib Axes, optional
-            None: those of a new figure.
+            None: those of a new figure. Two curves of a feature have two axes.
 
         Returns
         -------
@@ -312,20 +353,24 @@ class AdditiveModel(Model):
 
     def figure_size(self, top: int = CURVES) -> tuple[float, float]:
         """Return the width and height of a figure for `draw`, in inches."""
-        return grid_size(max(1, min(top, len(self.curves) + len(self.surfaces))))
+        drawings = self.drawings()
+        shown = [part for part in self.ordered().tolist() if part in drawings][:top]
+        return grid_size(max(1, sum(len(drawings[part]) for part in shown)))
 
-    def drawings(self) -> dict[int, PlottedPart]:
+    def drawings(self) -> dict[int, list[PlottedPart]]:
         """Return all curves and surfaces with their names, by their places among the parts."""
-        return {
-            part: PlottedPart(function, [self.part_name(f) for f in features])
-            for part, function, features in self._functions()
-        }
+        found: dict[int, list[PlottedPart]] = {}
+        for part, function, features in self._functions():
+            plotted = PlottedPart(function, [self._name_of_input(f) for f in features])
+            found.setdefault(part, []).append(plotted)
+        return found
 
     @property
     def used(self) -> Integers:
         """The features that have a part in the score, as numbers from 0 on."""
         functions = [found for found in self._functions() if found[1].extent > 0]
-        return np.unique(np.array([f for *_, features in functions for f in features], np.int64))
+        used = [f % self.n_features for *_, features in functions for f in features]
+        return np.unique(np.array(used, np.int64))
 
     def largest(self, n: int) -> list[tuple[str, float]]:
         """Return names and importances of the n most important curves and surfaces."""
@@ -355,8 +400,9 @@ class AdditiveModel(Model):
         return cls(content["n_features"], curves, surfaces, **shared)
 
 
-def _check_features(features: list[int], pairs: list[tuple[int, int]], n_features: int) -> None:
+def _check_features(curves: Sequence[Curve], surfaces: Sequence[Surface], n_features: int) -> None:
     """Raise a `DataError` for features that do not exist, or that have two curves or surfaces."""
+    features, pairs = [curve.feature for curve in curves], [one.features for one in surfaces]
     used = [*features, *(feature for pair in pairs for feature in pair)]
     if max(used, default=0) >= n_features:
         raise DataError(

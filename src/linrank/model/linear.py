@@ -351,14 +351,18 @@ class LinearModel(Model):
     preprocessing : Preprocessing, optional
         What is done to the features before they are weighted.
     summary : FeatureSummary, optional
-        Statistics of the features in the training data.
+        Statistics of the features in the training data, followed by those of their positions if
+        they have weights, too.
 
     Attributes
     ----------
     coef : float64 array of shape (n_features,)
         Weights of the given features. Scaling is folded into them. With a logarithm or limits, they
-        multiply the value after these steps. With scaling by query, they are the weights of the
+        multiply the value after these steps. With ``scale="query"``, they are the weights of the
         scaled features.
+    query_coef : float64 array of shape (n_features,) or None
+        With ``scale="both"``, the weights of the positions: of the features that are scaled to the
+        range from 0 to 1 within each query.
     missing : float64 array of shape (n_features,) or None
         The part of each feature in the score if its value is missing; NaN if that is refused.
     scaled_coef : float64 array
@@ -436,6 +440,14 @@ class LinearModel(Model):
         return self.preprocessing is not None and self.preprocessing.by_query
 
     @property
+    def query_coef(self) -> Vector | None:
+        """The weights of positions in the range of the query, beside those of the features."""
+        steps = self.preprocessing
+        if steps is None or not steps.beside:
+            return None
+        return self.scaled_coef[self.n_features : steps.n_values]
+
+    @property
     def is_linear(self) -> bool:
         """Whether scores are ``X @ coef`` for documents without missing values."""
         return self.preprocessing is None or self.preprocessing.is_linear
@@ -506,17 +518,22 @@ class LinearModel(Model):
         scores = _product(rows, self.scaled_coef)
         if not sparse.issparse(X):
             return scores
-        if query_ptr is not None and self.needs_qid:
-            weights = self.scaled_coef[: self.n_features].copy()
-            weights[self.preprocessing.unscaled] = 0.0
-            return scores - lowest_scores(rows, weights, query_ptr)
-        return scores + float(self.coef @ self.preprocessing.at_zero())
+        steps = self.preprocessing
+        if self.needs_qid and query_ptr is not None:
+            weights = self.scaled_coef[: steps.n_values].copy()
+            first = steps.n_values - self.n_features  # of the positions
+            weights[:first] = 0.0
+            weights[first + steps.unscaled] = 0.0
+            scores -= lowest_scores(rows, weights, query_ptr)
+            if not steps.beside:
+                return scores
+        return scores + float(self.coef @ steps.at_zero())
 
     def _scores_of_values(self, X: Matrix) -> Vector:
         """Return the scores of dense rows with a logarithm, limits or missing values."""
         steps, scores = self.preprocessing, np.empty(X.shape[0])
         assert steps is not None
-        of_indicators = self.scaled_coef[self.n_features :]
+        of_indicators = self.scaled_coef[steps.n_values :]
         block = max(1, BLOCK_ENTRIES // self.n_features)
 
         def score(first: int) -> None:
@@ -531,7 +548,7 @@ class LinearModel(Model):
     def _checked_scores(self, X: Matrix, query_ptr: Integers | None) -> Vector:
         scores = super()._checked_scores(X, query_ptr)
         if self.summary is not None:
-            warn_of_range(X, self.summary, self.used, self.names)
+            warn_of_range(X, self.summary.first(self.n_features), self.used, self.names)
         return scores
 
     def _filled(self, X: Matrix) -> Matrix:
@@ -546,6 +563,8 @@ class LinearModel(Model):
     def used(self) -> Integers:
         """The features that have a part in the score, as numbers from 0 on."""
         used = self.scaled_coef[: self.n_features] != 0
+        if self.query_coef is not None:
+            used |= self.query_coef != 0
         if self.missing is not None:
             used |= np.nan_to_num(self.missing) != 0
         return np.flatnonzero(used)
@@ -562,8 +581,12 @@ class LinearModel(Model):
         return _Near(0.5 * low + 0.5 * high, np.where(high > low, per_width, least))
 
     def largest(self, n: int) -> list[tuple[str, float]]:
-        """Return names and weights of the n features with the largest absolute weights."""
-        order = np.argsort(-np.abs(self.coef), kind="stable")[:n]
+        """Return names and weights of the n features with the largest absolute weights.
+
+        If features have two weights, they are ordered by importance; see `columns`.
+        """
+        sizes = self.coef if self.query_coef is None else self.columns()[-1].values
+        order = np.argsort(-np.abs(sizes), kind="stable")[:n]
         return [(self.part_name(f), float(self.coef[f])) for f in order.tolist()]
 
     @property
@@ -572,12 +595,19 @@ class LinearModel(Model):
 
         They do not depend on the units of the features, so they say which features matter.
         """
-        return None if self.summary is None else self.coef * self.summary.deviation
+        if self.summary is None:
+            return None
+        return self.coef * self.summary.first(self.n_features).deviation
 
     @property
     def mean_parts(self) -> Vector | None:
         """The part of each feature in the score at the training means; None if not known."""
-        return None if self.summary is None else self.coef * self.summary.mean
+        if self.summary is None:
+            return None
+        if self.query_coef is None:
+            return self.coef * self.summary.mean
+        parts = np.append(self.coef, self.query_coef) * self.summary.mean
+        return parts.reshape(2, -1).sum(axis=0)
 
     def parts(self, X: Array, documents: Array | None = None) -> Vector:
         """Return the part of each feature in the scores of some rows. See `Model.parts`."""
@@ -585,10 +615,10 @@ class LinearModel(Model):
         if steps is None:
             return X.astype(np.float64) * self.coef
         if self.needs_qid:
-            rows = X if documents is None else np.vstack([documents, X])
+            rows, d = X if documents is None else np.vstack([documents, X]), self.n_features
             scaled = steps.apply(rows.astype(np.float64))[-len(X) :] * self.scaled_coef
-            parts, of_indicators = scaled[:, : self.n_features], scaled[:, self.n_features :]
-            parts[:, steps.indicators] += of_indicators
+            parts = scaled[:, :d].copy()
+            np.add.at(parts.T, steps.companions, scaled[:, d:].T)
             return parts
         parts = steps.transformed(X) * self.coef
         return parts if self.missing is None else np.where(np.isnan(X), self.missing, parts)
@@ -598,10 +628,21 @@ class LinearModel(Model):
         return {} if self.preprocessing is None else {"preprocessing": self.preprocessing.words()}
 
     def columns(self) -> list[FeatureColumn]:
-        """Return the weights and, if the deviations are known, the standardised weights."""
-        unit = "range of the feature in its query" if self.needs_qid else "unit of the feature"
+        """Return the weights and, if the deviations are known, the standardised weights.
+
+        If features have two weights, both are returned, and their importance.
+        """
+        positions, of_range = self.query_coef, "range of the feature in its query"
+        unit = of_range if self.needs_qid and positions is None else "unit of the feature"
         found = [FeatureColumn("weight", self.coef, f"weight (score per {unit})")]
-        if self.standardized_coef is not None:
+        if positions is not None:
+            meaning = f"weight in the query (score per {of_range})"
+            found.append(FeatureColumn("weight_in_query", positions, meaning))
+            if self.summary is not None:
+                sizes = np.abs(np.append(self.coef, positions) * self.summary.deviation)
+                meaning = "importance (sum of the absolute standardised weights)"
+                found.append(FeatureColumn("importance", sizes.reshape(2, -1).sum(axis=0), meaning))
+        elif self.standardized_coef is not None:
             meaning = "standardised weight (score per standard deviation of the feature)"
             found.append(FeatureColumn("standardized_weight", self.standardized_coef, meaning))
         return found
@@ -634,9 +675,8 @@ class LinearModel(Model):
         if steps is not None:
             shared["preprocessing"] = Preprocessing.from_description(steps)
         if content.get("summary") is not None:
-            shared["summary"] = FeatureSummary.from_content(
-                content["summary"], content["n_features"]
-            )
+            n_values = shared["preprocessing"].n_values if steps else content["n_features"]
+            shared["summary"] = FeatureSummary.from_content(content["summary"], n_values)
         name = "weights" if steps is None else "scaled_weights"
         model = cls(numbers(content, name), **shared)
         if model.n_features != content["n_features"]:
@@ -694,12 +734,17 @@ def terms_of(model: LinearModel) -> list[Term]:
             "this model scales features within each query, so its score is no formula of one "
             "document. Train with another scale, such as scale='standard' (--scale standard)."
         )
+    return given_terms(model)
+
+
+def given_terms(model: LinearModel) -> list[Term]:
+    """Return the parts of the features in use, without those of positions in queries."""
     steps, names = model.preprocessing, model.names()
     columns: dict[str, Vector | None] = {"weight": model.coef, "missing": model.missing}
     if steps is not None:
         columns |= {name: getattr(steps, name) for name in ("low", "high", "shift", "factor")}
     if model.summary is not None:
-        columns |= vars(model.summary)
+        columns |= vars(model.summary.first(model.n_features))
     known = {
         name: [None if np.isnan(v) else v for v in values.tolist()]
         for name, values in columns.items()

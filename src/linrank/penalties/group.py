@@ -254,11 +254,11 @@ class GroupL1(NormPenalty):
         _, groups = np.unique(self.groups[features], return_inverse=True)
         return replace(super().for_some(features), groups=groups, sizes=self.sizes[features])
 
-    def with_companions(self, features: Integers) -> Self:
+    def with_companions(self, features: Integers, n_signed: int = 0) -> Self:
         """Return the penalty with one more feature for each of the given ones, in its group."""
         groups = np.append(self.groups, self.groups[features])
         sizes = np.append(self.sizes, self.sizes[features])
-        return replace(super().with_companions(features), groups=groups, sizes=sizes)
+        return replace(super().with_companions(features, n_signed), groups=groups, sizes=sizes)
 
     def describe(self) -> dict[str, Any]:
         """Return the name and the parameters as plain data, for model files."""

@@ -300,14 +300,18 @@ class Penalty(ABC):
         high = np.where(high * factor > bounds.high, np.nextafter(high, -np.inf), high)
         return replace(self, bounds=Bounds(np.minimum(low, high), high))
 
-    def with_companions(self, features: Integers) -> Self:
+    def with_companions(self, features: Integers, n_signed: int = 0) -> Self:
         """Return the penalty with one more feature for each of the given ones, at the end.
 
-        A companion has the cost of its feature, and no bounds.
+        A companion has the cost of its feature. The first `n_signed` of them have 0 as a bound if
+        the bounds of their feature allow one sign only. Others have no bounds.
         """
-        bounds, free = self.limits, np.full(len(features), np.inf)
+        bounds = self.limits
         if bounds is not None:
-            bounds = Bounds(np.append(bounds.low, -free), np.append(bounds.high, free))
+            signed = np.arange(len(features)) < n_signed
+            low = np.where(signed & (bounds.low[features] >= 0.0), 0.0, -np.inf)
+            high = np.where(signed & (bounds.high[features] <= 0.0), 0.0, np.inf)
+            bounds = Bounds(np.append(bounds.low, low), np.append(bounds.high, high))
         weights = np.append(self.weights, self.weights[features])
         return replace(self, weights=weights, bounds=bounds)
 

@@ -13,7 +13,7 @@ from .._util.checks import known_names
 from .._util.text import NEGATIVE, POSITIVE
 from .._util.types import Integers, Vector
 from ..errors import DataError
-from . import COLOURS, REST, drawn, number_text, short
+from . import COLOURS, REST, drawn, drawn_figure, number_text, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,24 +151,34 @@ def is_surface(function: Curve | Surface) -> TypeIs[Surface]:
 
 def plot_curve(model: AdditiveModel, feature: int | str, ax: Axes | None) -> Axes:
     """Draw one curve or surface; see `AdditiveModel.plot_curve`."""
+    drawings = model.drawings()
+    by_title = {part.title: [part] for parts in drawings.values() for part in parts}
     if isinstance(feature, str):
         names = model.part_names()
-        if feature not in names:
+        if feature not in {*names, *by_title}:
             raise DataError(f"feature is {feature!r}; {known_names(feature, names)}")
-        feature = names.index(feature)
-    functions = model.drawings()
-    if feature not in functions:
+        shown = drawings.get(names.index(feature)) if feature in names else by_title[feature]
+    else:
+        shown = drawings.get(feature)
+    if shown is None:
         raise DataError(f"feature {feature} has no curve, because it has no part in the score")
-    return drawn(lambda axes: draw_one(axes, functions[feature]), ax, PAGE_HEIGHT)
+    if len(shown) == 1:
+        return drawn(lambda axes: draw_one(axes, shown[0]), ax, PAGE_HEIGHT)
+    if ax is not None:
+        raise DataError(
+            f"feature {feature!r} has two curves, but ax is one plot. Use ax=None, or draw one of "
+            f"them, such as feature={shown[1].title!r}."
+        )
+    return drawn_figure(lambda figure: draw_grid(figure, shown), grid_size(len(shown)))
 
 
 def draw_curves(model: AdditiveModel, figure: Figure, top: int) -> Axes:
     """Draw the most important curves and surfaces on a figure, and return the first axes."""
-    functions = model.drawings()
-    shown = [functions[part] for part in model.ordered().tolist() if part in functions][:top]
+    drawings = model.drawings()
+    shown = [drawings[part] for part in model.ordered().tolist() if part in drawings][:top]
     if not shown:
         raise DataError("this model has no curves to plot")
-    return draw_grid(figure, shown)
+    return draw_grid(figure, [one for parts in shown for one in parts])
 
 
 def _columns(n_parts: int) -> int:

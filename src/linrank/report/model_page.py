@@ -145,13 +145,14 @@ def _curves(model: Model) -> Iterator[Block]:
         if not parts:
             continue
         yield about
-        pictures = [_picture(part, drawings[part]) for part in parts]
+        pictures = [_picture(f"{part}" + k * "-query", one)
+                    for part in parts for k, one in enumerate(drawings[part])]  # fmt: skip
         yield from pictures[:OPEN]
         if pictures[OPEN:]:
             yield Details(f"{len(pictures) - OPEN} less important {word}", pictures[OPEN:])
 
 
-def _picture(place: int, part: PlottedPart) -> Picture:
+def _picture(place: str, part: PlottedPart) -> Picture:
     with new_figure(PAGE_HEIGHT) as figure:
         draw_one(figure.subplots(), part)
         svg = svg_of(figure)

@@ -22,7 +22,7 @@ from ..engines.threads import ThreadEngine
 from ..errors import DataError
 from ..features.basis import FeaturesLike, FormsLike, read_forms
 from ..features.design import Design, DesignSteps, Pair
-from ..features.preprocessing import FeatureSteps, Prepared
+from ..features.preprocessing import FeatureSteps, Prepared, Preprocessing
 from ..losses.hinge_tables import LossName
 from ..losses.loss import Loss
 from ..losses.pairwise import SQUARED_HINGE
@@ -436,11 +436,14 @@ class PreparedDesign(Prepared):
 
     def apply(self, data: RankingData, n_threads: int | None = None) -> RankingData:
         """Return other data with the same features, as columns of the same basis functions."""
+        if self.steps is not None:
+            data = _dense(data)
         columns = self.design.apply_to(super().apply(data, n_threads), n_threads)
         return _stored(columns, self.explicit)
 
     def weight_names(self, names: list[str]) -> list[str]:
         """Return the feature or the pair of each column."""
+        names = super().weight_names(names)
         pairs = [" × ".join(names[f] for f in pair.features) for pair in self.design.pairs]
         parts = names + pairs
         return [parts[f] for f in self.design.owner.tolist()]
@@ -489,10 +492,10 @@ class AdditiveTrainer(Trainer):
                 f"missing is {steps.missing!r}, but missing values have a part of their own in "
                 "each curve. Use missing=None."
             )
-        if steps not in (FeatureSteps(), FeatureSteps(scale="query")):
+        if steps not in (FeatureSteps(), FeatureSteps(scale="query"), FeatureSteps(scale="both")):
             raise DataError(
-                f"scale is {steps.name!r}; expected None or 'query'. Curves do not depend on the "
-                "units of a feature."
+                f"scale is {steps.name!r}; expected None, 'query' or 'both'. Curves do not depend "
+                "on the units of a feature."
             )
         if self.design.interactions and not self.penalty.convex:
             raise DataError(
@@ -543,18 +546,32 @@ class AdditiveTrainer(Trainer):
             if known is data and known_form == form:
                 return prepared
         self.memory.clear()
-        scaled = super().prepare(data)
+        scaled = super().prepare(_dense(data) if self.features.by_query else data)
+        wanted = self.design.for_positions(scaled.given) if self._has_positions else self.design
         pairs: list[tuple[int, int]] = []
         prices = np.empty(0)
-        if self.design.interactions:
-            pairs, prices = self._screen(scaled.data)
+        if wanted.interactions:
+            pairs, prices = replace(self, design=wanted)._screen(scaled.data)
         smooth, turned = self._basis
-        steps = replace(self.design, smooth=smooth, turned=turned)
+        steps = replace(wanted, smooth=smooth, turned=turned)
         design, columns = steps.fit(scaled.data, self.n_threads, pairs)
         columns = _stored(columns, explicit)
         prepared = PreparedDesign(data, scaled.steps, columns, design, explicit, prices)
         self.memory.append((data, form, prepared))
         return prepared
+
+    @property
+    def _has_positions(self) -> bool:
+        """Whether features have a second curve, of their position in the query."""
+        return self.features.scale == "both"
+
+    def _steps(self, data: RankingData) -> Preprocessing | None:
+        """Fit the preprocessing. Curves need no units, and values without an order no position."""
+        steps = super()._steps(data)
+        if steps is None:
+            return None
+        levels = self.design.level_features(data)
+        return replace(steps, shift=None, factor=None, unscaled=np.union1d(steps.unscaled, levels))
 
     @property
     def _basis(self) -> tuple[float, bool]:
@@ -673,7 +690,7 @@ class AdditiveTrainer(Trainer):
         if penalty.weights is not None:
             n_features = prepared.given.n_features
             parts["weights"] = replace(penalty, bounds=None).for_features(n_features).weights
-            parts["weights"] = parts["weights"][owner]
+            parts["weights"] = parts["weights"][owner % n_features]
         if penalty.kind == "group":
             parts["groups"] = owner
         penalty = replace(penalty, **parts)
@@ -681,7 +698,7 @@ class AdditiveTrainer(Trainer):
             return penalty
         pairs = design.owner[len(owner) :]
         thresholds = prepared.prices * np.array([pair.size for pair in design.pairs])
-        thresholds = thresholds[pairs - prepared.given.n_features]
+        thresholds = thresholds[pairs - len(design.columns)]
         return with_groups(penalty.for_features(len(owner)), pairs, thresholds, PAIR_RIDGE)
 
     def _grid(self, problem: Problem) -> Grid:
@@ -762,6 +779,11 @@ class AdditiveTrainer(Trainer):
         )
         model.categories = given.categories
         return model
+
+
+def _dense(data: RankingData) -> RankingData:
+    """Return data whose zeros are stored: within a query, they have a position as others have."""
+    return data.replace(X=data.X.toarray()) if data.is_sparse else data
 
 
 def _stored(data: RankingData, explicit: bool) -> RankingData:

@@ -13,7 +13,7 @@ from ..data.ranking import RankingData
 from ..data.validation import check_matrix
 from ..engines.engine import ScaledEngine
 from ..errors import DataError
-from ..features.preprocessing import Prepared
+from ..features.preprocessing import Prepared, Preprocessing
 from ..losses.pairwise import SQUARED_HINGE
 from ..metrics import parse_metric
 from ..model import LinearModel, Model
@@ -391,8 +391,12 @@ engine, features, margin_scale
 
     def prepare(self, data: RankingData) -> Prepared:
         """Fit the preprocessing to training data, and apply it."""
-        steps = self.features.fit(data, self.n_threads)
+        steps = self._steps(data)
         return Prepared.of(data, steps, self.n_threads, copy=self.solver.needs.rows)
+
+    def _steps(self, data: RankingData) -> Preprocessing | None:
+        """Fit the preprocessing to training data."""
+        return self.features.fit(data, self.n_threads)
 
     def solution(self, prepared: Prepared, C: float, start: Vector) -> Result:
         """Solve the problem of prepared data, starting from some weights."""
@@ -410,15 +414,18 @@ engine, features, margin_scale
     def penalty_for(self, prepared: Prepared) -> Penalty:
         """Return the penalty of the preprocessed features; costs and bounds are of given ones.
 
-        A weight is divided by the factor of its feature, and so are its bounds.
+        A weight is divided by the factor of its feature, and so are its bounds. The weight of a
+        position has the sign that the bounds of its feature ask for.
         """
         given, steps, penalty = prepared.given, prepared.steps, self.penalty
-        if steps is None or (penalty.bounds is None and not len(steps.indicators)):
+        if steps is None or (penalty.bounds is None and not len(steps.companions)):
             return penalty
         penalty = penalty.for_features(given.n_features, given.feature_names)
         if steps.factor is not None:
             penalty = penalty.with_units(steps.factor)
-        return penalty.with_companions(steps.indicators) if len(steps.indicators) else penalty
+        if not len(steps.companions):
+            return penalty
+        return penalty.with_companions(steps.companions, steps.n_values - given.n_features)
 
     def nothing_selected(self, training: Training, data: RankingData) -> str | None:
         """Return a warning if all weights are 0; it names the smallest useful C, if any."""
