@@ -4,7 +4,8 @@ Run it with ``python -m benchmarks.additive_quality --data MQ2007 MQ2008``. The 
 ``LINRANK_DATA`` names the folder with the collections (``MQ2007/Fold1/train.txt`` and so on).
 
 Every method gets the training, validation and test part of each fold. It chooses all of its
-settings by NDCG@10 on the validation part, and is measured on the test part. Queries without
+settings by NDCG@10 on the validation part, and is measured on the test part. An additive ranker is
+a mean of its best fits, so a boosted one is the mean of its three best settings. Queries without
 relevant documents are not counted. The tests are paired over the test queries of all folds.
 """
 
@@ -30,6 +31,7 @@ from .tools import machine
 
 N_FOLDS = 5
 MAX_ROUNDS = 1000  #: largest number of trees of a boosted ranker
+AVERAGED = 3  #: settings of a boosted ranker whose mean score is measured
 PATIENCE = 50  #: rounds without a better validation NDCG@10 before boosting stops
 
 #: Smallest number of rows and smallest curvature of a leaf, l2 penalty of its value, and share of
@@ -51,11 +53,12 @@ class Parts(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The model that validation chose: its name, its NDCG@10 there, and its test scores."""
+    """The model that validation chose: its name, its NDCG@10 there, and its scores."""
 
     setting: str
     value: float
-    scores: Vector
+    scores: Vector  #: of the test part
+    valid_scores: Vector = np.empty(0)
 
 
 class Boosting(NamedTuple):
@@ -86,9 +89,15 @@ def measured(data: RankingData, scores: Vector) -> Vector:
     return ndcg(data.y, scores, data.qid, k=10, per_query=True)
 
 
-def best(candidates: Iterator[Chosen]) -> Chosen:
-    """Return the first candidate with the largest validation NDCG@10."""
-    return max(candidates, key=lambda chosen: chosen.value)
+def mean_of_best(parts: Parts, candidates: Iterator[Chosen]) -> Chosen:
+    """Return the mean of the candidates with the largest validation NDCG@10."""
+    best = sorted(candidates, key=lambda chosen: -chosen.value)[:AVERAGED]
+    scores, valid_scores = (
+        np.mean([found / (found.std() or 1.0) for found in columns], axis=0)
+        for columns in ([one.scores for one in best], [one.valid_scores for one in best])
+    )
+    value = float(np.nanmean(measured(parts.valid, valid_scores)))
+    return Chosen("; ".join(one.setting for one in best), value, scores, valid_scores)
 
 
 # linrank ----------------------------------------------------------------------------------------
@@ -128,16 +137,15 @@ def lightgbm(parts: Parts, n_settings: int) -> Chosen:
         )  # fmt: skip
         return scored(own, parts, ranker.predict)
 
-    return best(candidate(own) for own in boosting_settings(n_settings))
+    return mean_of_best(parts, (candidate(own) for own in boosting_settings(n_settings)))
 
 
 def xgboost(objective: str) -> Method:
     """Return a method that trains XGBoost rankers with an objective and early stopping."""
 
     def method(parts: Parts, n_settings: int) -> Chosen:
-        return best(
-            xgboost_candidate(objective, own, parts) for own in boosting_settings(n_settings)
-        )
+        settings = boosting_settings(n_settings)
+        return mean_of_best(parts, (xgboost_candidate(objective, own, parts) for own in settings))
 
     return method
 
@@ -162,9 +170,10 @@ def xgboost_candidate(objective: str, own: Boosting, parts: Parts) -> Chosen:
 
 def scored(own: Boosting, parts: Parts, predict: Callable[[Vector], Vector]) -> Chosen:
     """Return the setting with its validation NDCG@10 and its test scores."""
-    value = float(np.nanmean(measured(parts.valid, predict(parts.valid.X))))
+    valid_scores = predict(parts.valid.X)
+    value = float(np.nanmean(measured(parts.valid, valid_scores)))
     name = ", ".join(f"{name}={number:g}" for name, number in own._asdict().items())
-    return Chosen(name, value, predict(parts.test.X))
+    return Chosen(name, value, predict(parts.test.X), valid_scores)
 
 
 METHODS: dict[str, Method] = {

@@ -127,6 +127,36 @@ def test_bands_contain_known_curves(average):
     assert np.mean(found, axis=(0, 2)).min() > 0.85
 
 
+@pytest.mark.parametrize("scale", [None, "both"])
+def test_the_model_is_the_mean_of_fits_of_both_normalisations(scale):
+    options = {"penalties": ["l2"], "average": 1, "scale": scale}
+    ranker = AdditiveRankerCV(CS, penalties=["l2"], average=2, scale=scale).fit(DATA, valid=VALID)
+    assert ranker.model_.training["averaged_fits"] == 4
+    mean, X, qid = 0.0, VALID.X, VALID.qid
+    for normalize in (None, "queries"):
+        alone = AdditiveRankerCV(CS, normalize=normalize, **options).fit(DATA, valid=VALID)
+        best = np.argsort(-alone.cv_results_["mean_test_score"], kind="stable")[:2]
+        for model in (alone.path_models(DATA)[k] for k in best):
+            mean = mean + model.predict(X, qid) / spread(model.predict(DATA.X, DATA.qid))
+    found = ranker.predict(X, qid)
+    assert spread(ranker.predict(DATA.X, DATA.qid)) == pytest.approx(1.0)
+    assert np.corrcoef(found, mean)[0, 1] > 1 - 1e-9
+
+
+def spread(scores):
+    """Return the standard deviation within the queries of the training data."""
+    means = np.array([scores[DATA.qid == q].mean() for q in DATA.qid])
+    return (scores - means).std()
+
+
+def test_pairs_of_features_are_found_with_one_normalisation():
+    ranker = AdditiveRankerCV(CS, penalties=["l2"], average=2, interactions=1)
+    ranker.fit(DATA, valid=VALID)
+    assert ranker.model_.training["averaged_fits"] == 2
+    with pytest.raises(DataError, match=r"^normalize is "):
+        AdditiveRankerCV(normalize=()).check_settings()
+
+
 def test_l1_is_the_total_variation_of_curves():
     model = AdditiveRanker(C=0.02, penalty="l1").fit(DATA).model_
     rises = np.concatenate([curve.pieces[1:-2, 1] for curve in model.curves])
@@ -166,7 +196,8 @@ def test_a_path_ends_when_the_metric_falls():
 
 
 def test_fits_of_different_bases_have_no_common_mean():
-    ranker = AdditiveRankerCV(CS, penalties=["l2", "l1"], average=2).fit(DATA, valid=VALID)
+    options = {"average": 2, "normalize": None}
+    ranker = AdditiveRankerCV(CS, penalties=["l2", "l1"], **options).fit(DATA, valid=VALID)
     assert ranker.model_.training["averaged_fits"] == 2
-    alone = AdditiveRankerCV(CS, penalties=[ranker.penalty_], average=2).fit(DATA, valid=VALID)
+    alone = AdditiveRankerCV(CS, penalties=[ranker.penalty_], **options).fit(DATA, valid=VALID)
     assert ranker.predict(VALID.X) == pytest.approx(alone.predict(VALID.X))

@@ -91,7 +91,13 @@ def _kind_of_trainer(
         for name in (*CURVE_OPTIONS, "categories"):
             options.pop(name, None)
         return Trainer, [{}]
-    from ..training.additive_trainer import AVERAGED_FITS, TRIED_PENALTIES, AdditiveTrainer
+    from ..training.additive_trainer import (
+        AVERAGED_FITS,
+        TRIED_NORMALIZATIONS,
+        TRIED_PENALTIES,
+        AdditiveTrainer,
+        tried_normalizations,
+    )
 
     if not chooses:
         if options["average"] is not None:
@@ -102,7 +108,12 @@ def _kind_of_trainer(
     options["average"] = options["average"] or AVERAGED_FITS
     options["memory"] = []  # trainers share the basis of the curves
     penalties = TRIED_PENALTIES if options["penalty"] is None else [options["penalty"]]
-    return AdditiveTrainer, [{"penalty": penalty} for penalty in penalties]
+    wanted = TRIED_NORMALIZATIONS if options["normalize"] is None else options["normalize"]
+    return AdditiveTrainer, [
+        {"penalty": penalty, "normalize": normalize}
+        for normalize in tried_normalizations(wanted, options["interactions"] or 0)
+        for penalty in penalties
+    ]
 
 
 def check_choice_of_C(folds: int | None, valid: Path | None) -> None:

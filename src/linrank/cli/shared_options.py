@@ -630,9 +630,9 @@ SHARED: dict[str, Declared] = {
         Annotated[str | None, option(
             "--scale", FEATURES,
             "What is done to the features: standard, minmax, robust, maxabs, query (0 to 1 within "
-            "each query), both (standard, and beside it query), or auto (standard if they are dense, "
-            "else nothing). log1p and clip or "
-            "clip:QUANTILE may come before it, as in log1p+clip+standard. The model keeps it.",
+            "each query), both (standard, and beside it query), or auto (standard if they are "
+            "dense, else nothing). log1p and clip or clip:QUANTILE may come before it, as in "
+            "log1p+clip+standard. The model keeps it.",
             metavar="STEPS", show_default="nothing",
         )],
         None,

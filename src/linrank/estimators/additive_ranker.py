@@ -23,7 +23,14 @@ from ..model import AdditiveModel
 from ..penalties import PenaltyName
 from ..penalties.penalty import BoundsLike, Penalty
 from ..training import Trainer, Training
-from ..training.additive_trainer import AVERAGED_FITS, TRIED_PENALTIES, AdditiveTrainer
+from ..training.additive_trainer import (
+    AVERAGED_FITS,
+    TRIED_NORMALIZATIONS,
+    TRIED_PENALTIES,
+    AdditiveTrainer,
+    Normalizations,
+    tried_normalizations,
+)
 from ..training.selection import Criterion
 from .trained import Splitter, TrainedRanker
 
@@ -124,9 +131,11 @@ class AdditiveRanker(SumsCurves):
         Curves beyond the range of the training data: constant, or along the last line.
     n_bags : int
         The number of fits on resampled queries, from which the curves get bands. 0: no bands.
-    scale : {None, "query"}
+    scale : {None, "query", "both"}
         ``"query"`` scales each feature to the range from 0 to 1 within each query, before the
-        curves. Raw features of web search need it. Other scales do not change the curves.
+        curves. ``"both"`` gives each feature two curves: of its value, and of its place between the
+        lowest and the highest value of the query. Raw features of web search need one of them.
+        Other scales do not change the curves. `predict` then needs `qid`.
     loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, \
 verbose, random_state
         See `RankSVM`. The defaults were chosen on the validation parts of MQ2007 and MQ2008
@@ -182,14 +191,18 @@ class AdditiveRankerCV(SumsCurves):
         grid is extended while the best C is at one of its ends.
     penalties : sequence of str or Penalty
         The penalties that are tried.
+    normalize : {None, "pairs", "queries"} or sequence of them
+        What the loss is divided by; see `RankSVM`. By default, None and ``"queries"`` are tried
+        with each penalty. Interactions take the first one only.
     average : int
-        The model is the mean of that many fits of each penalty, those with the best metric. It
-        depends less on chance than the single best fit, which is the model if `average` is 1.
+        The model is the mean of that many fits of each penalty and `normalize`, those with the best
+        metric. It depends less on chance than the single best fit, which is the model if `average`
+        is 1.
     metric, cv
         See `RankSVMCV`.
     n_bins, basis, smooth, monotone, categories, interactions, ends, n_bags, scale, loss, tol, \
-solver, counting, pairs, rescale, delta, normalize, feature_cost, max_iter, n_threads, engine, \
-verbose, random_state
+solver, counting, pairs, rescale, delta, feature_cost, max_iter, n_threads, engine, verbose, \
+random_state
         See `AdditiveRanker`.
 
     Attributes
@@ -219,19 +232,28 @@ verbose, random_state
 
     Cs: Sequence[float] | None = field(default=None, kw_only=False)
     penalties: Sequence[PenaltyName | Penalty] = TRIED_PENALTIES
+    normalize: Normalizations = TRIED_NORMALIZATIONS  # type: ignore[assignment]
     average: int = AVERAGED_FITS
     metric: str = "ndcg@10"
     cv: Splitter = 5
 
+    def _trainer(self, **more: Any) -> Trainer:
+        first = tried_normalizations(self.normalize, self.interactions)[0]
+        return super()._trainer(**{"normalize": first} | more)
+
     def _trainers(self, criterion: Criterion) -> list[Trainer]:
-        """Return a trainer for each penalty."""
+        """Return a trainer for each penalty and each normalisation."""
         if isinstance(self.penalties, str) or not len(self.penalties):
             raise DataError(
                 f"penalties is {self.penalties!r}; expected a list of penalties, such as "
                 "['l2', 'group_l1']"
             )
         shared = {"criterion": criterion, "memory": []}
-        return [self._trainer(penalty=one, **shared) for one in self.penalties]
+        return [
+            self._trainer(penalty=penalty, normalize=normalize, **shared)
+            for normalize in tried_normalizations(self.normalize, self.interactions)
+            for penalty in self.penalties
+        ]
 
     def _store(self, training: Training, data: RankingData, trainer: Trainer) -> None:
         self.penalty_ = training.model.settings["penalty"]["name"]
@@ -241,9 +263,14 @@ verbose, random_state
     def path_models(self, data: RankingData) -> Sequence[AdditiveModel]:
         """Return the model for each C of `path_`, given the training data again."""
         assert self.path_ is not None
-        chosen = self.model_.settings["penalty"]
+        names = ("penalty", "normalize")
+        chosen = [self.model_.settings[name] for name in names]
         for trainer in self._trainers(Criterion(self.metric)):
             assert isinstance(trainer, AdditiveTrainer)
-            if trainer.describe(self.C_)["penalty"] == chosen:
+            described = trainer.describe(self.C_)
+            if [described[name] for name in names] == chosen:
                 return trainer.models(data, self.path_, self.n_pairs_)
-        raise DataError(f"penalties was changed after the fit, which chose {self.penalty_!r}")
+        raise DataError(
+            "penalties or normalize was changed after the fit, which chose "
+            f"penalty={self.penalty_!r} and normalize={chosen[1]!r}. Fit the ranker again."
+        )

@@ -101,9 +101,9 @@ class RankSVM(TrainedRanker):
         ``"robust"``: (x − median)/(distance of the quartiles); ``"maxabs"``: x/max|x|;
         ``"query"``: to the range 0 to 1 within each query; ``"auto"``: ``"standard"`` if X is
         dense, and nothing if it is sparse; ``"both"``: two weights per feature, for x as ``"auto"``
-        scales it and for x as ``"query"`` scales it. Before it, ``"log1p"`` takes sign(x)·log(1 + |x|), and
-        ``"clip"`` or ``"clip:0.01"`` limits features to their range or quantiles in the training
-        data, as in ``"log1p+clip+standard"``.
+        scales it and for x as ``"query"`` scales it. Before it, ``"log1p"`` takes
+        sign(x)·log(1 + |x|), and ``"clip"`` or ``"clip:0.01"`` limits features to their range or
+        quantiles in the training data, as in ``"log1p+clip+standard"``.
     missing : {None, "zero", "median", "indicator"}
         What replaces NaN: nothing (it is an error), 0, the median of the feature, or the median
         with a weight of its own for the fact that the value is missing.
