@@ -100,8 +100,8 @@ class RankSVM(TrainedRanker):
         that is possible. ``"standard"``: (x − mean)/deviation; ``"minmax"``: to the range 0 to 1;
         ``"robust"``: (x − median)/(distance of the quartiles); ``"maxabs"``: x/max|x|;
         ``"query"``: to the range 0 to 1 within each query; ``"auto"``: ``"standard"`` if X is
-        dense, and nothing if it is sparse; ``"both"``: two weights per feature, for x as ``"auto"``
-        scales it and for x as ``"query"`` scales it. Before it, ``"log1p"`` takes
+        dense, and nothing if it is sparse. With ``"both"``, a feature has two weights: for x as
+        ``"auto"`` scales it, and for x as ``"query"`` scales it. Before it, ``"log1p"`` takes
         sign(x)·log(1 + |x|), and ``"clip"`` or ``"clip:0.01"`` limits features to their range or
         quantiles in the training data, as in ``"log1p+clip+standard"``.
     missing : {None, "zero", "median", "indicator"}

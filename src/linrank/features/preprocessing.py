@@ -442,9 +442,10 @@ class FeatureSteps:
     scale : {None, "auto", "standard", "minmax", "robust", "maxabs", "query", "both"}
         ``standard``: (x − mean)/deviation; ``minmax``: to the range 0 to 1; ``robust``:
         (x − median)/(distance of the quartiles); ``maxabs``: x/max|x|; ``query``: to the range 0 to
-        1 within each query; ``both``: x as ``auto`` scales it, and beside it x as ``query`` scales
-        it, with two weights or curves. A feature that is constant in the training data is not
-        scaled, nor is one that is 1 for a value of a column of text. ``auto``: see `for_data`.
+        1 within each query. With ``both``, a feature has two weights or curves: of x as ``auto``
+        scales it, and of x as ``query`` scales it. A feature that is constant in the training data
+        is not scaled, nor is one that is 1 for a value of a column of text. ``auto``: see
+        `for_data`.
     missing : {None, "zero", "median", "indicator"}
         The value of missing features; ``indicator`` is the median with a weight of its own for the
         fact that a value is missing.
