@@ -20,7 +20,6 @@ from joblib import Parallel, delayed
 from linrank import LinearModel, RankingData, open_store
 from linrank.problem import make_problem
 from linrank.solvers import make_solver
-from linrank.training.settings import DEFAULT_TOL
 
 from .comparison import show_ratio
 from .peers import Case, able_programs, cases
@@ -30,6 +29,7 @@ from .turns import fit_linrank
 
 LOOSE_TO_TIGHT = (1e-1, 1e-2, 1e-3, 1e-5)  #: values of `tol`; the last is the unit of the ratios
 SHORTEST = 0.3  #: least seconds of a job of several fits, so that its dispatch does not count
+PROGRAM_EPSILON = 1e-3  #: default epsilon of the programs
 COMMANDS = ("mq2008", "mq2007", "web-scaled")  #: shapes whose text is given to commands
 
 
@@ -131,7 +131,7 @@ def fit_store(job: Job, n_fits: int) -> None:
     """Fit some times; a process opens the store once."""
     for _ in range(n_fits):
         problem = make_problem(_opened(job.store), job.C, n_threads=job.threads)
-        make_solver("auto", tol=DEFAULT_TOL).solve(problem)
+        make_solver("auto").solve(problem)
 
 
 @cache
@@ -169,7 +169,7 @@ def _measure_commands(section: Section, case: Case, job: Job) -> None:
     weights: dict[str, Any] = {}
 
     def run_program(name: str) -> None:
-        run = known[name].run_once(job, DEFAULT_TOL)
+        run = known[name].run_once(job, PROGRAM_EPSILON)
         weights[name] = None if run is None else run["coef"]
 
     def run_linrank() -> None:

@@ -241,9 +241,7 @@ def claim(drawn: Drawn) -> float:
     """Return the relative distance to the optimum that a converged solver claims."""
     if drawn.solver.startswith("sgd"):
         return np.inf  # SGD does not estimate the distance
-    by_gap = drawn.loss == "hinge" or drawn.penalty is not None
-    by_gap |= drawn.solver in ("cutting-planes", "dual")
-    return drawn.tol if by_gap else 0.1 * drawn.tol  # the others stop at an estimate of 0.01·tol
+    return drawn.tol
 
 
 def judge_critical(case: Case, drawn: Drawn, result: Result, problem: Any) -> None:

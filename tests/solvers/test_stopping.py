@@ -217,17 +217,32 @@ def solver_at(value, gradient, distance, **options):
 
 
 @pytest.mark.parametrize(
-    ("gradient", "distance", "arrived"),
-    [(2.0**-4, 0.01, True), (0.07, 0.01, False), (2.0**-4, 0.0101, False), (0.07, 0.0101, False)],
+    ("gradient", "bound", "distance", "arrived"),
+    [
+        (0.9, 1.0, 9.0, True),  # the bound is a certificate
+        (0.5, 1.1, 0.25, True),  # an estimate of a quarter of ε·f(w)
+        (0.5, 1.1, 0.26, False),
+        (0.51, 1.1, 0.0, False),  # no estimate before ‖g‖ ≤ √ε‖g(0)‖
+    ],
 )
-def test_both_conditions_end_a_fit(gradient, distance, arrived):
-    """‖g(w)‖ ≤ ε‖g(0)‖ and f(w) − f* ≤ 0.01·ε·f(w), each met with equality or just not met."""
-    solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
+def test_a_certificate_or_an_estimate_ends_a_fit(gradient, bound, distance, arrived):
+    """f(w) − f* ≤ ε·f(w) = 1, by the bound ½‖g‖² or by an estimate."""
+    solver = solver_at(4.0, gradient, distance, tol=0.25)
+    solver.problem = SimpleNamespace(gap_bound=lambda g: bound)
     assert solver._has_arrived() is arrived
     assert solver._confirmed(Status.CONVERGED) is Status.CONVERGED
-    alone = solver_at(16.0, gradient, distance, tol=2.0**-4, stop="gradient")
-    assert alone._has_arrived() is (gradient <= 2.0**-4)
+    assert solver.asked == ([0.25] if gradient == 0.5 else [])
+    alone = solver_at(4.0, gradient, distance, tol=0.25, stop="gradient")
+    assert alone._has_arrived() is False
     assert alone.asked == []
+
+
+@pytest.mark.parametrize(("gradient", "arrived"), [(0.25, True), (0.251, False)])
+def test_the_rule_of_the_papers_compares_gradients(gradient, arrived):
+    """‖g(w)‖ ≤ ε‖g(0)‖ is met with equality, or just not met."""
+    solver = solver_at(4.0, gradient, 9.0, tol=0.25, stop="gradient")
+    assert solver._has_arrived() is arrived
+    assert solver.asked == []
 
 
 @pytest.mark.parametrize(
@@ -242,7 +257,8 @@ def test_the_distance_beyond_which_the_rule_of_the_papers_is_far(distance, statu
 @pytest.mark.parametrize(("factor", "later", "next_at"), [(16.0, 0.51, 0.5), (1.21, 0.95, 0.9)])
 def test_an_estimate_waits_until_the_gradient_has_fallen(factor, later, next_at):
     """‖g‖ must fall by √(goal/distance), but at most by half."""
-    solver = solver_at(1.0, 1.0, factor)
+    solver = solver_at(1.0, 1.0, factor, tol=0.5)
+    solver.slope_at_zero = 2.0
     assert not solver._is_near_optimum(1.0)
     solver.point.gradient[:] = later
     assert not solver._is_near_optimum(1.0)
@@ -259,24 +275,28 @@ def test_an_estimate_waits_until_the_gradient_has_fallen(factor, later, next_at)
 @pytest.mark.parametrize(
     ("gradient", "distance", "noise", "status"),
     [
-        (0.0, 0.01, 0.0, Status.CONVERGED),
-        (0.0, 0.0101, 0.0, Status.STUCK),
-        (1.0, 0.01, 0.0, Status.STUCK),
-        (1.0, 0.01, 0.01, Status.PRECISION),
-        (1.0, 0.01, 0.0099, Status.STUCK),
-        (0.0, 0.02, 0.02, Status.PRECISION),
+        (0.0, 0.25, 0.0, Status.CONVERGED),
+        (0.0, 0.251, 0.0, Status.STUCK),
+        (1.0, 0.25, 0.0, Status.STUCK),
+        (1.0, 0.25, 0.25, Status.PRECISION),
+        (1.0, 0.25, 0.249, Status.STUCK),
+        (0.0, 0.5, 0.5, Status.PRECISION),
         (1.0, 16e-12, 0.0, Status.PRECISION),
         (1.0, 17e-12, 0.0, Status.STUCK),
     ],
 )
 def test_the_status_where_no_step_helps(gradient, distance, noise, status):
     """The distance is small, within rounding (at least 1e-12 of f), or neither."""
-    solver = solver_at(16.0, gradient, distance, tol=2.0**-4)
-    solver.problem = SimpleNamespace(value_grad=lambda w: None)
-    solver._noise = lambda: noise
-    assert solver._status_at_rest() is status
     rounding = max(noise, 16e-12)
-    assert solver.asked == [max(rounding, 0.01) if gradient == 0.0 else rounding]
+    for stop in ("gradient", "optimum"):
+        solver = solver_at(16.0, gradient, distance, tol=2.0**-4, stop=stop)
+        solver.problem = SimpleNamespace(value_grad=lambda w: None)
+        solver._noise = lambda: noise
+        if stop == "gradient" or gradient == 0.0:
+            assert solver._status_at_rest() is status
+            assert solver.asked == [max(rounding, 0.25) if gradient == 0.0 else rounding]
+        else:  # the gradient has no effect
+            assert solver._status_at_rest() is (Status.CONVERGED if distance <= 0.25 else status)
 
 
 @pytest.mark.parametrize(
@@ -488,6 +508,7 @@ def test_an_interrupt_before_the_first_evaluation_ends_in_a_result(monkeypatch):
 
 def test_the_limits_of_the_options():
     assert (Solver().tol, Solver().max_iter) == (1e-3, 1000)
+    assert make_solver("newton", tol=None).tol == make_solver("lbfgs").tol == 1e-6
     assert Solver(np.float32(0.5), np.int64(1)).max_iter == 1
     for tol in (0, 0.0, 1, 1.0, np.nan, "1e-3"):
         with pytest.raises(DataError, match=r"tol is .*; expected a number between 0 and 1"):

@@ -315,7 +315,7 @@ class TrainingProgress:
     """Progress of training: the objective and the stopping criterion of each iteration.
 
     With one C, the bar shows the gradient norm on a logarithmic scale from ‖g(0)‖ to
-    tol·‖g(0)‖, or the duality gap down to tol. With a grid of C, it shows the position in the
+    √tol·‖g(0)‖, or the duality gap down to tol. With a grid of C, it shows the position in the
     grid.
     """
 
@@ -334,12 +334,12 @@ class TrainingProgress:
         """Show an iteration of the solver."""
         text = f"iteration {step.iteration}, objective {step.objective:.6g}"
         if len(self._Cs) <= 1:
-            what, left = "gradient", step.gradient_norm
+            left, what = step.gradient_norm**2, f"gradient {step.gradient_norm:.1e}"
             if step.gap is not None:
-                what, left = "duality gap", step.gap
+                left, what = step.gap, f"duality gap {step.gap:.1e} (to {self._tol:g})"
             nearness = math.log(max(left, 1e-300)) / math.log(self._tol)
             self._nearest = max(self._nearest, min(nearness, 1.0))
-            text += f", {what} {left:.1e} (to {self._tol:g})"
+            text += f", {what}"
             self._update(completed=self._nearest, total=1.0, text=text)
             return
         k = self._Cs.index(C)

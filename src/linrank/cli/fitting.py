@@ -272,7 +272,7 @@ def with_bands(
 def showing(trainer: Trainer, n_folds: int = 0) -> Iterator[Trainer]:
     """Show a progress line for the trainer within a ``with`` block."""
     with progress("training") as update:
-        shown = TrainingProgress(update, trainer.tol, n_folds)
+        shown = TrainingProgress(update, trainer.solver.tol, n_folds)
         yield replace(trainer, callback=shown, announce=shown.expect)
 
 

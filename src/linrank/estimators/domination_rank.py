@@ -100,7 +100,7 @@ class DominationRank(DominationRanker):
         others.
     margin : float
         Δ(i, j) = margin·(y_i − y_j). Pass other margins to `fit`.
-    tol : float
+    tol : float, optional
         See `SparseRankSVM`, or `RankSVM` for the penalty l2.
     solver : {"auto", "proximal-newton", "fista", "reweighted", "newton", "tron", "lbfgs", \
 "coordinate-descent", "coordinate-descent-paper"} or Solver

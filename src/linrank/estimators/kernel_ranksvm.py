@@ -417,7 +417,7 @@ class KernelRankSVM(Ranker):
     n_components: int = 1000
     max_memory: float | None = None
     loss: LossName | Loss = "squared_hinge"
-    tol: float = 1e-3
+    tol: float | None = None
     solver: SolverChoice | Solver = "auto"
     normalize: NormalizeName | None = None
     max_iter: int = 1000

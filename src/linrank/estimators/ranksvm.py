@@ -43,10 +43,11 @@ class RankSVM(TrainedRanker):
         - ``"domination"`` and ``"domination_binary"``: see `DominationRank`;
         - a `linrank.losses.PairwiseLoss`: any other convex loss of quadratic pieces, as a table of
           hinges.
-    tol : float
-        ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖, and an estimated distance to the optimum of at
-        most 0.01·ε times the objective. For ``smoothing``, ``cutting-planes`` and ``dual`` it is a
-        duality gap of at most ε times the objective.
+    tol : float, optional
+        The relative distance to the optimum, (f(w) − f*)/f(w), at which a fit stops. ``result_``
+        says whether it is certified or estimated. None: 1e-6 for ``newton``, ``tron`` and
+        ``lbfgs``, and 1e-3 for most others. ``tron-paper`` and ``newton-paper`` have the rules of
+        their papers.
     solver : str or Solver
         The algorithm:
 
@@ -186,7 +187,7 @@ class RankSVM(TrainedRanker):
             raise DataError(f"partial_fit uses stochastic gradients. This {complaint}. Use fit.")
         solver = make_solver(
             "sgd-pairs" if self.solver == "auto" else self.solver, settings.loss, settings.penalty,
-            seed=settings.seed, tol=settings.tol, max_iter=settings.max_iter,
+            seed=settings.seed, tol=self.tol, max_iter=settings.max_iter,
         )  # fmt: skip
         if not isinstance(solver, StochasticSolver):
             raise DataError(

@@ -76,9 +76,10 @@ class SparseRankSVM(SparseRanker):
         all. ``auto`` chooses the first that fits. ``fista-paper`` and ``reweighted-paper`` are
         algorithms 1 and 2 of Laporte et al. 2014 as printed.
         For the penalty l2, the solvers are those of `RankSVM`.
-    tol : float
+    tol : float, optional
         For convex penalties, the largest duality gap as a fraction of the objective. For others,
-        the limit of the change of the objective and of the distance to a critical point.
+        the limit of the change of the objective and of the distance to a critical point. None:
+        the default of the solver, which is 1e-3 for most.
     loss, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, warm_start, \
 verbose, bounds, scale, missing, categories
         See `RankSVM`. Concave penalties need a loss with a derivative.

@@ -84,7 +84,7 @@ class TrainedRanker(Ranker):
     selects: ClassVar[bool] = False  #: whether the ranker is a feature selector of scikit-learn
 
     loss: LossName | Loss = "squared_hinge"
-    tol: float = 1e-3
+    tol: float | None = None
     solver: SolverChoice | Solver = "auto"
     counting: CountingName = "auto"
     pairs: PairsName = "all"

@@ -26,6 +26,7 @@ class PaperTron(Tron):
     ('CONVERGED', True)
     """
 
+    tol: float = 1e-3
     stop: StopName = "gradient"
     name: ClassVar[str] = "tron-paper"
     warm_starts: ClassVar[bool] = False

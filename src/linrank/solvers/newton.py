@@ -47,6 +47,9 @@ class NewtonSettings:
     loosest_forcing : float
         Largest fraction of g'P⁻¹g that a Newton step may leave. Larger values take fewer products
         per step and more steps.
+    goal_part : float
+        Estimate that a step aims at, as a fraction of the estimate that ends the fit. Larger values
+        take fewer products, and more steps just miss the end.
     corner_forcing : float
         The same fraction for the last attempt of `Newton.advance`, past pairs on their margin.
     last_forcing : float
@@ -79,8 +82,9 @@ class NewtonSettings:
     max_backtracks: int = 30
     continuation_after: int = 30
     continuation_factor: float = float(np.sqrt(10.0))
-    continuation_tol: float = 1e-4
+    continuation_tol: float = 1e-5
     loosest_forcing: float = 0.1
+    goal_part: float = 0.5
     corner_forcing: float = 1e-8
     last_forcing: float = 1e-7
     agreement: float = 4.0
@@ -88,7 +92,7 @@ class NewtonSettings:
     sample_share: float = 1 / 16
     sample_rows: int = 100
     largest_sample: float = 1 / 6
-    sample_tol: float = 0.5
+    sample_tol: float = 0.02
     largest_share: float = 4.0
     bound_rounds: int = 8
 
@@ -96,12 +100,14 @@ class NewtonSettings:
 class NewtonStep(NamedTuple):
     """A Newton step from a point, with the distance to the optimum that it predicts there.
 
-    ``promise`` is the decrease that the quadratic model predicts for the step.
+    ``promise`` is the decrease that the quadratic model predicts for the step, which was computed
+    with the preconditioner of ``estimate``.
     """
 
     origin: Iterate
     found: Distance
     promise: float
+    estimate: Estimate
 
 
 @dataclass
@@ -256,7 +262,7 @@ class Newton(SmoothSolver):
         if not estimate.is_diagonal and not estimate.is_reliable():
             distance = max(distance, self._checked_decrement(precondition, promise))
         found = Distance(distance, step, precondition, remainder_of(estimate))
-        self._last, self._reached = NewtonStep(self.point, found, promise), None
+        self._last, self._reached = NewtonStep(self.point, found, promise, estimate), None
         return step
 
     def _accuracy(self, face: Problem | Face, loosest: float | None) -> tuple[float, int]:
@@ -270,9 +276,12 @@ class Newton(SmoothSolver):
         """
         relative, goal = self._relative_norm(), self._goal()
         loosest = self.settings.loosest_forcing if loosest is None else loosest
-        needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
-        forcing = min(loosest, max(relative, needed))
         estimate, size = self._decrement(face)
+        if self.stop == "gradient":
+            needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
+        else:
+            needed = self.settings.goal_part * goal / (0.5 * size)
+        forcing = min(loosest, max(relative, needed))
         if 0.5 * size > goal:
             return forcing, MAX_PRODUCTS
         is_new = self._preconditioner.made_at is self.point
@@ -380,22 +389,39 @@ class Newton(SmoothSolver):
         self._preconditioner.discard()
 
     def _is_near_optimum(self, goal: float) -> bool:
-        """Return whether f(w) − f* is at most `goal`: by a bound, or by the step that led to w.
+        """Return whether the step that led to w shows that f(w) − f* is at most `goal`.
 
         A preconditioner alone proves nothing: a diagonal ignores correlations, and a matrix built
         at an earlier iterate may count pairs that are no longer active. A Newton step is solved
         with the Hessian at its origin. If it promised at most `goal` there, and the gradient fell
         as the step predicted, then f(w) − f* is at most `goal`, because f(w) is lower than f there.
         """
-        gradient = self.point.gradient
-        if not gradient.any() or self.problem.gap_bound(gradient) <= goal:
+        if not self.point.gradient.any():
             return True
         if self._last is None or self._reached is not self.point:
             return False
-        origin, found, _ = self._last
+        origin, found, *_ = self._last
         if found.distance <= HIDDEN_CHANGE * abs(self.point.value):
             return True
-        return found.distance <= goal and self._fell_as_predicted(found, origin, self.point)
+        if found.distance > goal:
+            return self._decrement_is_small(self._last, goal)
+        return self._fell_as_predicted(found, origin, self.point)
+
+    def _decrement_is_small(self, last: NewtonStep, goal: float) -> bool:
+        """Return whether ½ g'P⁻¹g at the end of a step is at most `goal`.
+
+        P must be a sample that is reliable here, and g'P⁻¹g must have fallen along the step. The
+        estimate is multiplied by the ratio of the promise of the step and ½ g'P⁻¹g at its origin,
+        if P has underestimated the promise.
+        """
+        if not np.isfinite(last.found.distance) or not last.estimate.is_reliable():
+            return False
+        before, after = (
+            0.5 * float(point.gradient @ last.found.precondition(point.gradient))
+            for point in (last.origin, self.point)
+        )
+        fell = after <= last.found.remainder * before
+        return fell and after * max(1.0, last.promise / before) <= goal
 
     def _distance_to_optimum(self, goal: float, affordable: float | None = None) -> Distance:
         """Return the promise of the last Newton step, if it started at this point."""

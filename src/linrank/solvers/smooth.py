@@ -392,7 +392,7 @@ def _cholesky(P: Vector) -> tuple[Vector, bool]:
 
 StopName = Literal["optimum", "gradient", "decrement"]
 
-TARGET_GAP = 0.01  #: f(w) − f*, as a fraction of ε·f(w), at which rule "optimum" stops
+ESTIMATED_PART = 0.25  #: estimate of f(w) − f*, as a fraction of ε·f(w), with which a fit stops
 MAX_PRODUCTS = 250  #: largest number of Hessian products for one Newton step
 MATRIX_REMAINDER = 1e-6  #: fraction of g'P⁻¹g that may remain after a Newton step near the optimum
 SAMPLE_REMAINDER = 0.3  #: the same fraction if P is the Hessian of a sample
@@ -417,21 +417,22 @@ class Distance(NamedTuple):
 class SmoothSolver(Solver):
     """Base class of the solvers that need a smooth loss, with their stopping rule.
 
-    A solver stops when both
+    A solver stops when f(w) − f* ≤ ε·f(w). The bound ½‖g‖² certifies it. Where the bound is loose,
+    an estimate of at most ε·f(w)/4 counts as well (`distance_to_optimum`).
 
-        ‖g(w)‖ ≤ ε‖g(0)‖     and     f(w) − f* ≤ 0.01·ε·f(w).
-
-    The first condition alone (Lee & Lin 2014, eq. 38) can hold far from the optimum f*: if
-    features have different scales, if C is large, and after a warm start. `distance_to_optimum`
-    therefore estimates the distance f(w) − f*.
+    The rule of the papers, ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38), can hold far from the optimum
+    f*: if features have different scales, if C is large, and after a warm start.
 
     Parameters
     ----------
+    tol : float
+        ε of the stopping rule.
     stop : {"optimum", "gradient"}
-        ``gradient``: stop on the first condition alone, as the papers do. If the objective can
-        then still fall by more than 0.1·ε·f(w), the status is `Status.FAR`.
+        ``gradient``: stop by the rule of the papers. If the objective can then still fall by more
+        than 0.1·ε·f(w), the status is `Status.FAR`.
     """
 
+    tol: float = 1e-6
     stop: StopName = "optimum"
     stops: ClassVar[tuple[StopName, ...]] = ("optimum", "gradient")  #: the rules of the solver
     _norm_to_estimate: float = state(default=np.inf)  #: ‖g‖ below which to estimate the distance
@@ -448,26 +449,28 @@ class SmoothSolver(Solver):
 
     def _has_arrived(self) -> bool:
         """Return whether the stopping rule is met."""
-        if not self._gradient_is_small():
-            return False
-        return self.stop == "gradient" or self._is_near_optimum(self._goal())
+        if self.stop == "gradient":
+            return self._gradient_is_small()
+        certified = self.problem.gap_bound(self.point.gradient) <= self.tol * self.point.value
+        return certified or self._is_near_optimum(self._goal())
 
     def _goal(self) -> float:
-        """Return the distance f(w) − f* at which to stop."""
-        return TARGET_GAP * self.tol * self.point.value
+        """Return the estimate of f(w) − f* at which to stop."""
+        return ESTIMATED_PART * self.tol * self.point.value
 
     def _face(self) -> Problem | Face:
         """Return the problem in the features that bounds leave free at the current point."""
         return self.problem.face(self.point.w, self.point.gradient)
 
     def _is_near_optimum(self, goal: float) -> bool:
-        """Return whether f(w) − f* is at most `goal`.
+        """Return whether an estimate of f(w) − f* is at most `goal`.
 
-        An estimate can cost as much as the fit so far. If the estimate is too large, the next one
-        is made after ‖g‖ has fallen, because the distance is proportional to ‖g‖².
+        An estimate can cost as much as the fit so far. The first one is made when ‖g‖ ≤ √ε‖g(0)‖,
+        because the distance is proportional to ‖g‖². If the estimate is too large, the next one is
+        made after ‖g‖ has fallen further.
         """
         size = float(norm(self.point.gradient))
-        if size > self._norm_to_estimate:
+        if size > self._norm_to_estimate or size > np.sqrt(self.tol) * self.slope_at_zero:
             return False
         found = self._distance_to_optimum(goal)
         if found.distance <= goal and self._model_holds(found):
@@ -526,7 +529,7 @@ class SmoothSolver(Solver):
     def _status_at_rest(self) -> Status:
         """Return the status if no step lowers the objective; rounding may be the reason."""
         noise = max(self._noise(), HIDDEN_CHANGE * abs(self.point.value))
-        goal, small = self._goal(), self._gradient_is_small()
+        goal, small = self._goal(), self.stop != "gradient" or self._gradient_is_small()
         found = self._distance_to_optimum(max(noise, goal) if small else noise, affordable=np.inf)
         if small and found.distance <= goal and self._model_holds(found):
             return Status.CONVERGED

@@ -86,7 +86,7 @@ class Smoothing(Solver):
         self._width = mu
         engine = self.problem.engine.with_loss(self._loss().smoothed(mu))
         problem = self.problem.with_engine(engine)
-        newton = Newton(tol=self.tol)
+        newton = Newton(tol=self.tol, stop="gradient")  # `_minimise` decides when to stop
         newton.begin(problem, self.point.w, self.slope_at_zero)
         return newton
 

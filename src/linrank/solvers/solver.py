@@ -124,8 +124,8 @@ class Solver:
     Parameters
     ----------
     tol : float
-        ε of the stopping rule: ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38), or the rule of the
-        subclass.
+        The relative distance to the optimum, (f(w) − f*)/f(w), at which to stop. A subclass says
+        whether it certifies or estimates the distance.
     max_iter : int
         The largest number of outer iterations.
     callback : callable, optional
@@ -477,7 +477,7 @@ def make_solver(
     seed : int
         Seed of the stochastic solvers.
     **options
-        Fields of the solver's class.
+        Fields of the solver's class. If `tol` is None, the class has a default.
 
     Returns
     -------
@@ -499,6 +499,8 @@ def make_solver(
     FISTA(tol=0.0001, max_iter=1000, step='backtracking', restart=True)
     """
     penalty = L2() if penalty is None else penalty
+    if options.get("tol", 1.0) is None:
+        del options["tol"]
     if isinstance(name, Solver):
         check_solver(type(name), loss, penalty, has_rows)
         return replace(name)

@@ -12,7 +12,6 @@ from typing import Any
 from ..choices import CountingName, EngineName, NormalizeName
 from ..solvers import SolverChoice
 
-DEFAULT_TOL = 1e-3  #: tolerance of solvers that are given by name
 DEFAULT_MAX_ITER = 1000  #: largest number of iterations of solvers that are given by name
 
 SOLVER = "Solver"  #: panel of the help
@@ -42,12 +41,13 @@ class Options:
     """The fields of `Settings` before they are checked, in the order of its arguments."""
 
     loss: Any = "squared_hinge"
-    tol: float = option(
-        DEFAULT_TOL, SOLVER,
-        "Stop when the norm of the gradient is this fraction of its value at w = 0 and the optimum "
-        "is near. For smoothing, cutting-planes, l1 and elastic_net, stop when the duality gap is "
-        "this fraction of the objective.",
-        metavar="NUMBER", kw_only=False,
+    tol: float | None = option(
+        None, SOLVER,
+        "Stop when the distance of the objective to the optimum is this fraction of the objective. "
+        "The distance is certified or estimated, as the result says. Solvers of papers have the "
+        "rule of their paper.",
+        metavar="NUMBER", show_default="1e-6 for newton, tron and lbfgs, 1e-3 for most others",
+        kw_only=False,
     )  # fmt: skip
     solver: SolverChoice = option(
         "auto", SOLVER,

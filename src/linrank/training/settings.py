@@ -32,7 +32,7 @@ from ..penalties.penalty import BoundsLike, Penalty, make_penalty
 from ..problem import Problem, make_problem
 from ..solvers import SolverChoice
 from ..solvers.solver import Callback, Solver, make_solver, with_options
-from .options import DEFAULT_MAX_ITER, DEFAULT_TOL, Options
+from .options import DEFAULT_MAX_ITER, Options
 
 AS_GIVEN = FeatureSteps()
 
@@ -48,7 +48,8 @@ class Settings(Options):
     ----------
     loss : str or Loss
     tol, max_iter
-        Options of a solver that is given by name. A `Solver` has its own.
+        Options of a solver that is given by name. A `Solver` has its own. If `tol` is None, the
+        class of the solver has a default.
     solver : str or Solver
     counting, normalize, n_threads, engine
         See `linrank.RankSVM`.
@@ -104,7 +105,7 @@ class Settings(Options):
             return make_solver(
                 self.solver, loss, penalty, has_rows=self.has_rows, seed=self.seed, **given
             )
-        defaults = {"tol": DEFAULT_TOL, "max_iter": DEFAULT_MAX_ITER, "seed": 0}
+        defaults = {"tol": None, "max_iter": DEFAULT_MAX_ITER, "seed": 0}
         for name, value in (given | {"seed": self.seed}).items():
             if value not in (defaults[name], getattr(self.solver, name, value)):
                 kind = type(self.solver).__name__

@@ -167,7 +167,7 @@ def refit(settings: Settings, prepared: Prepared, penalty: Penalty, coef: Vector
     X = data.X[:, used] if prepared.factor is None else data.X[:, used] * prepared.factor[used]
     chosen = data.replace(X=check_matrix(X), feature_names=None)
     penalty = penalty.for_features(data.n_features, data.feature_names).for_some(used)
-    tol = min(settings.tol, REFIT_TOL)
+    tol = min(settings.solver.tol, make_solver("auto", settings.loss).tol, REFIT_TOL)
     solver = make_solver("auto", settings.loss, tol=tol, max_iter=settings.max_iter)
     engine = replace(settings, penalty=L2(), solver=solver, tol=tol).problem(chosen).engine
     curved = engine if engine.loss.smooth else engine.with_loss(SQUARED_HINGE)
