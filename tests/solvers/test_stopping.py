@@ -203,11 +203,15 @@ def test_every_evaluation_and_product_is_counted(loss, penalty, monkeypatch):
 # The rule itself ---------------------------------------------------------------------------
 
 
+NO_PENALTY = SimpleNamespace(value=lambda w: 0.0)
+
+
 def solver_at(value, gradient, distance, **options):
     """A solver at a point with this objective and gradient, f(w) − f* given; ‖g(0)‖ is 1."""
     solver = make_solver("tron", **options)
     solver.point = Iterate(np.ones(1), value, np.array([gradient]))
-    solver.slope_at_zero = 1.0
+    solver.slope_at_zero, solver.value_at_zero = 1.0, np.inf
+    solver.problem = SimpleNamespace(penalty=NO_PENALTY)
     solver._prepare()
     solver.asked = []
     solver._distance_to_optimum = lambda goal, affordable=None: (
@@ -228,13 +232,25 @@ def solver_at(value, gradient, distance, **options):
 def test_a_certificate_or_an_estimate_ends_a_fit(gradient, bound, distance, arrived):
     """f(w) − f* ≤ ε·f(w) = 1, by the bound ½‖g‖² or by an estimate."""
     solver = solver_at(4.0, gradient, distance, tol=0.25)
-    solver.problem = SimpleNamespace(gap_bound=lambda g: bound)
+    solver.problem = SimpleNamespace(gap_bound=lambda g: bound, penalty=NO_PENALTY)
     assert solver._has_arrived() is arrived
     assert solver._confirmed(Status.CONVERGED) is Status.CONVERGED
     assert solver.asked == ([0.25] if gradient == 0.5 else [])
     alone = solver_at(4.0, gradient, distance, tol=0.25, stop="gradient")
     assert alone._has_arrived() is False
     assert alone.asked == []
+
+
+@pytest.mark.parametrize(
+    ("at_zero", "square", "size"),
+    [(np.inf, 0.0, 4.0), (9.0, 0.0, 4.0), (5.0, 0.0, 1.0), (5.0, 2.0, 2.0), (4.0, 1e-9, 1e-9)],
+)
+def test_a_fit_near_zero_is_measured_by_its_fall(at_zero, square, size):
+    """The unit is f(w) = 4, or the fall from w = 0, which is at least the penalty."""
+    solver = solver_at(4.0, 0.0, 0.0)
+    solver.value_at_zero = at_zero
+    solver.problem = SimpleNamespace(penalty=SimpleNamespace(value=lambda w: square))
+    assert solver._size() == size
 
 
 @pytest.mark.parametrize(("gradient", "arrived"), [(0.25, True), (0.251, False)])
@@ -290,7 +306,7 @@ def test_the_status_where_no_step_helps(gradient, distance, noise, status):
     rounding = max(noise, 16e-12)
     for stop in ("gradient", "optimum"):
         solver = solver_at(16.0, gradient, distance, tol=2.0**-4, stop=stop)
-        solver.problem = SimpleNamespace(value_grad=lambda w: None)
+        solver.problem = SimpleNamespace(value_grad=lambda w: None, penalty=NO_PENALTY)
         solver._noise = lambda: noise
         if stop == "gradient" or gradient == 0.0:
             assert solver._status_at_rest() is status
@@ -316,7 +332,7 @@ def test_the_gradient_behind_a_newton_step_confirms_the_distance(after, value, r
         value_grad=lambda w: (value, np.array([after])),
         gap_bound=lambda g: 0.5 * float(g @ g),
         clip=np.asarray,
-        penalty=None,
+        penalty=NO_PENALTY,
     )
     found = Distance(1e-3, np.ones(1), np.asarray, remainder)
     assert solver._model_holds(found) is holds

@@ -160,7 +160,7 @@ class Newton(SmoothSolver):
 
     def begin(self, problem: Problem, w: Vector, slope: float) -> None:
         """Prepare to `advance` from w; `slope` is the norm of the gradient at w = 0."""
-        self.problem, self.slope_at_zero = problem, slope
+        self.problem, self.slope_at_zero, self.value_at_zero = problem, slope, np.inf
         self.point = Iterate(w, *problem.value_grad(w))
         self._set_unit()
         self._preconditioner.discard()
@@ -277,10 +277,9 @@ class Newton(SmoothSolver):
         relative, goal = self._relative_norm(), self._goal()
         loosest = self.settings.loosest_forcing if loosest is None else loosest
         estimate, size = self._decrement(face)
-        if self.stop == "gradient":
+        needed = self.settings.goal_part * goal / (0.5 * size)
+        if self._compares_gradients():
             needed = self.settings.loosest_forcing * (self.tol / relative) ** 2
-        else:
-            needed = self.settings.goal_part * goal / (0.5 * size)
         forcing = min(loosest, max(relative, needed))
         if 0.5 * size > goal:
             return forcing, MAX_PRODUCTS

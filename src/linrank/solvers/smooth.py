@@ -396,6 +396,7 @@ ESTIMATED_PART = 0.25  #: estimate of f(w) − f*, as a fraction of ε·f(w), wi
 MAX_PRODUCTS = 250  #: largest number of Hessian products for one Newton step
 MATRIX_REMAINDER = 1e-6  #: fraction of g'P⁻¹g that may remain after a Newton step near the optimum
 SAMPLE_REMAINDER = 0.3  #: the same fraction if P is the Hessian of a sample
+EXACT_WEIGHTS = 1e-6  #: ε below which the gradient must be small, too; larger: slower tight fits
 FAR_GAP = 0.1  #: f(w) − f*, as a fraction of ε·f(w), above which rule "gradient" has not converged
 HIDDEN_CHANGE = 1e-12  #: relative change of f that rounding can hide from a line search
 LEAST_FALL = 0.5  #: smallest factor by which ‖g‖ must fall before the next distance estimate
@@ -417,8 +418,10 @@ class Distance(NamedTuple):
 class SmoothSolver(Solver):
     """Base class of the solvers that need a smooth loss, with their stopping rule.
 
-    A solver stops when f(w) − f* ≤ ε·f(w). The bound ½‖g‖² certifies it. Where the bound is loose,
-    an estimate of at most ε·f(w)/4 counts as well (`distance_to_optimum`).
+    A solver stops when f(w) − f* ≤ ε·f(w), or ε·(f(0) − f(w)) if that is less. The bound ½‖g‖²
+    certifies it. Where the bound is loose, an estimate of at most a quarter of this counts as well
+    (`distance_to_optimum`). With ε < 1e-6, ‖g(w)‖ ≤ ε‖g(0)‖ must hold as well: such a tolerance is
+    for the weights, whose relative error can be √ε at a distance of ε.
 
     The rule of the papers, ‖g(w)‖ ≤ ε‖g(0)‖ (Lee & Lin 2014, eq. 38), can hold far from the optimum
     f*: if features have different scales, if C is large, and after a warm start.
@@ -449,14 +452,29 @@ class SmoothSolver(Solver):
 
     def _has_arrived(self) -> bool:
         """Return whether the stopping rule is met."""
+        if self._compares_gradients() and not self._gradient_is_small():
+            return False
         if self.stop == "gradient":
-            return self._gradient_is_small()
-        certified = self.problem.gap_bound(self.point.gradient) <= self.tol * self.point.value
+            return True
+        certified = self.problem.gap_bound(self.point.gradient) <= self.tol * self._size()
         return certified or self._is_near_optimum(self._goal())
+
+    def _compares_gradients(self) -> bool:
+        """Return whether ‖g(w)‖ ≤ ε‖g(0)‖ is a condition of the stopping rule."""
+        return self.stop == "gradient" or self.tol < EXACT_WEIGHTS
 
     def _goal(self) -> float:
         """Return the estimate of f(w) − f* at which to stop."""
-        return ESTIMATED_PART * self.tol * self.point.value
+        return ESTIMATED_PART * self.tol * self._size()
+
+    def _size(self) -> float:
+        """Return f(w) or, if it is smaller, the fall f(0) − f(w).
+
+        If C is small, w = 0 is close to the optimum in units of f(w), but ranks nothing. At the
+        optimum the fall is at least ½‖w‖², which rounding does not hide.
+        """
+        value, w = self.point.value, self.point.w
+        return min(value, max(self.value_at_zero - value, self.problem.penalty.value(w)))
 
     def _face(self) -> Problem | Face:
         """Return the problem in the features that bounds leave free at the current point."""
@@ -507,7 +525,7 @@ class SmoothSolver(Solver):
     def _fell_as_predicted(self, found: Distance, start: Iterate, end: Iterate) -> bool:
         """Return whether the gradient at the end of a Newton step confirms `found`."""
         fall = max(0.0, start.value - end.value)
-        if fall + self.problem.gap_bound(end.gradient) <= self.tol * start.value:
+        if fall + self.problem.gap_bound(end.gradient) <= self.tol * self._size():
             return True
         before, after = (
             float(point.gradient @ found.precondition(point.gradient)) for point in (start, end)
@@ -529,7 +547,7 @@ class SmoothSolver(Solver):
     def _status_at_rest(self) -> Status:
         """Return the status if no step lowers the objective; rounding may be the reason."""
         noise = max(self._noise(), HIDDEN_CHANGE * abs(self.point.value))
-        goal, small = self._goal(), self.stop != "gradient" or self._gradient_is_small()
+        goal, small = self._goal(), not self._compares_gradients() or self._gradient_is_small()
         found = self._distance_to_optimum(max(noise, goal) if small else noise, affordable=np.inf)
         if small and found.distance <= goal and self._model_holds(found):
             return Status.CONVERGED
