@@ -89,7 +89,7 @@ def cap(options: Options) -> float:
 def bench_peers(options: Options) -> Section:
     """Measure the training time to the same objective of programs and of linrank."""
     section = Section(
-        "peers",
+        "targets",
         "Training time of programs for RankSVM",
         "Programs and linrank minimise ½‖w‖² + C·Σ ℓ over the same pairs, and linrank computes the "
         "objective of the weights; f* is the lowest objective known. No time includes reading. "
@@ -303,4 +303,4 @@ def _mean(ratios: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    run_sections(__doc__, "peers", {"peers": bench_peers})
+    run_sections(__doc__, "peers", {"targets": bench_peers})

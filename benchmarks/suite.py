@@ -15,6 +15,7 @@ from . import (
     scaling,
     single_machine,
     starting,
+    stops,
     usage,
 )
 from .tools import run_sections
@@ -25,7 +26,8 @@ SECTIONS = {
     "scaling": scaling.bench_scaling,
     "choices": choices.bench_choices,
     **comparison.SECTIONS,
-    "peers": peers.bench_peers,
+    "peers": stops.bench_stops,
+    "targets": peers.bench_peers,
     **usage.SECTIONS,
     "additive": additive_speed.bench_additive,
     "larger": larger_than_memory.bench_larger,

@@ -54,7 +54,7 @@ class Contestant:
         return runs
 
 
-def fit_linrank(data: RankingData, job: Job, loss: str, tol: float) -> Run:
+def fit_linrank(data: RankingData, job: Job, loss: str, tol: float | None) -> Run:
     """Fit with the default solver up to the time limit, with laying out the pairs."""
     started = time.perf_counter()
     problem = make_problem(data, job.C, loss=loss, n_threads=job.threads)
@@ -69,7 +69,7 @@ def fit_linrank(data: RankingData, job: Job, loss: str, tol: float) -> Run:
     }
 
 
-def fit_warm(data: RankingData, job: Job, loss: str, tol: float) -> Run | None:
+def fit_warm(data: RankingData, job: Job, loss: str, tol: float | None) -> Run | None:
     """Fit as `fit_linrank`, after other fits: a core that was idle is slower at first."""
     started = time.perf_counter()
     while True:
@@ -90,15 +90,17 @@ def fit_program(program: Program, job: Job, problem: Any, setting: float) -> Run
     return {"setting": setting, "seconds": run["training"], "objective": objective}
 
 
-def in_turns(fits: dict[Any, Callable[[], Run | None]], budget: float) -> dict[Any, list[Run]]:
+def in_turns(
+    fits: dict[Any, Callable[[], Run | None]], budget: float, least: int = TURNS
+) -> dict[Any, list[Run]]:
     """Return the records of fits that take turns; a fit beyond the time limit leaves none.
 
-    There are as many turns as fit in the budget, but at least `TURNS` and at most `MOST_TURNS`.
+    There are as many turns as fit in the budget, but at least `least` and at most `MOST_TURNS`.
     """
     found: dict[Any, list[Run]] = {key: [] for key in fits}
     started = time.perf_counter()
     for turn in range(MOST_TURNS):
-        if turn >= TURNS and time.perf_counter() - started > budget:
+        if turn >= least and time.perf_counter() - started > budget:
             break
         for key, fit in fits.items():
             run = fit()

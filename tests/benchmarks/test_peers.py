@@ -14,7 +14,7 @@ from benchmarks.rivals import Job
 from benchmarks.tools import Options, Section
 from benchmarks.turns import Contestant, fit_linrank
 
-from benchmarks import peers, turns, usage
+from benchmarks import peers, stops, turns, usage
 from linrank import make_ranking, open_store, save_store
 from linrank.problem import make_problem
 from linrank.solvers import make_solver
@@ -222,6 +222,17 @@ def test_all_programs_are_compared(options, stand_ins):
         f"{OPENMP.name}: {OPENMP.variable} is 'no program', which is no program that can be run"
     )
     assert sum(OPENMP.name in note for note in table.notes) == 1
+
+
+def test_default_fits_and_programs_run_to_their_stop(options, stand_ins):
+    table = stops.bench_stops(options)
+    assert [own["load"] for own in table.numbers] == list(turns.LOADS)
+    for own in table.numbers:
+        assert own["seconds"][LIBLINEAR.name] == [5.0] * turns.TURNS
+        assert own["ratios"][2] == 5.0 / np.median(own["seconds"][2])
+        assert 0 <= own["away"][2] <= 1e-6
+    assert [aim["goal"] for aim in table.goals] == ["web-scaled: 12 × liblinear"]
+    assert stops.show_quartiles([4.0, 1.0, 2.0, 3.0, 5.0]) == "3 s (2–4)"
 
 
 def test_a_program_that_breaks_off_is_noted(options, stand_ins, monkeypatch):
