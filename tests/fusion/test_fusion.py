@@ -197,6 +197,9 @@ def test_a_run_of_equal_scores_is_ranked_by_its_ranks(here):
 def test_what_is_wrong_with_runs_is_said(lists):
     runs, qrels = lists
     more = Run(["q0", "x1"], ["D00", "D01"], [1.0, 1.0], "flat")
+    below = Run(runs[0].qid, runs[0].doc_ids, runs[0].scores - runs[0].scores.mean(), "below")
+    note = next(one for one in gather([*runs, below], qrels).notes if one.startswith("below"))
+    assert note.startswith("below has negative scores, which the normalisers none and l2 count as")
     same = Run(runs[0].qid, runs[0].doc_ids, runs[0].scores, "same")
     notes = gather([*runs, more, same], qrels).notes
     assert "1 query without judgements: left out" in notes

@@ -253,10 +253,11 @@ def _check_once(table: WordTable, lines: ListedDocs) -> None:
 
 
 def _by_rank(table: WordTable, lines: ListedDocs) -> ListedDocs:
-    """Replace scores that are all equal by −rank, which the fourth column of a run holds."""
+    """Replace scores that are all equal by falling ranks, from the fourth column of a run."""
     if len(lines.values) < 2 or np.ptp(lines.values) > 0:
         return lines
-    return lines._replace(values=-table.numbers(3, "the rank"))
+    ranks = table.numbers(3, "the rank")
+    return lines._replace(values=ranks.max() - ranks)
 
 
 def read_runs(name: str, path: Path) -> list[Run]:
@@ -356,6 +357,11 @@ def _notes(
     for one in runs:
         if len(one.values) > 1 and np.ptp(one.values) == 0:
             notes.append(f"{one.name} has the same score everywhere, so it cannot rank")
+        elif len(one.values) and one.values.min() < 0:
+            notes.append(
+                f"{one.name} has negative scores, which the normalisers none and l2 count as worse "
+                "than documents that it did not return"
+            )
     seen: dict[tuple[int, float], int] = {}
     for r, (one, column) in enumerate(zip(runs, scores.T, strict=True)):
         other = seen.setdefault((len(one.values), float(np.nansum(column))), r)
