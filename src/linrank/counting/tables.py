@@ -61,14 +61,13 @@ class TableScratch(NamedTuple):
     """Buffers of one thread, large enough for its largest query.
 
     Documents are sorted before sums are computed. ``keys`` and ``table`` therefore share memory,
-    and so do ``docs`` and the last row of ``sums``. ``ones`` are the weights that count documents.
+    and so do ``docs`` and the last row of ``sums``.
     """
 
     keys: Vector
     docs: NDArray[np.uint32]
     table: Vector
     values: Vector
-    ones: Vector
     sums: Vector
 
 
@@ -89,6 +88,7 @@ row_length = njit(_row_length, inner=True)
 #: before a position, and 0 otherwise. `OTHERS` is the same for the sums from a position on.
 LARGER = (np.arange(MOST_LEVELS)[:, None] > np.arange(COLUMNS)).astype(np.float64).ravel()
 OTHERS = 1.0 - LARGER
+EQUAL = np.eye(MOST_LEVELS).ravel()  #: ``EQUAL[digit * COLUMNS + c]`` is 1 if the digit is c
 
 
 # One query: from scores to active pairs, from values to sums -----------------------------------
@@ -106,22 +106,29 @@ def count_active(plan, state, q, scores, hinges, x, scratch, sums):  # type: ign
     level = plan.level[plan.query_ptr[q] : plan.query_ptr[q + 1]]
     _search_first_node(plan, state, first, scores, level, hinges.tau, scratch)
     sums[:] = 0.0
-    child = first + 1
+    # Several nodes need tables of counts. If all documents weigh 1, these tables have the sums.
+    counted, child = last - first > 1 and len(plan.weight) == 0, first + 1
     for node in range(first, last):
         a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
         docs, digits, levels = state.docs[a:b], state.digit[a:b], plan.nodes[node, LEVELS]
+        if counted or plan.nodes[node, UNIT] > 1:
+            _fill_counts(digits, levels, scratch.table)
         if plan.nodes[node, UNIT] > 1:
-            _fill_table(docs, digits, levels, scratch.ones, scratch.table)
             _pass_down(plan, state, level, node, child, scratch.table)
             child += levels
         if levels < 2:
             continue
-        if plan.nodes[node, UNIT] == 1 or len(plan.weight) > 0:
+        if not counted:
             _fill_table(docs, digits, levels, x, scratch.table)
         for t in range(len(hinges.tau)):
             above, below = state.above[t, a:b], state.below[t, a:b]
+            if counted:
+                _count_partners(
+                    docs, digits, levels, above, below, scratch.table, hinges.counts, t, sums
+                )
             _point_to_ends(digits, levels, above, below)
-            _add_counts(docs, above, below, scratch.table, hinges.counts, t, sums)
+            if not counted:
+                _add_counts(docs, above, below, scratch.table, hinges.counts, t, sums)
 
 
 @njit(inner=True)
@@ -186,34 +193,72 @@ def _step(ranked, tau, p, high, above, below):  # type: ignore[no-untyped-def]
     return p + 1 - active, high + active
 
 
+def _columns(levels: int) -> int:
+    """Return half the length of a row of a table of counts, which has room for each digit."""
+    return 8 if levels <= 8 else 16
+
+
+count_columns = njit(_columns, inner=True)
+
+
+@njit(fast=True, inner=True)
+def _fill_counts(digits, levels, table):  # type: ignore[no-untyped-def]
+    """Fill row p with the numbers of documents before p, by digit.
+
+    First come those with the digit 0, 1, …, and then those with a digit > 0, > 1, ….
+    """
+    columns, zeros = count_columns(levels), eight()
+    for c in range(0, columns, 8):
+        equal, larger, o = zeros, zeros, c
+        store(table, o, equal)
+        store(table, o + columns, larger)
+        for p in range(len(digits)):
+            o += 2 * columns
+            place = np.int64(digits[p]) * COLUMNS + c
+            equal = add_product(equal, 1.0, load(zeros, EQUAL, place))
+            larger = add_product(larger, 1.0, load(zeros, LARGER, place))
+            store(table, o, equal)
+            store(table, o + columns, larger)
+
+
 @njit(inner=True)
 def _pass_down(plan, state, level, node, child, table):  # type: ignore[no-untyped-def]
     """Pass the documents of a node, and the ends of their partners, on to its child nodes.
 
-    The table has counts: before each position, the documents with a digit > 0, > 1, …. The
-    difference of two neighbouring counts is the same position among the documents of one digit.
+    Counts (`_fill_counts`) are the same positions among the documents of one digit.
     """
     a, b = plan.nodes[node, START], plan.nodes[node + 1, START]
-    docs, digits, levels = state.docs[a:b], state.digit[a:b], plan.nodes[node, LEVELS]
-    length, shift = row_length(levels), _shift(plan, child)
+    docs, digits = state.docs[a:b], state.digit[a:b]
+    length, shift = 2 * count_columns(plan.nodes[node, LEVELS]), _shift(plan, child)
     for p in range(len(docs)):
         digit = np.int64(digits[p])
-        start, last = plan.nodes[child + digit, START], digit == levels - 1
-        spot = start + _position(table, p, digit, last, length)
+        spot = plan.nodes[child + digit, START] + np.int64(table[p * length + digit])
         state.docs[spot] = docs[p]
         state.digit[spot] = (level[docs[p]] >> shift) & ((1 << DIGIT_BITS) - 1)
-        for t in range(len(state.above)):
-            above, below = np.int64(state.above[t, a + p]), np.int64(state.below[t, a + p])
-            state.above[t, spot] = _position(table, above, digit, last, length)
-            state.below[t, spot] = _position(table, below, digit, last, length)
+    for t in range(len(state.above)):
+        above, below = state.above[t], state.below[t]
+        for p in range(len(docs)):
+            digit = np.int64(digits[p])
+            spot = plan.nodes[child + digit, START] + np.int64(table[p * length + digit])
+            above[spot] = np.int64(table[np.int64(above[a + p]) * length + digit])
+            below[spot] = np.int64(table[np.int64(below[a + p]) * length + digit])
 
 
 @njit(inner=True)
-def _position(table, p, digit, last, length):  # type: ignore[no-untyped-def]
-    """Return the number of documents with a digit before position p; see `_pass_down`."""
-    place = p * length + digit
-    from_digit = np.float64(p) if digit == 0 else table[place - 1]
-    return np.int64(from_digit - (0.0 if last else table[place]))
+def _count_partners(docs, digits, levels, above, below, table, counts, t, sums):  # type: ignore[no-untyped-def]
+    """Do what `_add_counts` does for documents of weight 1, from a table of counts."""
+    n, columns = len(docs), count_columns(levels)
+    s0, s1, s2 = counts.scale[0, t], counts.scale[1, t], counts.scale[2, t]
+    for p in range(n):
+        doc, digit = docs[p], np.int64(digits[p])
+        upper = table[np.int64(above[p]) * 2 * columns + columns + digit]
+        start = np.int64(below[p])
+        here, end = start * 2 * columns + digit, n * 2 * columns + digit
+        others = table[end] - table[here] + table[end + columns] - table[here + columns]
+        lower = np.float64(n - start) - others
+        sums[0, doc] += s0 * (upper + lower)
+        sums[1, doc] += s1 * (upper - lower)
+        sums[2, doc] += s2 * (upper + lower)
 
 
 @njit(inner=True)
@@ -413,14 +458,13 @@ class TableLayout(NodeLayout):
     def make_scratch(self, n: int) -> TableScratch:
         """Allocate the buffers of one thread, for queries of up to n documents."""
         levels = int(self.plan.nodes[:-1, LEVELS].max(initial=2))
-        work = np.empty(max(2 * n, (n + 1) * _row_length(levels)))
+        work = np.empty(max(2 * n, (n + 1) * max(_row_length(levels), 2 * _columns(levels))))
         sums = np.empty((3, n))
         return TableScratch(
             keys=work[: 2 * n],
             docs=sums[2].view(np.uint32),
             table=work,
             values=np.empty(n),
-            ones=np.ones(n),
             sums=sums,
         )
 
