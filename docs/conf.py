@@ -24,7 +24,8 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "command_line",  # the last three are in _ext
+    "command_line",  # the last four are in _ext
+    "mathml",
     "public_names",
     "root_pages",
 ]
@@ -41,7 +42,8 @@ nitpick_ignore = [
 
 # Pages -------------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+html_math_renderer = "mathml"  # of _ext/mathml.py
 myst_heading_anchors = 4
 
 # API reference -----------------------------------------------------------------------------------

@@ -15,6 +15,10 @@ from sphinx.transforms import SphinxTransform
 
 NAME = re.compile(r"linrank(\.\w+)+|(?:[A-Z]\w*[a-z]\w*|[A-Z]{3,}\w*)")  # a class, or any full name
 PUBLIC = re.compile(r"linrank(\.[a-z]+)?\.\w+")  # a name of the package or of a public part of it
+INTERNAL = {  # class attributes that rankers need among themselves
+    "chooses", "has_model", "has_weights", "selects", "takes_codes", "takes_missing",
+    "trainer_class", "uses_queries",
+}  # fmt: skip
 ROUTING = re.compile(r"set_\w+_request")  # methods that scikit-learn adds to every estimator
 
 
@@ -79,8 +83,8 @@ def find_short_name(
 def skip_foreign(
     app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Leave out members that come from other libraries; their own documentation has them."""
-    if ROUTING.fullmatch(name) or isinstance(obj, type):
+    """Leave out internal members, and those of other libraries, which have their own documents."""
+    if name in INTERNAL or ROUTING.fullmatch(name) or isinstance(obj, type):
         return True
     home = getattr(obj, "__module__", None) or getattr(
         getattr(obj, "fget", None), "__module__", None

@@ -1,4 +1,8 @@
-"""Pages of the site that include a file of the root folder, whose links begin there."""
+"""Pages that are also read as plain Markdown: included files, and directives in comments.
+
+Pages include files of the root folder, whose links begin there. Directives that plain Markdown
+would show are in comments, which begin with ``<!-- site`` in a line of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+COMMENT = re.compile(r"^<!-- site\n(.*?)^-->$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(docs/)?([\w./-]+\.md)")
 
 
@@ -18,7 +23,13 @@ def move_links(app: Sphinx, path: Path, docname: str, content: list[str]) -> Non
         )
 
 
+def open_comments(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Leave the directives of comments to Sphinx."""
+    content[0] = COMMENT.sub(r"\1", content[0])
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Listen to inclusions."""
+    """Listen to pages that are read."""
     app.connect("include-read", move_links)
+    app.connect("source-read", open_comments)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -22,6 +22,7 @@ _HOME = {
     "AdditiveModel": "model",
     "LinearModel": "model",
     "Explanation": "model",
+    "Drift": "model.drift",
     "load_model": "model",
     "RankingData": "data.ranking",
     "read_letor": "data.letor",
@@ -169,6 +170,7 @@ if TYPE_CHECKING:
         strict_pairwise_accuracy,
     )
     from .model import AdditiveModel, Explanation, LinearModel, load_model
+    from .model.drift import Drift
     from .preferences.preference_model import PreferenceModel
     from .preferences.rankings import Rankings, fit_rankings, read_rankings
     from .preferences.votes import Votes, read_votes

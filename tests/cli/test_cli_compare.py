@@ -224,3 +224,15 @@ def test_models_with_topics_get_a_sentence(data):
     MultiTopicRanker(RankSVM()).fit(data.X, topics).model_.save("topics.json")
     sentence = "topics.json: is a model with topics; use linrank evaluate"
     assert error_of("compare", "a.json", "topics.json", "--data", "test.txt").startswith(sentence)
+
+
+def test_a_model_that_may_be_worse_is_not_allowed(data):
+    """Model a lacks a feature that matters, so that it is worse than b."""
+    run("compare", "a.json", "b.json", "--data", "test.txt", "--allow-loss", "0.5")
+    run("compare", "b.json", "b.json", "--data", "test.txt", "--allow-loss", "0")
+    result = run("compare", "b.json", "a.json", "--data", "test.txt", "--allow-loss", "0", code=1)
+    assert "B is at most" in result.stdout
+    found = run_json("compare", "b.json", "a.json", "--data", "test.txt", "--allow-loss", "1")
+    assert found["worst_loss"] == -found["metrics"]["ndcg@10"]["interval"][0] > 0
+    errors = "--metrics", "all-pairs-error", "--allow-loss", "0"
+    run("compare", "b.json", "a.json", "--data", "test.txt", *errors, code=1)

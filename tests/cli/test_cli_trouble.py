@@ -351,7 +351,7 @@ def interrupt(monkeypatch, where: str, when) -> None:
     monkeypatch.setattr(where, interrupted)
 
 
-STEP = "linrank.cli.console.TrainingProgress.__call__"
+STEP = "linrank.training.trainer.TrainingProgress.__call__"
 
 
 def test_ctrl_c_while_folds_choose_C(letor, here, monkeypatch):

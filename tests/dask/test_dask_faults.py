@@ -25,13 +25,13 @@ from linrank import (
     make_ranking,
     save_store,
 )
-from linrank.cli.console import TrainingProgress
 from linrank.counting.preferences import ALL_PAIRS, Preferences
 from linrank.dask import DaskData, DaskEngine, DaskRankSVM
 from linrank.dask.pool import local_cluster
 from linrank.dask.sources import folder_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
+from linrank.training.trainer import TrainingProgress
 
 SETTINGS = {
     "C": 1e-3,
@@ -234,7 +234,7 @@ def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, mo
                 if step.iteration == 3:
                     os.kill(pids(client)[0], signal.SIGKILL)
 
-        monkeypatch.setattr("linrank.cli.fitting.TrainingProgress", Killing)
+        monkeypatch.setattr("linrank.training.trainer.TrainingProgress", Killing)
         assert run_json(*command)["solver"]["status"] == "converged"
         np.testing.assert_allclose(
             LinearModel.load(model).coef, expected.coef_, rtol=1e-5, atol=1e-9

@@ -346,6 +346,27 @@ def test_verbose_prints_a_line_per_iteration(arrays, capsys):
     assert lines[0].startswith("C 1           iteration 0")
 
 
+def test_verbose_prints_a_line_per_C(arrays, capsys):
+    X, y, qid = arrays
+    ranker = RankSVMCV(Cs=[0.01, 0.1], metric="map", cv=2, verbose=True).fit(X, y, qid)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines] == [["C", "0.01", "map"], ["C", "0.1", "map"]]
+    assert lines[0].endswith(f"{ranker.cv_results_['mean_test_score'][0]:.4f}")
+
+
+def test_progress_is_shown_where_somebody_watches(arrays, capsys, monkeypatch):
+    X, y, qid = arrays
+    monkeypatch.setattr("linrank.training.trainer.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("linrank.training.trainer.EVERY_SECONDS", 0.0)
+    RankSVMCV(Cs=[0.01, 0.1], cv=2).fit(X, y, qid)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    RankSVMCV(Cs=[0.01, 0.1], cv=2).fit(X, y, qid)
+    shown = capsys.readouterr().err
+    assert "\rfold 1/2, C = 0.01 (1/2), iteration 0" in shown
+    assert shown.endswith(" \r")
+
+
 def test_unfinished_training_warns(arrays):
     X, _, qid = arrays
     with pytest.warns(NotConvergedWarning, match="largest number of iterations"):

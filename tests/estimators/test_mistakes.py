@@ -794,3 +794,12 @@ def test_ids_that_are_lists(ids, tmp_path):
 def test_ids_that_are_too_large_for_a_column():
     with pytest.raises(DataError, match=r"the frame cannot be read: .* too large"):
         RankingData.from_frame(FRAME.assign(label=Y, qid=2**70))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("groups", "qid="), ("query_id", "qid="), ("weights", "sample_weight="), ("epochs", "lists")],
+)
+def test_unknown_arguments_name_what_is_meant(name, meant):
+    with pytest.raises(TypeError, match=f"no argument {name!r}.*{meant}"):
+        RankSVM().fit([[1.0], [2.0]], [0, 1], **{name: [1, 1]})

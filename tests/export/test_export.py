@@ -601,3 +601,14 @@ def test_scripts_quote_fields_and_take_expressions():
         "+ 1.0 * x0",
         "- 2.0 * x1;",
     ]
+
+
+def test_features_that_never_were_missing_do_not_prevent_an_export():
+    data = make_ranking(20, 10, 3, random_state=0)
+    X = data.X + 1.0  # medians are not 0
+    model = RankSVM(C=0.01, missing="median").fit(X, data.y, qid=data.qid).model_
+    assert "linear" in model.export("opensearch")
+    X[3, 1] = np.nan
+    model = RankSVM(C=0.01, missing="median").fit(X, data.y, qid=data.qid).model_
+    with pytest.raises(DataError, match=r"feature '2' has a contribution .* missing='zero'"):
+        model.export("opensearch")

@@ -130,7 +130,8 @@ def test_latex_is_balanced(texts):
 
 def check_latex(table: Table) -> None:
     """Check that texts can neither open nor close anything, nor add cells or rows."""
-    lines = table.to_latex().splitlines()
+    packages, *lines = table.to_latex().splitlines()
+    assert packages == r"% \usepackage[T1]{fontenc} \usepackage{booktabs}"
     first, last = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
     assert last - first == len(table.rows)
     for row in lines[first:last]:

@@ -754,3 +754,13 @@ def _is_alive(pid):
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
+
+
+def test_a_ranker_without_a_repr_is_named_by_its_class():
+    class Mine:
+        fit = predict = get_params = set_params = None
+
+    known = [(Mine(), {"a": [1]}), RankSVM(C=2.0)]
+    assert [entry.name for entry in Study("set", known).entries] == ["Mine", "RankSVM(C=2.0)"]
+    with pytest.raises(DataError, match="is the class RankSVM"):
+        _ = Study("set", [RankSVM]).entries

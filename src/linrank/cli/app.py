@@ -37,7 +37,8 @@ linrank predict model.json test.txt --out scores.txt
 
 linrank evaluate test.txt scores.txt --metrics ndcg@10,map
 
-Exit codes: 0 success, 1 not converged or runs failed, 2 wrong usage or input, 130 interrupted.
+Exit codes: 0 success, 1 not converged, runs failed, data drifted or a model is worse, 2 wrong usage
+or input, 130 interrupted.
 """
 
 
@@ -58,8 +59,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _module in (
-    train, predict, evaluate, compare, path, arena, study, fuse, explain, export, inspect, convert,
-    demo, warmup,
+    train, predict, evaluate, compare, path, arena, study, fuse, explain, export, inspect,
+    convert, demo, warmup,
 ):  # fmt: skip
     _module.register(app)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..comparison import ChangedQuery, Comparison, MetricComparison
     from ..data.ranking import RankingData
     from ..data.trec import Qrels, Run
+    from ..metrics import Metric
     from ..model import Model
 
 EPILOG = """
@@ -45,8 +46,11 @@ linrank compare old.json new.json --data test.txt
 
 linrank compare bm25.txt model.json --data test.txt --metrics ndcg@10,map --queries 20
 
+linrank compare old.json new.json --data test.txt --allow-loss 0.005 && mv new.json old.json
+
 linrank compare a.run b.run --data qrels.txt --plot differences.png
 """
+WORSE = 1  #: exit code if B may be worse than --allow-loss allows
 Files = tuple[Path, Path]  #: A and B
 Rankings = tuple["Vector | Run", "Vector | Run"]  #: scores or runs of A and B
 
@@ -122,6 +126,17 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    allow_loss: Annotated[
+        float | None,
+        typer.Option(
+            "--allow-loss",
+            metavar="NUMBER",
+            min=0.0,
+            help="Exit with code 1 if B may be worse than A by more than this in the first metric: "
+            "what counts is the 95% interval of the difference.",
+            show_default=False,
+        ),
+    ] = None,
     threads: options.Threads = None,
     json: options.Json = False,
     *,
@@ -144,14 +159,28 @@ def compare(
 
         save_plot(plot, found.plot)
     changed = found.most_changed(queries)
+    worse = None if allow_loss is None else _worst_loss(found, wanted[0])
     if json:
-        print_json({"data": str(data), "a": str(a), "b": str(b)} | _as_json(found, changed))
-        return
-    lines = [*sources.lines, ("flavour", found.a.flavour)]
-    lines += [("note", "A and B are the same file")] if a.samefile(b) else []
-    lines += [] if plot is None else [("plot", f"saved as {plot}")]
-    show(facts([*lines, *(("note", note) for note in found.notes())]))
-    show(_table(found), *([_changed_table(found, changed)] if changed else []))
+        loss = {} if worse is None else {"worst_loss": worse, "allowed_loss": allow_loss}
+        about = {"data": str(data), "a": str(a), "b": str(b)}
+        print_json(about | loss | _as_json(found, changed))
+    else:
+        lines = [*sources.lines, ("flavour", found.a.flavour)]
+        lines += [("note", "A and B are the same file")] if a.samefile(b) else []
+        lines += [] if plot is None else [("plot", f"saved as {plot}")]
+        if worse is not None:
+            lines.append(("loss", f"B is at most {max(0.0, worse):.4f} worse than A in "
+                          f"{wanted[0]} (95 %); allowed is {allow_loss:g}"))  # fmt: skip
+        show(facts([*lines, *(("note", note) for note in found.notes())]))
+        show(_table(found), *([_changed_table(found, changed)] if changed else []))
+    if worse is not None and allow_loss is not None and not worse <= allow_loss:
+        raise typer.Exit(WORSE)
+
+
+def _worst_loss(found: Comparison, metric: Metric) -> float:
+    """Return by how much B may be worse than A, at the bad end of the interval."""
+    low, high = found.metrics[metric.name].interval
+    return -low if metric.greater_is_better else high
 
 
 class _Sources(NamedTuple):

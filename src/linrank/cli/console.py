@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -22,13 +22,13 @@ from rich.table import Table
 from rich.text import Text
 
 from .._start import INTERRUPTED, end_process
-from .._util.text import format_C, printable
+from .._util.text import printable
 from ..errors import LinrankError
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from ..solvers import Step
+    from ..training.trainer import Update
 
 # --------------------------------------------------------------------------------------------------
 # Output of commands: tables for people, and one JSON object for programs.
@@ -172,7 +172,8 @@ class interrupts_raise:
 # code    meaning
 # ======  ========================================================================================
 # 0       success
-# 1       the solver did not converge, or runs of a study failed; results are saved nevertheless
+# 1       the solver did not converge, or runs of a study failed; results are saved nevertheless.
+#         Data have drifted (check), or a model is worse than allowed (compare --allow-loss)
 # 2       wrong usage or wrong input
 # 130     Ctrl-C; the best model so far, or the finished runs of a study, are saved
 # 141     the reader of the output has closed the pipe
@@ -239,13 +240,6 @@ def _sentence(error: Exception) -> str:
 DELAY = 1.0  #: seconds until a progress bar appears
 
 
-class Update(Protocol):
-    """Function that changes a progress bar; arguments that are not given keep their values."""
-
-    def __call__(self, *, completed: float = ..., total: float = ..., text: str = ...) -> None:
-        """Change what the bar shows."""
-
-
 def _show_nothing(**_: object) -> None:
     pass
 
@@ -309,41 +303,3 @@ def reading(path: str | os.PathLike[str]) -> Iterator[Callable[[float], None]]:
         f"reading {os.fspath(path)}", DownloadColumn(), TransferSpeedColumn(), total=size or None
     ) as update:
         yield lambda fraction: update(completed=fraction * size)
-
-
-class TrainingProgress:
-    """Progress of training: the objective and the stopping criterion of each iteration.
-
-    With one C, the bar shows the gradient norm on a logarithmic scale from ‖g(0)‖ to
-    √tol·‖g(0)‖, or the duality gap down to tol. With a grid of C, it shows the position in the
-    grid.
-    """
-
-    def __init__(self, update: Update, tol: float, n_folds: int = 0) -> None:
-        self._update = update
-        self._tol = tol
-        self._Cs: list[float] = []
-        self._n_folds = n_folds
-        self._nearest = 0.0
-
-    def expect(self, Cs: Iterable[float]) -> None:
-        """Add values of C that are about to be tried."""
-        self._Cs = sorted({*self._Cs, *map(float, Cs)})
-
-    def __call__(self, C: float, step: Step, fold: int) -> None:
-        """Show an iteration of the solver."""
-        text = f"iteration {step.iteration}, objective {step.objective:.6g}"
-        if len(self._Cs) <= 1:
-            left, what = step.gradient_norm**2, f"gradient {step.gradient_norm:.1e}"
-            if step.gap is not None:
-                left, what = step.gap, f"duality gap {step.gap:.1e} (to {self._tol:g})"
-            nearness = math.log(max(left, 1e-300)) / math.log(self._tol)
-            self._nearest = max(self._nearest, min(nearness, 1.0))
-            text += f", {what}"
-            self._update(completed=self._nearest, total=1.0, text=text)
-            return
-        k = self._Cs.index(C)
-        where = f"C = {format_C(C)} ({k + 1}/{len(self._Cs)})"
-        if self._n_folds:
-            where = f"fold {fold}/{self._n_folds}, {where}" if fold else f"all data, {where}"
-        self._update(completed=k, total=len(self._Cs), text=f"{where}, {text}")

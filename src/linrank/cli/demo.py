@@ -53,6 +53,7 @@ def demo(
     held_out, documents = how.read_held_out(vali, data), how.read_held_out(test, data)
     with showing(trainer) as shown:
         training = shown.train_on_grid(data, held_out)
+    training.model.remember(data)
     training.model.save(model)
     lines = [
         ("train", data_line(train, data, training)),

@@ -17,7 +17,7 @@ from .._start import INTERRUPTED
 from .._util.lazy import import_lightly
 from .._util.text import count, format_C
 from ..errors import DataError, QueriesMovedWarning
-from .console import NOT_CONVERGED, TrainingProgress, format_mean, grid, plain, progress, say_error
+from .console import NOT_CONVERGED, format_mean, grid, plain, progress, say_error
 from .inputs import check_output, read_data
 from .shared_options import CURVE_OPTIONS, parse_solver_options
 
@@ -271,6 +271,8 @@ def with_bands(
 @contextmanager
 def showing(trainer: Trainer, n_folds: int = 0) -> Iterator[Trainer]:
     """Show a progress line for the trainer within a ``with`` block."""
+    from ..training.trainer import TrainingProgress
+
     with progress("training") as update:
         shown = TrainingProgress(update, trainer.solver.tol, n_folds)
         yield replace(trainer, callback=shown, announce=shown.expect)

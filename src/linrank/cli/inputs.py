@@ -190,8 +190,8 @@ def read_for(model: Model, path: Path, inputs: Input, **options: Any) -> Ranking
     """
     data = read_data(
         path, inputs, model.feature_names, n_features=model.n_features,
-        index_base=model.index_base, allow_missing=model.fills, categories=model.categories,
-        **options,
+        index_base=model.index_base, categories=model.categories,
+        **{"allow_missing": model.fills} | options,
     )  # fmt: skip
     if data.n_read is not None and data.n_read < model.n_features:
         say_error(

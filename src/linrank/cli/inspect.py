@@ -1,4 +1,4 @@
-"""The command ``linrank inspect``: facts about data or a model."""
+"""The commands ``linrank inspect`` and ``linrank check``: facts about data or a model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from .._util.text import count, setting_text
+from ..errors import prefix_errors
 from . import shared_options as options
-from .console import facts, grid, print_json, progress, show
+from .console import facts, grid, plain, print_json, progress, show
 from .fitting import bar_table, check_plot
 from .inputs import (
     Input,
@@ -20,11 +21,13 @@ from .inputs import (
     check_output,
     looks_like_model,
     read_data,
+    read_for,
     with_columns,
 )
 
 if TYPE_CHECKING:
     from ..model import Model
+    from ..model.drift import Drift
     from ..report.data_summary import DataSummary
 
 EPILOG = """
@@ -36,11 +39,20 @@ linrank inspect model.json --top 20
 
 linrank inspect model.json --plot curves.png --report model.html
 """
+CHECK_EPILOG = """
+Examples:
+
+linrank check model.json tonight.parquet || mail -s "features have changed" me@example.org
+
+linrank check model.json tonight.parquet --psi 0.1 --json
+"""
+ALARM = 1  #: exit code if the data have drifted
 MAX_LEVELS = 20  #: distinct labels that are listed; the others are summed up in one line
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
+    app.command("check", epilog=CHECK_EPILOG)(with_columns(check))
     app.command("inspect", epilog=EPILOG)(with_columns(inspect))
 
 
@@ -215,4 +227,92 @@ def _model_json(file: Path, model: Model, top: int) -> dict[str, object]:
             }
             for f in model.ordered()[:top].tolist()
         ],
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# `linrank check`: differences of data from the training data of a model.
+
+
+def check(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A model file.", show_default=False)
+    ],
+    data: options.Data,
+    psi: Annotated[
+        float,
+        typer.Option(
+            "--psi",
+            metavar="NUMBER",
+            min=0.0,
+            help="The largest population stability index of a feature and of the scores.",
+        ),
+    ] = 0.25,
+    missing: Annotated[
+        float,
+        typer.Option(
+            "--missing",
+            metavar="SHARE",
+            min=0.0,
+            help="The largest increase of the share of missing values of a feature.",
+        ),
+    ] = 0.1,
+    outside: Annotated[
+        float,
+        typer.Option(
+            "--outside",
+            metavar="SHARE",
+            min=0.0,
+            help="The largest share of values of a feature outside of its training range.",
+        ),
+    ] = 0.05,
+    top: Annotated[
+        int,
+        typer.Option("--top", metavar="NUMBER", min=1, help="Number of features to show."),
+    ] = 10,
+    threads: options.Threads = None,
+    json: options.Json = False,
+    *,
+    inputs: Input,
+) -> None:
+    """Compare data with the training data of a model; the exit code is 1 if they have drifted."""
+    from ..model import load_model
+
+    learnt = load_model(model)
+    documents = read_for(
+        learnt, data, inputs, n_threads=threads, needs_label=False, allow_missing=True
+    )
+    with progress("comparing"), prefix_errors(data):
+        found = learnt.check(documents, psi=psi, missing=missing, outside=outside)
+    if json:
+        print_json({"model": str(model), "data": str(data)} | _drift_json(found))
+    else:
+        _show_drift(model, data, found, top)
+    if not found.ok:
+        raise typer.Exit(ALARM)
+
+
+def _show_drift(model: Path, data: Path, found: Drift, top: int) -> None:
+    lines = [("model", str(model)), ("data", f"{data}: {count(found.n_docs, 'document')} compared")]
+    if found.scores is not None:
+        lines.append(("scores", f"stability index {found.scores:.3f}"))
+    lines += [("note", note) for note in found.notes]
+    lines += [("alarm", alarm) for alarm in found.alarms] or [("alarm", "none")]
+    show(facts(lines))
+    names, rows = found.table(top)
+    if rows:
+        table = grid(names, left=names[:1])
+        for row in rows:
+            table.add_row(*map(plain, row))
+        show(table)
+
+
+def _drift_json(found: Drift) -> dict[str, object]:
+    return {
+        "ok": found.ok,
+        "alarms": found.alarms,
+        "notes": found.notes,
+        "documents": found.n_docs,
+        "scores": found.scores,
+        "features": [feature._asdict() for feature in found.features],
     }

@@ -114,6 +114,7 @@ def path(
         trainer, training = _train(trainers, data, held_out, grid, folds)
         training = with_bands(trainer, training, data, options["n_bags"])
     if out is not None:
+        training.model.remember(data)
         training.model.save(out)
     complete = training.path is not None  # an interrupt may have ended the folds
     if plot is not None and complete:

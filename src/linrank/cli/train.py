@@ -223,6 +223,8 @@ def train(
             if refine is not None:
                 training = _refined(trainer, training, data, held_out, refine, folds)
             training = with_bands(trainer, training, data, options["n_bags"])
+        if dask is None:
+            training.model.remember(data)
         training.model.save(out)
         if json:
             found = _as_json(train, valid, out, folds, trainer, training, data, held_out)

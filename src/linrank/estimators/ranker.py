@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
@@ -134,6 +134,17 @@ def _numbers(estimator: BaseEstimator, X: Any, name: str, how: dict[str, Any]) -
 GRADES = 5  #: labels 0, …, GRADES − 1 look like grades of relevance
 LEAST_DOCS = 1000  #: documents from which a single query with grades looks like a forgotten qid
 LEAST_IDS = 20  #: distinct values from which whole numbers look like query ids
+
+
+def refuse_unknown(unknown: Mapping[str, Any]) -> None:
+    """Raise a `TypeError` for arguments of `fit` that do not exist, such as ``groups=``."""
+    for name in unknown:
+        meant = "qid=, the query of each document"
+        if "weight" in name:
+            meant = "sample_weight= or query_weight="
+        elif "quer" not in name and "group" not in name and "id" not in name:
+            meant = "the arguments that the documentation of fit lists"
+        raise TypeError(f"fit() has no argument {name!r}. Use {meant}.")
 
 
 def check_arguments(X: Any, y: Any, qid: Any) -> None:

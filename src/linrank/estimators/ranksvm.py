@@ -93,7 +93,7 @@ class RankSVM(TrainedRanker):
     warm_start : bool
         Start from the weights of the previous fit.
     verbose : bool
-        Print a line for each iteration.
+        Print a line for each iteration, or for each C that is tried.
     random_state : int, optional
         Seed of the stochastic solvers; None is 0.
     scale : str, optional
@@ -149,6 +149,8 @@ class RankSVM(TrainedRanker):
     C: float = field(default=1.0, kw_only=False)
     warm_start: bool = False
     random_state: int | None = None
+
+    __metadata_request__partial_fit: ClassVar = {"qid": True}
 
     def partial_fit(
         self,

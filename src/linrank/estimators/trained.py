@@ -53,7 +53,16 @@ from ..training.selection import (
     most_folds,
     same_pairs,
 )
-from .ranker import EvalSet, HeldOut, Ranker, checked_features, held_out, queries
+from ..training.trainer import watched
+from .ranker import (
+    EvalSet,
+    HeldOut,
+    Ranker,
+    checked_features,
+    held_out,
+    queries,
+    refuse_unknown,
+)
 
 if TYPE_CHECKING:
     from sklearn.model_selection import BaseCrossValidator
@@ -115,6 +124,7 @@ class TrainedRanker(Ranker):
         eval_set: EvalSet | None = None,
         eval_qid: Sequence[ArrayLike] | None = None,
         eval_group: Sequence[ArrayLike] | None = None,
+        **unknown: Any,
     ) -> Self:
         """Learn the weights, and choose C if the ranker does so.
 
@@ -149,6 +159,8 @@ class TrainedRanker(Ranker):
         eval_set, eval_qid, eval_group : lists with one entry, optional
             ``[(X, y)]`` and ``[qid]`` or ``[group]``, as in XGBoost and LightGBM; another form of
             `valid`.
+        **unknown
+            Other names are refused, with the name that is meant.
 
         Returns
         -------
@@ -162,6 +174,7 @@ class TrainedRanker(Ranker):
         >>> ranker.coef_.shape, ranker.result_.converged
         ((20,), True)
         """
+        refuse_unknown(unknown)
         if group is not None:
             qid = queries(qid, group, y)
         data = self._ranking_data(
@@ -368,7 +381,7 @@ class TrainedRanker(Ranker):
         options = given | {
             "n_threads": resolve_threads(self.n_threads),
             "seed": as_seed(getattr(self, "random_state", None)),
-            "callback": print_step if self.verbose else None,
+            "callback": print_step if self.verbose and not self.chooses else None,
         }
         return self.trainer_class.of(**options | more)
 
@@ -380,9 +393,11 @@ class TrainedRanker(Ranker):
         folds = self._folds(data) if valid is None else ()
 
         def train(trainer: Trainer) -> Training:
-            if valid is None:
-                return trainer.train_by_folds(data, folds, self.Cs)
-            return trainer.train_on_grid(data, valid, self.Cs)
+            n_folds = folds if isinstance(folds, int) else len(folds)
+            with watched(trainer, n_folds, self.verbose) as shown:
+                if valid is None:
+                    return shown.train_by_folds(data, folds, self.Cs)
+                return shown.train_on_grid(data, valid, self.Cs)
 
         trainer, training = train_best(self._trainers(criterion), data, train)
         self.metric_path_ = training.fold_values
@@ -435,6 +450,8 @@ class TrainedRanker(Ranker):
         if sentence is not None:
             warn(sentence, NothingSelectedWarning)
         model: Any = training.model
+        if isinstance(data, RankingData):
+            model.remember(data)
         self.model_ = model
         if self.has_weights:
             self.coef_ = model.coef

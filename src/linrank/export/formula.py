@@ -472,17 +472,18 @@ def contribution(term: Term, values: Vector | float) -> Vector:
 def require_linear(formula: LinearFormula, target: str) -> None:
     """Raise a `DataError` unless each contribution is weight × value, with 0 for missing values."""
     for term in formula.terms.values():
+        step = "without this step"
         if term.log:
             reason = "is replaced by its logarithm"
         elif term.low is not None or term.high is not None:
             reason = "is clipped"
-        elif not reads_missing_as_zero(term):
-            reason = "has a contribution of its own if it is missing"
+        elif term.may_be_missing and not reads_missing_as_zero(term):
+            reason, step = "has a contribution of its own if it is missing", "with missing='zero'"
         else:
             continue
         raise DataError(
             f"{target} cannot express that feature {term.name!r} {reason}. Export to vespa, sql, "
-            "onnx, pmml, c or python, or train without this step."
+            f"onnx, pmml, c or python, or train {step}."
         )
 
 

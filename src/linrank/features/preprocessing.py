@@ -539,7 +539,7 @@ class FeatureSteps:
             X = clipped.apply(X, None, n_threads)
             origin = clipped.at_zero() if data.is_sparse else 0.0
         if self.missing == "indicator":
-            found["indicators"] = _features_with_gaps(data.X)
+            found["indicators"] = features_with_gaps(data.X)
         if self.by_query:
             found |= {"by_query": True, "unscaled": np.union1d(data.indicators, data.codes)}
         if self.scale == "both":
@@ -575,7 +575,8 @@ def _row_weight(data: RankingData) -> Vector | None:
     return data.weight * of_query
 
 
-def _features_with_gaps(X: Matrix) -> Any:
+def features_with_gaps(X: Matrix) -> Any:
+    """Return the numbers of the features that have missing values."""
     if sparse.issparse(X):
         return np.unique(X.indices[np.isnan(X.data)]).astype(np.int64)
     return np.flatnonzero(np.isnan(X).any(axis=0))

@@ -725,6 +725,7 @@ class Term(NamedTuple):
     maximum: float | None = None
     mean: float | None = None  #: mean and standard deviation of the value that `weight` multiplies
     deviation: float | None = None
+    may_be_missing: bool = True  #: False: the training data had a value in every row
 
 
 def terms_of(model: LinearModel) -> list[Term]:
@@ -751,7 +752,13 @@ def given_terms(model: LinearModel) -> list[Term]:
         if values is not None
     }
     log = steps is not None and steps.log
+    complete = set() if model.profile is None else model.profile.complete(model.n_features)
     return [
-        Term(names[f], log=log, **{name: values[f] for name, values in known.items()})
+        Term(
+            names[f],
+            log=log,
+            may_be_missing=f not in complete,
+            **{name: values[f] for name, values in known.items()},
+        )
         for f in model.used.tolist()
     ]

@@ -25,11 +25,13 @@ from ..data.categories import Categories
 from ..data.columns import names_or_numbers
 from ..data.frames import is_frame, is_series
 from ..data.ids import read_ids
-from ..data.matching import check_names, matched_frame
+from ..data.matching import check_names, matched_frame, with_features
+from ..data.ranking import RankingData
 from ..data.validation import Matrix, check_finite, check_matrix, group_by_query, take_rows
 from ..errors import DataError, FileFormatError
 from ..plots import WIDTH
 from ..plots.result_plots import height_of_bars, plot_explanation, plot_features
+from .drift import Drift, Limits, TrainingProfile, check_drift
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -693,6 +695,8 @@ class Model(ShowsParts):
         Outcome of the training, such as the number of iterations.
     categories : Categories
         The columns of text in the training data, and the features that they became.
+    profile : TrainingProfile or None
+        Histograms of the training data, with which `check` compares other data.
     """
 
     format: ClassVar[str]  #: entry "format" of the model's files
@@ -720,6 +724,7 @@ class Model(ShowsParts):
         self.settings: Content = dict(settings or {})
         self.training: Content = dict(training or {})
         self.categories = Categories()
+        self.profile: TrainingProfile | None = None
 
     @property
     def needs_qid(self) -> bool:
@@ -884,6 +889,60 @@ class Model(ShowsParts):
         """
         return explain_two(self, a, b, documents)
 
+    def remember(self, data: RankingData) -> None:
+        """Keep a profile of the training data, for `check` and model files."""
+        self.profile = TrainingProfile.of(self, data)
+
+    def check(
+        self,
+        X: Any,
+        qid: ArrayLike | None = None,
+        *,
+        psi: float = 0.25,
+        missing: float = 0.1,
+        outside: float = 0.05,
+    ) -> Drift:
+        """Compare other data with the training data, to find out whether the model still applies.
+
+        Of large data, at most 100,000 documents at equal distances are compared. Only features that
+        have a part in the score raise alarms.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_docs, n_features), or RankingData
+            Documents without labels, in any form that `predict` takes. NaN is accepted.
+        qid : array of shape (n_docs,), optional
+            The query of each document. Only a model that scales features within queries needs it.
+        psi : float
+            The largest population stability index of a feature and of the scores. Values above 0.1
+            are usually called a small change, and values above 0.25 a large one.
+        missing : float
+            The largest increase of the share of missing values of a feature.
+        outside : float
+            The largest share of values of a feature outside of its training range.
+
+        Returns
+        -------
+        Drift
+            With `ok`, `alarms` and the numbers of each feature.
+
+        Examples
+        --------
+        >>> from linrank import RankSVM, make_ranking
+        >>> data = make_ranking(random_state=0)
+        >>> model = RankSVM().fit(data).model_
+        >>> model.check(data).ok
+        True
+        >>> data.X[:, 3] += 5.0
+        >>> found = model.check(data)
+        >>> found.ok, found.features[0].feature
+        (False, '4')
+        """
+        if isinstance(X, RankingData):
+            data = with_features(X, self.feature_names, self.n_features)
+            X, qid = data.X, data.qid
+        return check_drift(self, as_rows(X, self), qid, Limits(psi, missing, outside))
+
     def check_additive(self) -> None:
         """Raise a `DataError` if scores have no contributions of single features."""
         if not self.is_additive:
@@ -982,6 +1041,7 @@ class Model(ShowsParts):
             "training": plain(self.training),
             **({"categories": self.categories.describe()} if self.categories.columns else {}),
             **self._parameters(),
+            **({} if self.profile is None else {"profile": self.profile.describe()}),
         }
         with atomic_write(path, "w") as file:
             json.dump(content, file, indent=1, allow_nan=False)
@@ -1043,6 +1103,8 @@ class Model(ShowsParts):
             model.categories = Categories.from_description(
                 content.get("categories", []), model.feature_names
             )
+            if content.get("profile") is not None:
+                model.profile = TrainingProfile.from_content(content["profile"], model.n_features)
             return model
         except KeyError as error:
             raise FileFormatError(f"{path}: damaged: {error} is missing") from None

@@ -326,9 +326,10 @@ class Table:
         return json.dumps(self.to_dict(), allow_nan=False, indent=1)
 
     def to_latex(self) -> str:
-        """Return a LaTeX table with a caption and a label; it needs the package booktabs."""
+        """Return a LaTeX table with a caption and a label; its first line names the packages."""
         sides = "".join("r" if column.numeric else "l" for column in self.columns)
         lines = [
+            r"% \usepackage[T1]{fontenc} \usepackage{booktabs}",
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{latex(self.title)}}}",

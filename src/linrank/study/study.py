@@ -437,7 +437,12 @@ class _Work:
 
 
 def _method_name(method: Any) -> str:
-    return method.name if isinstance(method, Entry | ScoreFiles) else str(method).strip()
+    """Return the name of a method in a list; a ranker without a `repr` has that of its class."""
+    if isinstance(method, Entry | ScoreFiles):
+        return method.name
+    ranker = method[0] if isinstance(method, tuple) and method else method
+    has_no_repr = repr(ranker).startswith("<") and not isinstance(ranker, type)
+    return type(ranker).__name__ if has_no_repr else str(method).strip()
 
 
 def _entry(name: str, method: Any) -> Entry | ScoreFiles:

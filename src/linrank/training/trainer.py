@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import builtins
+import math
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .._util.text import format_C
 from .._util.types import Vector
 from ..data.ranking import RankingData
 from ..data.validation import check_matrix
@@ -205,6 +212,8 @@ engine, features, margin_scale
         iteration.
     announce : callable, optional
         Called with values of C before they are tried.
+    tell : callable, optional
+        Called with values of C that were tried, and with the criterion for each of them.
 
     Examples
     --------
@@ -222,6 +231,7 @@ engine, features, margin_scale
     criterion: Criterion = DEFAULT_CRITERION
     callback: Report | None = None
     announce: Callable[[Vector], None] | None = None
+    tell: Callable[[Vector, Vector], None] | None = None
 
     def train(
         self,
@@ -278,6 +288,8 @@ engine, features, margin_scale
             known = None if results and Cs.max() < min(results) else grid
             path, values, interrupted = self._path(problem, prepared, valid, Cs, 0, start, known)
             results.update(zip(path.Cs.tolist(), path.results, strict=True))
+            if self.tell is not None:
+                self.tell(path.Cs, values)
             return values[:, None], interrupted
 
         grid = self._grid(problem) if Cs is None else as_grid(Cs)
@@ -332,6 +344,8 @@ engine, features, margin_scale
                     raise KeyboardInterrupt
                 columns[fold - 1], n_done = values, max(n_done, fold)
                 del problem, prepared  # two X may not fit in the memory of a graphics card
+            if self.tell is not None:
+                self.tell(Cs, mean_of_folds(columns.T))
             return columns.T, False
 
         def measure_more(Cs: Vector) -> tuple[Vector, bool]:
@@ -596,6 +610,114 @@ def _with_weights(results: list[Result]) -> list[Result]:
     if not results:
         raise KeyboardInterrupt
     return results
+
+
+# --------------------------------------------------------------------------------------------------
+# Progress of training, as a text and a share of the work, for any kind of screen.
+
+
+FIRST_SECONDS = 1.0  #: seconds before a status line appears; short work shows none
+EVERY_SECONDS = 0.1  #: seconds between two changes of a status line
+
+
+def is_watched() -> bool:
+    """Return whether stderr is a terminal or belongs to a notebook."""
+    return sys.stderr is not None and (hasattr(builtins, "__IPYTHON__") or sys.stderr.isatty())
+
+
+class StatusLine:
+    """A line on stderr that is replaced by the next text, and removed at the end."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + FIRST_SECONDS
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        """Replace the line, unless it was replaced a moment ago."""
+        if time.monotonic() < self._next:
+            return
+        text = text[: shutil.get_terminal_size().columns - 1]
+        self._write(text + " " * (self._width - len(text)))
+        self._width, self._next = len(text), time.monotonic() + EVERY_SECONDS
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._width:
+            self._write(" " * self._width + "\r")
+            self._width = 0
+
+    def _write(self, text: str) -> None:
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+
+class Update(Protocol):
+    """Function that changes a progress bar; arguments that are not given keep their values."""
+
+    def __call__(self, *, completed: float = ..., total: float = ..., text: str = ...) -> None:
+        """Change what the bar shows."""
+
+
+class TrainingProgress:
+    """Progress of training: the objective and the stopping criterion of each iteration.
+
+    With one C, the bar shows the gradient norm on a logarithmic scale from ‖g(0)‖ to
+    √tol·‖g(0)‖, or the duality gap down to tol. With a grid of C, it shows the position in the
+    grid.
+    """
+
+    def __init__(self, update: Update, tol: float, n_folds: int = 0) -> None:
+        self._update = update
+        self._tol = tol
+        self._Cs: list[float] = []
+        self._n_folds = n_folds
+        self._nearest = 0.0
+
+    def expect(self, Cs: Iterable[float]) -> None:
+        """Add values of C that are about to be tried."""
+        self._Cs = sorted({*self._Cs, *map(float, Cs)})
+
+    def __call__(self, C: float, step: Step, fold: int) -> None:
+        """Show an iteration of the solver."""
+        text = f"iteration {step.iteration}, objective {step.objective:.6g}"
+        if len(self._Cs) <= 1:
+            left, what = step.gradient_norm**2, f"gradient {step.gradient_norm:.1e}"
+            if step.gap is not None:
+                left, what = step.gap, f"duality gap {step.gap:.1e} (to {self._tol:g})"
+            nearness = math.log(max(left, 1e-300)) / math.log(self._tol)
+            self._nearest = max(self._nearest, min(nearness, 1.0))
+            text += f", {what}"
+            self._update(completed=self._nearest, total=1.0, text=text)
+            return
+        k = self._Cs.index(C)
+        where = f"C = {format_C(C)} ({k + 1}/{len(self._Cs)})"
+        if self._n_folds:
+            where = f"fold {fold}/{self._n_folds}, {where}" if fold else f"all data, {where}"
+        self._update(completed=k, total=len(self._Cs), text=f"{where}, {text}")
+
+
+@contextmanager
+def watched(trainer: Trainer, n_folds: int, verbose: bool) -> Iterator[Trainer]:
+    """Show what a trainer does within a ``with`` block: a line on stderr if somebody watches.
+
+    With `verbose`, each C that was measured is printed with its value of the metric.
+    """
+
+    def tell(Cs: Vector, values: Vector) -> None:
+        line.clear()
+        for C, value in zip(Cs.tolist(), values.tolist(), strict=True):
+            shown = "undefined" if np.isnan(value) else f"{value:.4f}"
+            print(f"C {C:<12.6g}{trainer.criterion.metric} {shown}", flush=True)
+
+    line = StatusLine()
+    tell_if_asked = tell if verbose else None
+    if not is_watched():
+        yield replace(trainer, tell=tell_if_asked)
+        return
+    shown = TrainingProgress(lambda **what: line.show(what["text"]), trainer.tol, n_folds)
+    try:
+        yield replace(trainer, callback=shown, announce=shown.expect, tell=tell_if_asked)
+    finally:
+        line.clear()
 
 
 # --------------------------------------------------------------------------------------------------
