@@ -713,7 +713,7 @@ def watched(trainer: Trainer, n_folds: int, verbose: bool) -> Iterator[Trainer]:
     if not is_watched():
         yield replace(trainer, tell=tell_if_asked)
         return
-    shown = TrainingProgress(lambda **what: line.show(what["text"]), trainer.tol, n_folds)
+    shown = TrainingProgress(lambda **what: line.show(what["text"]), trainer.solver.tol, n_folds)
     try:
         yield replace(trainer, callback=shown, announce=shown.expect, tell=tell_if_asked)
     finally:
