@@ -27,7 +27,7 @@ pytestmark = pytest.mark.interpreted
 
 #: Kernels that are not compiled warn of overflow.
 overflows = pytest.mark.filterwarnings("ignore:(overflow|invalid):RuntimeWarning")
-SIZES = [0, 1, 2, 3, 8, 16, 17, 40]  # knots; above 16, the search halves first
+SIZES = [0, 1, 2, 3, 8, 17, 128, 129, 300]  # knots; above 128, the search halves first
 
 
 def same_bits(a, b):

@@ -344,7 +344,7 @@ def _read_moments(content: Content) -> dict[str, float | None]:
 
 #: Columns of `Tables.plan`.
 FEATURE, KNOTS, N_KNOTS, LEVELS, CELLS = range(5)
-COUNTED = 16  #: knots that are compared one by one, in SIMD vectors; a longer search halves first
+COUNTED = 128  #: knots that are compared one by one, in SIMD vectors; a longer search halves first
 
 
 class Tables(NamedTuple):
