@@ -178,9 +178,11 @@ def scored(own: Boosting, parts: Parts, predict: Callable[[Vector], Vector]) -> 
 
 METHODS: dict[str, Method] = {
     "additive": chosen_by(lambda: AdditiveRankerCV(n_threads=1)),
-    "linear": chosen_by(lambda: RankSVMCV(n_threads=1)),
+    "linear": chosen_by(lambda: RankSVMCV(normalize=None, scale=None, n_threads=1)),
     "linear-standard": chosen_by(
-        lambda: RankSVMCV(scale="standard", rescale="slack", delta="gain", n_threads=1)
+        lambda: RankSVMCV(
+            normalize=None, scale="standard", rescale="slack", delta="gain", n_threads=1
+        )
     ),
     "lightgbm": lightgbm,
     "xgboost-ndcg": xgboost("rank:ndcg"),

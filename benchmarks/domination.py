@@ -212,7 +212,7 @@ def bench_topics(options: Options) -> Section:
     metrics = ("map", "p@10", "domination-error", "all-pairs-error")
     for penalty in ("l1", "l2"):
         Cs = list(np.geomspace(0.03, 30.0, 10) if penalty == "l1" else np.geomspace(0.03, 3e3, 10))
-        template = DominationRankCV(Cs, penalty=penalty, metric="map")
+        template = DominationRankCV(Cs, penalty=penalty, metric="map", normalize=None, scale=None)
         ranker = MultiTopicRanker(template, n_threads=options.threads)
         started = time.perf_counter()
         ranker.fit(X[learn], Y[learn], valid=(X[valid], Y[valid]))
@@ -243,7 +243,7 @@ def bench_growth(options: Options) -> Section:
             RankingData(X, y), loss="domination", penalty=L1(), n_threads=options.threads
         )
         problem = problem.with_C(10.0 * problem.smallest_C())
-        DominationRank(problem.C, max_iter=1000).fit(X, y)  # compiles
+        DominationRank(problem.C, max_iter=1000, normalize=None, scale=None).fit(X, y)  # compiles
         one = _median_of(lambda p=problem: p.engine.value_grad(np.ones(p.n_features)), 9)
         sweeps = PaperCoordinateDescent(tol=1e-9, max_iter=4).solve(problem)
         clock = [step.seconds for step in sweeps.history]
@@ -351,13 +351,19 @@ def _by_rounds(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 LETOR_RANKERS: dict[str, Callable[..., Any]] = {
-    "Domination Rank, multi-valued": _by_C(lambda: DominationRankCV(penalty="l2")),
-    "Domination Rank, base": _by_C(lambda: DominationRankCV(penalty="l2", levels="binary")),
-    "Domination Rank, margin": _by_C(lambda: DominationRankCV(penalty="l2", margin=MARGINS)),
+    "Domination Rank, multi-valued": _by_C(
+        lambda: DominationRankCV(normalize=None, scale=None, penalty="l2")
+    ),
+    "Domination Rank, base": _by_C(
+        lambda: DominationRankCV(normalize=None, scale=None, penalty="l2", levels="binary")
+    ),
+    "Domination Rank, margin": _by_C(
+        lambda: DominationRankCV(normalize=None, scale=None, penalty="l2", margin=MARGINS)
+    ),
     "AdaRank, NDCG@10": _by_rounds(lambda: AdaRank("ndcg@10", tol=None)),
     "AdaRank, MAP": _by_rounds(lambda: AdaRank("map", tol=None)),
     "RankBoost": _by_rounds(lambda: RankBoost(300)),
-    "RankSVM": _by_C(lambda: RankSVMCV(normalize="queries")),
+    "RankSVM": _by_C(lambda: RankSVMCV(normalize="queries", scale=None)),
 }
 
 SECTIONS = {

@@ -52,7 +52,9 @@ def _counts(part: Part) -> np.ndarray:
 
 
 def _domination(**options: Any) -> Callable[[float], Any]:
-    return lambda margin: DominationRankCV(metric="map", margin=margin, **options)
+    return lambda margin: DominationRankCV(
+        normalize=None, scale=None, metric="map", margin=margin, **options
+    )
 
 
 METHODS = {

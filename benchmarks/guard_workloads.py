@@ -79,7 +79,8 @@ def value(*shape: Any, **more: Any) -> Run:
 def fit(estimator: str, make: Callable[..., Any], *shape: Any, **settings: Any) -> Run:
     import linrank
 
-    ranker = getattr(linrank, estimator)(**settings)
+    kind = getattr(linrank, estimator)
+    ranker = kind(**{"C": 1.0, "normalize": None, "scale": None} | settings)
     X, y, qid = make(*shape)
     return lambda: ranker.fit(X, y, qid)
 

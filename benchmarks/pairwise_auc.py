@@ -37,9 +37,10 @@ def bench_auc(options: Options) -> Section:
         "auc",
         "The AUC of one query with two labels: time and memory of a fit",
         f"l × {FEATURES:,} CSR float64 with {PER_ROW} non-zeros per row, half of the labels 1; "
-        f'RankSVM(C={C:g}, normalize="pairs", tol=1e-3), each l in a process of its own after a '
-        "fit that compiles. A pass is a Hessian product or a value with its gradient. Memory is "
-        "the process's peak during the fit above what it held before, with the data",
+        f'RankSVM(C={C:g}, normalize="pairs", scale=None, tol=1e-3), each l in a '
+        "process of its own after a fit that compiles. A pass is a Hessian product or a value "
+        "with its gradient. Memory is the peak of the process during the fit above what it held "
+        "before, with the data",
         ["l", "fit", "passes", "time per pass", "per pass and l log₂ l", "memory beyond the data",
          "per row", "AUC"],
     )  # fmt: skip
@@ -106,7 +107,7 @@ def make_clicks(n: int, n_features: int, per_row: int) -> tuple[sparse.csr_array
 
 def run_fit(n: int, threads: int) -> Iterator[dict[str, Any]]:
     """Fit n rows, and yield the time and the peak memory."""
-    ranker = RankSVM(C=C, normalize="pairs", tol=1e-3, n_threads=threads)
+    ranker = RankSVM(C=C, normalize="pairs", scale=None, tol=1e-3, n_threads=threads)
     for rows in (1_000, LARGE_QUERY + 1):  # compile the kernels of small and of large queries
         ranker.fit(*make_clicks(rows, FEATURES, 3))
     X, y = make_clicks(n, FEATURES, PER_ROW)

@@ -83,7 +83,9 @@ def _compare_survival(section: Section, shape: Shape, options: Options) -> None:
 def _fits(X: Any, y: Any, threads: int) -> Runs:
     runs = []
     for tol in TOLERANCES:
-        ranker = RankSVM(C=SURVIVAL_C, tol=tol, n_threads=threads).fit(X, y)
+        ranker = RankSVM(C=SURVIVAL_C, normalize=None, scale=None, tol=tol, n_threads=threads).fit(
+            X, y
+        )
         seconds = median_seconds(lambda ranker=ranker: ranker.fit(X, y), least=5)
         runs.append({"tol": tol, "seconds": seconds, "objective": ranker.result_.objective})
     return runs

@@ -38,7 +38,9 @@ def _split(job: Job) -> tuple[RankingData, RankingData]:
 
 
 def _fit_linrank(data: RankingData, job: Job) -> Any:
-    return RankSVM(C=job.C, n_threads=job.threads).fit(data.X, data.y, data.qid)
+    return RankSVM(C=job.C, normalize=None, scale=None, n_threads=job.threads).fit(
+        data.X, data.y, data.qid
+    )
 
 
 def _fit_lightgbm(data: RankingData, job: Job) -> Any:

@@ -101,9 +101,9 @@ def bench_correlated(options: Options) -> Section:
         times = interleaved(
             {
                 "path": lambda data=data, Cs=Cs: sparse_path(data, "l1", Cs),
-                "cv": lambda rows=rows, held_out=held_out, grid=grid: SparseRankSVMCV(grid).fit(
-                    *rows, valid=held_out
-                ),
+                "cv": lambda rows=rows, held_out=held_out, grid=grid: SparseRankSVMCV(
+                    grid, normalize=None, scale=None
+                ).fit(*rows, valid=held_out),
             },
             most=1 if options.quick else 3,
         )

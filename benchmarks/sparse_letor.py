@@ -164,7 +164,7 @@ def chosen_weights(
     values = tried.evaluate(valid, metric)
     criterion = Criterion(metric, rule=rule)
     best = Criterion(metric).choose(values, 0.0, tried.n_features)
-    error = criterion.standard_error(valid, valid.X @ tried.coefs[best])
+    error = criterion.measure(valid, valid.X @ tried.coefs[best])[1]
     coef = tried.coefs[criterion.choose(values, error, tried.n_features)]
     counted = np.count_nonzero(np.abs(coef) > threshold * np.abs(coef).max())
     return [*measure(test, coef), float(sparsity_ratio(counted, count_valued(train.X)))]

@@ -10,6 +10,7 @@ from . import (
     additive_speed,
     choices,
     comparison,
+    defaults,
     larger_than_memory,
     peers,
     scaling,
@@ -22,6 +23,7 @@ from .tools import run_sections
 
 SECTIONS = {
     **single_machine.SECTIONS,
+    "defaults": defaults.bench_defaults,
     "start": starting.bench_start,
     "scaling": scaling.bench_scaling,
     "choices": choices.bench_choices,

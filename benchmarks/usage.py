@@ -200,6 +200,7 @@ def train_by_command(job: Job) -> Any:
     with TemporaryDirectory() as folder:
         model = Path(folder, "model.json")
         words = ["train", str(text_of(job.store)), "--C", repr(job.C), "--out", str(model)]
+        words += ["--normalize", "none", "--scale", "none"]
         command = [sys.executable, "-m", "linrank", *words]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return LinearModel.load(model).coef

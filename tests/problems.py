@@ -8,6 +8,9 @@ from scipy import sparse
 import reference
 from linrank.losses import get_loss
 
+#: The options of rankers whose objective is that of the papers.
+PAPERS = {"normalize": None, "scale": None}
+
 #: Functions that draw the labels and the query ids of n documents, by the kind of problem.
 KINDS = {
     "two levels": (lambda rng, n: rng.integers(0, 2, n), lambda rng, n: rng.integers(0, 4, n)),

@@ -33,7 +33,7 @@ print(f"{known.sum()} documents to learn from, {len(y_test)} documents to test o
 # --------------
 # ``fit`` learns one weight per feature. ``predict`` returns one score per document. Within a query,
 # a higher score means a better place. ``score`` is the mean NDCG@10 over the queries.
-ranker = RankSVM(C=0.01).fit(X[known], y[known], qid=qid[known])
+ranker = RankSVM().fit(X[known], y[known], qid=qid[known])
 scores = ranker.predict(X_test)
 print(f"NDCG@10 on new queries: {ranker.score(X_test, y_test, qid=qid_test):.3f}")
 

@@ -46,7 +46,7 @@ known = qid <= 60  # whole queries: documents of one query never belong to both 
 # ------------------------
 # The pipeline standardises the features, keeps the k features with the highest correlation with the
 # label, and ranks. The grid has k and ``C``.
-ks, Cs = [2, 5, 10, 20, 30], [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+ks, Cs = [2, 5, 10, 20, 30], [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 with sklearn.config_context(enable_metadata_routing=True):
     search = GridSearchCV(
         make_pipeline(StandardScaler(), SelectKBest(f_regression), RankSVM()),
@@ -100,7 +100,7 @@ Path("model.json").unlink()
 # ``fit`` also takes the sizes of queries as ``group=`` and an evaluation set. The ranker below
 # scales its features itself and chooses ``C`` on the evaluation set, with warm starts along the
 # grid.
-ranker = RankSVMCV(scale="standard").fit(
+ranker = RankSVMCV().fit(
     X[known], y[known], group=[15] * 60, eval_set=[(X[~known], y[~known])], eval_group=[[15] * 60]
 )
 print(f"C = {ranker.C_:g} has NDCG@10 = {ranker.best_score_:.3f} on the evaluation set")

@@ -56,7 +56,7 @@ scales = {
     "log1p+standard": "log1p+standard",
     "query": "query",
 }
-Cs = 10.0 ** np.arange(-8, 1, 2)
+Cs = 10.0 ** np.arange(-4, 5, 2)
 
 
 def quality(X, **options):

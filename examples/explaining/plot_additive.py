@@ -45,8 +45,8 @@ train, test = data.take(np.arange(4000)), data.take(np.arange(4000, n))  # 200 a
 # ----------------------
 # The linear ranker may even take logarithms (``scale="log1p+standard"``). It cannot express a best
 # price. ``n_bags=20`` fits the curves on 20 resamples of the queries, which gives them bands.
-linear = RankSVM(C=1e-4, scale="standard").fit(train)
-logarithms = RankSVM(C=1e-4, scale="log1p+standard").fit(train)
+linear = RankSVM(scale="standard").fit(train)
+logarithms = RankSVM(scale="log1p+standard").fit(train)
 additive = AdditiveRanker(C=0.003, n_bins=12, n_bags=20).fit(train)
 results = {
     "weights": linear.score(test),

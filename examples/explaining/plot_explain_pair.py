@@ -34,7 +34,7 @@ utility = X @ [0.25, 0.5, -0.008, -0.12, 0.02, 0.004] + rng.normal(0, 0.5, n)
 y = np.digitize(utility, np.quantile(utility, [0.5, 0.75, 0.9]))
 qid = np.repeat(np.arange(150), 20)
 data = RankingData(X, y, qid, feature_names=NAMES)
-ranker = RankSVM(C=0.01, scale="standard").fit(data)
+ranker = RankSVM(scale="standard").fit(data)
 
 # %%
 # The first results

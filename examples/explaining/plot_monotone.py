@@ -77,7 +77,7 @@ for name, ranker in rankers.items():
 # -------------------
 # A linear ranker has one weight per feature, and ``bounds`` limits it. A limit is a number for all
 # features, or a dict by name. Here a rating must not lower a score, and a price must not raise it.
-bounded = RankSVM(C=0.1, scale="standard", bounds=({"rating": 0.0}, {"price": 0.0})).fit(train)
+bounded = RankSVM(scale="standard", bounds=({"rating": 0.0}, {"price": 0.0})).fit(train)
 for name, weight in zip(NAMES, bounded.coef_, strict=True):
     print(f"weight of {name}: {weight:+.4f}")
 

@@ -43,7 +43,7 @@ data = RankingData(X, y, np.repeat(np.arange(n // 20), 20), feature_names=NAMES)
 # A standardised weight is the weight times the standard deviation of the feature. It says how much
 # the score changes if the feature rises by one standard deviation. Its sign is that of the effect.
 # ``model_.plot`` draws both kinds.
-ranker = RankSVM(C=0.001, scale="standard").fit(data)
+ranker = RankSVM(scale="standard").fit(data)
 
 fig, (above, below) = plt.subplots(2, 1, figsize=(7, 5))
 ranker.model_.plot(ax=above, column="weight")
@@ -61,7 +61,7 @@ in_euros = RankingData(
     X / [1, 1, 100, 86_400, 1, 1], y, data.qid, feature_names=["bm25", "rating", "price_eur",
     "age_days", "in_stock", "lucky_number"],
 )  # fmt: skip
-again = RankSVM(C=0.001, scale="standard").fit(in_euros)
+again = RankSVM(scale="standard").fit(in_euros)
 for k in (2, 3):
     print(
         f"{NAMES[k]:12s} weight {ranker.coef_[k]:+.2e} becomes {again.coef_[k]:+.2e}; "
@@ -79,7 +79,7 @@ for _ in range(40):
     chosen = rng.choice(queries, len(queries))
     rows = (20 * chosen[:, None] + np.arange(20)).ravel()
     qid = np.repeat(np.arange(len(queries)), 20)  # each copy of a query is a query of its own
-    fitted = RankSVM(C=0.001, scale="standard").fit(X[rows], y[rows], qid=qid)
+    fitted = RankSVM(scale="standard").fit(X[rows], y[rows], qid=qid)
     drawn.append(fitted.standardized_coef_)
 low, middle, high = np.quantile(drawn, [0.025, 0.5, 0.975], axis=0)
 

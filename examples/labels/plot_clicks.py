@@ -68,7 +68,7 @@ for n in sizes:
             "naive": (click[rows], None),
         }
         for name, (y, propensity) in settings.items():
-            fitted = RankSVM(C=1.0 / n).fit(X, y, qid=qid, propensity=propensity)
+            fitted = RankSVM().fit(X, y, qid=qid, propensity=propensity)
             found[name].append(fitted.score(test))
     for name, values in found.items():
         quality[name].append(np.mean(values))

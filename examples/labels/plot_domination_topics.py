@@ -52,7 +52,7 @@ print(f"articles per topic: {dict(zip(TOPICS, Y.sum(axis=0).tolist(), strict=Tru
 # ----------------
 # The loss of an article of the topic is log(1 + Σ exp(s − s_i)), with the sum over all articles
 # that do not belong to the topic. One of them with a high score is enough to make it large.
-topics = MultiTopicRanker(DominationRank(C=0.05)).fit(X, Y)
+topics = MultiTopicRanker(DominationRank()).fit(X, Y)
 weights = topics.coef_.toarray()
 print(f"{topics.zero_weights_:.0%} of the weights are 0")
 for name, value in topics.evaluate(X_new, Y_new, ["map", "p@10"]).items():
@@ -79,7 +79,7 @@ print(f"words of the topics with a positive weight: {(own > 0).sum()} of {own.si
 # --------------------
 # Do so few words suffice? We compare the precision of the lists with that of a pairwise
 # :class:`linrank.RankSVM`, whose penalty ½‖w‖² gives a weight to every word.
-plain = MultiTopicRanker(RankSVM(C=1e-3)).fit(X, Y)
+plain = MultiTopicRanker(RankSVM()).fit(X, Y)
 cutoffs = [1, 2, 5, 10, 20, 50, 100, 200]
 fig, ax = plt.subplots()
 for name, ranker, style in (

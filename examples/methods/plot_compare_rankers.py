@@ -30,8 +30,8 @@ data = make_ranking(
 )
 train = data.take(np.flatnonzero(data.qid <= 60))
 test = data.take(np.flatnonzero(data.qid > 60))
-old = RankSVM(C=1e-3).fit(train.take(np.flatnonzero(train.qid <= 20)))
-new = RankSVM(C=1e-3).fit(train)
+old = RankSVM().fit(train.take(np.flatnonzero(train.qid <= 20)))
+new = RankSVM().fit(train)
 
 found = compare(test, old, new, "ndcg@10, map, p(rel=2)@5")
 print(found)

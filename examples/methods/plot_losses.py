@@ -78,8 +78,8 @@ for name, values in found.items():
 # Speed is another difference. The squared hinge, Huber's loss and the logistic loss have a
 # derivative everywhere, so Newton's method needs few steps. The hinge has none at t = 1. Its solver
 # replaces the corner by a small curve and reports a duality gap.
-quick = RankSVM(C=1e-3).fit(train)
-slow = RankSVM(C=1e-3, loss="hinge").fit(train)
+quick = RankSVM().fit(train)
+slow = RankSVM(loss="hinge").fit(train)
 print(f"squared hinge: {quick.result_.n_evaluations} evaluations of the objective")
 print(f"hinge: {slow.result_.n_evaluations} evaluations, duality gap {slow.result_.gap:.1e}")
 

@@ -52,7 +52,7 @@ def make_log(n_queries, seed):
 columns = {"label": "grade", "qid": "query_id", "allow_missing": True}
 train = RankingData.from_frame(make_log(150, seed=0), **columns)
 test = RankingData.from_frame(make_log(100, seed=1), **columns)
-ranker = RankSVM(C=1e-3, scale="standard", missing="zero").fit(train)
+ranker = RankSVM(scale="standard", missing="zero").fit(train)
 print(evaluate(test.y, ranker.predict(test), test.qid, "ndcg@10, map"))
 
 # %%
@@ -123,7 +123,7 @@ plt.show()
 listed = list(test.feature_names).index("listed")
 for data in (train, test):
     data.X[:, listed] = (data.X[:, listed] - START) / 86_400
-cured = RankSVM(C=1e-3, scale="standard", missing="zero").fit(train)
+cured = RankSVM(scale="standard", missing="zero").fit(train)
 with warnings.catch_warnings(record=True) as found:
     warnings.simplefilter("always", OrderChangedWarning)
     cured.model_.export("solr", name="products", sample=test)

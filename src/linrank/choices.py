@@ -64,8 +64,8 @@ ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 # Names of steps of preprocessing and of bases, as types for checkers and for the command line.
 
 
-#: What is done to features; "auto" stands for "standard" if X is dense, and for nothing otherwise.
-ScaleName = Literal["auto", "standard", "minmax", "robust", "maxabs", "query", "both"]
+#: What is done to features; "auto" stands for "standard" if X is dense, and for "common" otherwise.
+ScaleName = Literal["auto", "standard", "minmax", "robust", "maxabs", "common", "query", "both"]
 MissingName = Literal["zero", "median", "indicator"]
 BasisName = Literal["ramp", "step", "spline"]
 EndsName = Literal["flat", "linear"]

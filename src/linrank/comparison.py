@@ -323,7 +323,7 @@ def compare(
     >>> from linrank import RankSVM, compare, make_ranking
     >>> data = make_ranking(n_queries=60, docs_per_query=20, n_features=5, random_state=0)
     >>> train, test = data.take(np.arange(800)), data.take(np.arange(800, 1200))
-    >>> found = compare(test, test.X[:, 0], RankSVM(C=0.01).fit(train))
+    >>> found = compare(test, test.X[:, 0], RankSVM().fit(train))
     >>> found.metrics["map"].difference > 0.05, found.metrics["map"].p_holm["t"] < 0.05
     (True, True)
     """

@@ -216,7 +216,7 @@ class FeatureScaleWarning(UserWarning):
     >>> from linrank import RankSVM
     >>> with warnings.catch_warnings(record=True) as found:
     ...     warnings.simplefilter("always")
-    ...     _ = RankSVM().fit([[0.0, 1e15], [1.0, 0.0], [0.5, 2e15]], [0, 2, 1])
+    ...     _ = RankSVM(scale=None).fit([[0.0, 1e15], [1.0, 0.0], [0.5, 2e15]], [0, 2, 1])
     >>> print(str(found[0].message).split(". ")[-1])
     Scale the features, as scale='standard' (--scale standard) does.
     """

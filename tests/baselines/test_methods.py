@@ -151,16 +151,16 @@ def test_options_of_the_trainer_are_refused(option, files):
 
 
 def test_debias_on_the_command_line(files, data):
-    run("train", "train.txt", "--penalty", "l1", "--C", "0.01", "--debias")
-    expected = SparseRankSVM(C=0.01, debias=True).fit(data.X, data.y, qid=data.qid).coef_
+    run("train", "train.txt", "--penalty", "l1", "--C", "5", "--debias")
+    expected = SparseRankSVM(C=5.0, debias=True).fit(data.X, data.y, qid=data.qid).coef_
     np.testing.assert_allclose(load_model("model.json").coef, expected, rtol=1e-4, atol=1e-9)
     assert "--debias needs a penalty" in run("train", "train.txt", "--debias", code=2).stderr
 
 
 def test_margin_scale_on_the_command_line(files, data):
     options = "--loss", "domination", "--tol", "1e-8"
-    run("train", "train.txt", *options, "--margin-scale", "0.5")
-    ranker = DominationRank(penalty="l2", margin=0.5, tol=1e-8)
+    run("train", "train.txt", *options, "--margin-scale", "0.5", "--C", "1")
+    ranker = DominationRank(1.0, penalty="l2", margin=0.5, tol=1e-8)
     expected = ranker.fit(data.X, data.y, qid=data.qid).coef_
     np.testing.assert_allclose(load_model("model.json").coef, expected, rtol=1e-4)
 

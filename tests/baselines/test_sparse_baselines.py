@@ -24,7 +24,7 @@ from linrank.penalties import L1
 from linrank.problem import Problem, make_problem
 from linrank.solvers.proximal_newton import ProximalNewton
 from linrank.solvers.result import Status
-from problems import as_form, make_problem_arrays
+from problems import PAPERS, as_form, make_problem_arrays
 from reference import preference_pairs
 
 pytestmark = pytest.mark.slow
@@ -286,8 +286,8 @@ def test_gas_selects_columns(arrays):
     np.testing.assert_array_equal(gas.transform(X), X[:, gas.ranking_ <= 3])
     assert GAS().fit(X, y, qid).get_support().sum() == 2  # half of them
     with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(GAS(3), RankSVM(C=0.1)).fit(X, y, qid=qid)
-    expected = RankSVM(C=0.1).fit(gas.transform(X), y, qid)
+        pipeline = make_pipeline(GAS(3), RankSVM(C=0.1, **PAPERS)).fit(X, y, qid=qid)
+    expected = RankSVM(C=0.1, **PAPERS).fit(gas.transform(X), y, qid)
     np.testing.assert_array_equal(pipeline[-1].coef_, expected.coef_)
 
 
@@ -295,7 +295,7 @@ def test_gas_selects_columns(arrays):
 def test_gas_ranker_is_ranksvm_on_the_selected_features(form, arrays):
     X, y, qid = arrays
     gas = GAS(3, importance="map", c=0.2).fit(X, y, qid)
-    expected = RankSVM(C=0.1, tol=1e-9).fit(gas.transform(X), y, qid).coef_
+    expected = RankSVM(C=0.1, tol=1e-9, **PAPERS).fit(gas.transform(X), y, qid).coef_
     ranker = GASRanker(3, C=0.1, importance="map", c=0.2, tol=1e-9).fit(as_form(X, form), y, qid)
     np.testing.assert_array_equal(ranker.get_support(), gas.get_support())
     np.testing.assert_allclose(ranker.coef_[gas.get_support()], expected, rtol=1e-7)

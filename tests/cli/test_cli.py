@@ -112,7 +112,7 @@ def test_train_says_what_it_did(letor, here):
     assert "pairs, 3 levels" in text
     assert "The stopping rule is met." in text
     assert "saved as model.json" in text
-    assert LinearModel.load("model.json").settings["C"] == 1.0
+    assert LinearModel.load("model.json").settings["C"] == 10.0
 
 
 def test_queries_without_pairs_are_counted(here):
@@ -122,7 +122,10 @@ def test_queries_without_pairs_are_counted(here):
 
 
 def test_C_is_chosen_on_the_validation_file(letor, here):
-    arguments = "train", letor / "train.txt", "--valid", letor / "vali.txt", "--metric", "map"
+    arguments = (
+        "train", letor / "train.txt", "--valid", letor / "vali.txt", "--metric", "map",
+        "--normalize", "none",
+    )  # fmt: skip
     found = run_json(*arguments)
     values = [row["mean"] for row in found["grid"]]
     assert [row["C"] for row in found["grid"]] == list(C_GRID)
@@ -167,8 +170,8 @@ def test_json_of_train(letor, here):
 
 def test_options_reach_the_solver(letor, here):
     found = run_json(
-        "train", letor / "train.txt", "--solver", "tron", "--tol", "1e-8", "--normalize", "pairs",
-        "--float32", "--threads", "1", "--max-iter", "77",
+        "train", letor / "train.txt", "--solver", "tron", "--tol", "1e-8", "--C", "1", "--scale",
+        "none", "--float32", "--threads", "1", "--max-iter", "77",
     )  # fmt: skip
     settings = LinearModel.load("model.json").settings
     assert settings == {
@@ -225,7 +228,7 @@ def test_choices_are_the_names_of_the_registries():
     registries = {
         "loss": LOSSES, "penalty": PENALTIES, "solver": ["auto", *SOLVERS], "counting": COUNTINGS,
         "engine": ENGINES, "delta": DELTAS, "rescale": [*RESCALES, "none"], "pairs": PAIRS,
-        "normalize": NORMALIZATIONS, "flavour": FLAVOURS, "rule": RULES,
+        "normalize": [*NORMALIZATIONS, "none"], "flavour": FLAVOURS, "rule": RULES,
     }  # fmt: skip
     for name, registry in registries.items():
         names = get_args(SHARED[name].annotation)[0]
@@ -355,7 +358,10 @@ def test_per_query_values(here):
 
 
 def test_path(letor, here):
-    arguments = "path", letor / "train.txt", "--valid", letor / "vali.txt"
+    arguments = (
+        "path", letor / "train.txt", "--valid", letor / "vali.txt", "--normalize", "none"
+    )  # fmt: skip
+    assert [row["C"] for row in run_json(*arguments[:-2])["path"]][6] == 10.0
     text = run(*arguments, "--out", "best.json", "--plot", "path.png").stdout
     assert text.count("2^") >= 25
     assert "ndcg@10" in text
@@ -489,7 +495,8 @@ def test_published_figures(real_data, here, name, C, figures, rounding, solver):
     fold = real_data / name / "Fold1"
     tol, near = ("1e-3", rounding) if solver == "tron-paper" else ("1e-7", 1e-4)
     code = None if solver == "tron-paper" else 0  # it may end far from the optimum
-    run("train", fold / "train.txt", "--C", C, "--solver", solver, "--tol", tol, code=code)
+    options = "--solver", solver, "--tol", tol, "--normalize", "none", "--scale", "none"
+    run("train", fold / "train.txt", "--C", C, *options, code=code)
     run("predict", "model.json", fold / "test.txt", "--out", "scores.txt")
     found = run_json("evaluate", fold / "test.txt", "scores.txt", "--flavour", "letor4",
                      "--metrics", "mean-ndcg,pairwise-accuracy")  # fmt: skip

@@ -182,7 +182,8 @@ def test_defaults_that_differ_are_stated():
     assert {"loss", "rescale", "delta"} <= set(differing)
     for name in differing:
         shown = SHARED[name].annotation.__metadata__[0].show_default
-        assert shown == f"{str(plain[name].default).lower()}; with --additive {given[name].default}"
+        defaults = [str(one[name].default).lower() for one in (plain, given)]
+        assert shown == "; with --additive ".join(defaults)
     assert (usual.tol, usual.max_iter, usual.counting) == (own.tol, own.max_iter, own.counting)
     assert "the best of " + " and ".join(TRIED_PENALTIES) in (
         SHARED["penalty"].annotation.__metadata__[0].show_default

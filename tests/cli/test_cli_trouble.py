@@ -258,8 +258,9 @@ def test_not_converged_is_saved_and_exit_code_1(letor, here):
 def test_nothing_selected_is_a_warning(letor, here, extra):
     least = make_problem(read_letor(letor / "train.txt"), penalty=L1()).smallest_C()
     sentence = f"no feature is selected at C = {{}}: the smallest C that selects one is {least:.6g}"
-    train = "train", letor / "train.txt", "--penalty", "l1", *extra
-    path = "path", letor / "train.txt", "--valid", letor / "vali.txt", "--penalty", "l1", *extra
+    extra = [*extra, "--penalty", "l1", "--normalize", "none", "--scale", "none"]
+    train = "train", letor / "train.txt", *extra
+    path = "path", letor / "train.txt", "--valid", letor / "vali.txt", *extra
     assert run(*train, "--C", "1e-12").stderr == f"warning: {sentence.format('1e-12')}\n"
     assert not LinearModel.load("model.json").coef.any()
     assert run(*path, "--grid", "1e-9,1e-8").stderr == f"warning: {sentence.format('1e-09')}\n"
@@ -324,7 +325,7 @@ def test_ctrl_c_cuts_a_path_short(hard, here):
     ours, theirs = pty.openpty()
     process = start(
         "path", hard, "--valid", hard, "--solver", "tron", "--tol", "1e-10", "--out", "m.json",
-        "--json", stdout=subprocess.PIPE, stderr=theirs,
+        "--json", "--normalize", "none", "--scale", "none", stdout=subprocess.PIPE, stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
     assert "/26" in read_until(ours, "iteration [1-9].*objective")
@@ -388,9 +389,18 @@ def test_ctrl_c_while_folds_make_a_path(letor, here, monkeypatch):
 def test_ctrl_c_while_the_path_is_evaluated(letor, here, monkeypatch):
     """The best of what is evaluated is kept; before anything is, there is no best."""
     calls = []
-    interrupt(monkeypatch, "linrank.training.selection.Criterion.mean",
+    interrupt(monkeypatch, "linrank.training.selection.Criterion.measure",
               lambda *_: calls.append(1) or len(calls) == 5)  # fmt: skip
-    arguments = "train", letor / "train.txt", "--valid", letor / "vali.txt"
+    arguments = (
+        "train",
+        letor / "train.txt",
+        "--valid",
+        letor / "vali.txt",
+        "--normalize",
+        "none",
+        "--scale",
+        "none",
+    )
     found = run_json(*arguments, code=130)
     assert [row["mean"] is None for row in found["grid"]] == [False] * 3 + [True] * 23
     assert found["C"] <= C_GRID[2]

@@ -22,7 +22,7 @@ from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from linrank.losses.hinge_tables import LOGISTIC_ERROR
 from linrank.losses.pairwise import HINGE, PAIRWISE, SQUARED_HINGE, PairwiseLoss
-from problems import KINDS, as_form, make_problem_arrays
+from problems import KINDS, PAPERS, as_form, make_problem_arrays
 
 pytestmark = pytest.mark.interpreted
 
@@ -370,7 +370,7 @@ def test_a_large_C_on_separable_data_with_rescaled_margins(counting):
     """Rounding does not make the reported objective lower than the exact one at the weights."""
     rng = np.random.default_rng(0)
     X, y, C = rng.standard_normal((30, 40)), rng.integers(0, 4, 30).astype(float), 1e8
-    ranker = RankSVM(C, rescale="margin", counting=counting, tol=1e-8).fit(X, y)
+    ranker = RankSVM(C, rescale="margin", counting=counting, tol=1e-8, **PAPERS).fit(X, y)
     assert ranker.result_.converged
     w, pairs = ranker.coef_, reference.preference_pairs(y, np.zeros(30))
     gaps = np.array([np.sqrt(y[i] - y[j]) - (X[i] @ w - X[j] @ w) for i, j in pairs])
@@ -385,7 +385,7 @@ def test_a_heavy_document_with_active_pairs():
     heavy = int(np.argmax(y))
     X[heavy], weight[heavy] = X.mean(axis=0) + 5 * rng.standard_normal(5), 1e12
     data = RankingData(X, y, sample_weight=weight)
-    ranker = RankSVM(C=1e-6, rescale="slack", counting="explicit", tol=1e-6)
+    ranker = RankSVM(C=1e-6, rescale="slack", counting="explicit", tol=1e-6, **PAPERS)
     w = ranker.fit(X, y, sample_weight=weight).coef_
     slack = Preferences("all", "slack")
     one, other = (
@@ -395,7 +395,9 @@ def test_a_heavy_document_with_active_pairs():
     (value, gradient), (expected, slope) = one.value_grad(w), other.value_grad(w)
     assert value == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(gradient, slope, atol=1e-12 * np.linalg.norm(w) / 1e-6)
-    fitted = RankSVM(C=1e-6, rescale="slack", counting="two-level").fit(X, y, sample_weight=weight)
+    fitted = RankSVM(C=1e-6, rescale="slack", counting="two-level", **PAPERS).fit(
+        X, y, sample_weight=weight
+    )
     assert fitted.result_.converged
 
 
@@ -472,11 +474,13 @@ def test_given_pairs(weighted):
 def test_fit_pairs_equals_fit_on_the_same_pairs():
     X, y, qid = make_problem_arrays("five levels")
     pairs = reference.preference_pairs(y, qid)
-    by_label = RankSVM(tol=1e-8).fit(X, y, qid)
-    by_pair = RankSVM(tol=1e-8).fit_pairs(X, pairs)
+    by_label = RankSVM(C=1.0, tol=1e-8, **PAPERS).fit(X, y, qid)
+    by_pair = RankSVM(C=1.0, tol=1e-8, **PAPERS).fit_pairs(X, pairs)
     np.testing.assert_allclose(by_pair.coef_, by_label.coef_, rtol=1e-6)
     assert by_pair.n_pairs_ == len(pairs)
-    twice = RankSVM(C=0.5, tol=1e-8).fit_pairs(X, pairs, pair_weight=np.full(len(pairs), 2.0))
+    twice = RankSVM(C=0.5, tol=1e-8, **PAPERS).fit_pairs(
+        X, pairs, pair_weight=np.full(len(pairs), 2.0)
+    )
     np.testing.assert_allclose(twice.coef_, by_label.coef_, rtol=1e-6)
 
 
@@ -500,7 +504,7 @@ def test_fit_pairs_equals_fit_on_the_same_pairs():
 def test_what_cannot_be_counted_gets_a_sentence(options, words):
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=words):
-        RankSVM(**options).fit(X, np.sort(y), np.sort(qid))
+        RankSVM(**PAPERS | options).fit(X, np.sort(y), np.sort(qid))
 
 
 @pytest.mark.parametrize("pairs", ["all", "adjacent"])
@@ -565,23 +569,23 @@ def test_data_without_pairs(counting, normalize):
     assert (engine.n_pairs, value) == (0, 0.0)
     assert not gradient.any()
     with pytest.raises(DataError, match="there is no pair to learn from"):
-        RankSVM(counting=counting, normalize=normalize).fit(X, y, qid)
+        RankSVM(C=1.0, counting=counting, normalize=normalize, scale=None).fit(X, y, qid)
 
 
 def test_too_many_pairs_get_a_sentence(monkeypatch):
     monkeypatch.setattr(plan, "MAX_PAIRS", 100)
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=r"there are 1,\d\d\d pairs.*Use counting='auto'"):
-        RankSVM(counting="explicit").fit(X, y, qid)
+        RankSVM(C=1.0, counting="explicit", **PAPERS).fit(X, y, qid)
     with pytest.raises(DataError, match="Use counting='two-level'"):
-        RankSVM(counting="explicit", rescale="slack", delta="dcg").fit(X, y, qid)
+        RankSVM(C=1.0, counting="explicit", rescale="slack", delta="dcg", **PAPERS).fit(X, y, qid)
     with pytest.raises(DataError, match="Use loss='logistic', which"):
-        RankSVM(loss="logistic_exact").fit(X, y, qid)
+        RankSVM(C=1.0, loss="logistic_exact", **PAPERS).fit(X, y, qid)
     X, y, qid = make_problem_arrays("all distinct")
     with pytest.raises(DataError, match="Use labels with fewer levels, or rescale='margin'"):
-        RankSVM(rescale="slack").fit(X, y, qid)
+        RankSVM(C=1.0, rescale="slack", **PAPERS).fit(X, y, qid)
     with pytest.raises(DataError, match="compares every two levels, which makes 4,005"):
-        RankSVM(counting="two-level", rescale="slack").fit(X, y, qid)
+        RankSVM(C=1.0, counting="two-level", rescale="slack", **PAPERS).fit(X, y, qid)
 
 
 @pytest.mark.parametrize(
@@ -599,13 +603,13 @@ def test_too_many_pairs_get_a_sentence(monkeypatch):
 )
 def test_bad_pairs_get_a_sentence(pairs, more, words):
     with pytest.raises(DataError, match=words):
-        RankSVM().fit_pairs(np.eye(3), pairs, **more)
+        RankSVM(C=1.0, **PAPERS).fit_pairs(np.eye(3), pairs, **more)
 
 
 @pytest.mark.parametrize("value", [0.0, -0.1, 1e-320, 1.5, np.nan])
 def test_bad_propensity_gets_a_sentence(value):
     with pytest.raises(DataError, match=r"propensity\[1\] is"):
-        RankSVM().fit(np.eye(3), [0, 1, 0], propensity=[1.0, value, 1.0])
+        RankSVM(C=1.0, **PAPERS).fit(np.eye(3), [0, 1, 0], propensity=[1.0, value, 1.0])
 
 
 def test_given_pairs_do_not_mix_with_labels():
@@ -616,14 +620,16 @@ def test_given_pairs_do_not_mix_with_labels():
         ThreadEngine(data, SQUARED_HINGE, preferences=Preferences("adjacent"))
     for delta in ("label", "label-squared"):
         with pytest.raises(DataError, match="Use only one of them"):
-            RankSVM(rescale="margin", delta=delta).fit(np.eye(3), [0, 1, 2], margin=[0.0, 1.0, 2.0])
+            RankSVM(C=1.0, rescale="margin", delta=delta, **PAPERS).fit(
+                np.eye(3), [0, 1, 2], margin=[0.0, 1.0, 2.0]
+            )
 
 
 def test_numbers_beyond_double_precision_get_a_sentence():
     X, y = np.eye(3), [0, 1, 2]
     # Without compilation, numpy warns of the overflow.
     with np.errstate(all="ignore"), pytest.raises(DataError, match="weights and margins"):
-        RankSVM().fit(X, y, margin=[-1e308, 0.0, 1e308])
+        RankSVM(C=1.0, **PAPERS).fit(X, y, margin=[-1e308, 0.0, 1e308])
 
 
 def test_auto_counts_many_levels_by_fenwick_trees():

@@ -14,7 +14,7 @@ from linrank.engines.engine import make_engine
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import LOSSES, get_loss
 from linrank.losses.pairwise import HINGE
-from problems import KINDS, as_form, make_problem_arrays
+from problems import KINDS, PAPERS, as_form, make_problem_arrays
 
 FORMS = ["dense64", "dense32", "csr64", "csr32"]
 
@@ -309,7 +309,7 @@ def test_what_the_driver_refuses_is_a_sentence(monkeypatch):
             with pytest.raises(
                 DataError, match=r"not give [\d,]+ bytes .*OUT_OF_MEMORY.*threads'\.$"
             ):
-                RankSVM(engine="cuda").fit(X, y, qid)
+                RankSVM(C=1.0, engine="cuda", **PAPERS).fit(X, y, qid)
 
 
 def test_pairs_that_are_too_many_to_be_listed(monkeypatch):
@@ -319,7 +319,9 @@ def test_pairs_that_are_too_many_to_be_listed(monkeypatch):
         with pytest.raises(
             DataError, match=r"\d+ pairs .* the limit is 100 pairs\. Use engine='threads'\.$"
         ):
-            RankSVM(engine="cuda", rescale="slack", counting=counting).fit(X, y, 0 * qid)
+            RankSVM(C=1.0, engine="cuda", rescale="slack", counting=counting, **PAPERS).fit(
+                X, y, 0 * qid
+            )
 
 
 def test_more_documents_than_can_be_numbered(monkeypatch):
@@ -342,13 +344,13 @@ def test_blocks_without_work_have_no_sums():
 def test_refusals():
     X, y, qid = make_problem_arrays("five levels", n=40, d=3)
     with pytest.raises(DataError, match="needs a dense X"):
-        RankSVM(engine="cuda-streaming").fit(as_form(X, "csr64"), y, qid)
+        RankSVM(C=1.0, engine="cuda-streaming", **PAPERS).fit(as_form(X, "csr64"), y, qid)
     with pytest.raises(DataError, match="without weights"):
-        RankSVM(engine="p-swx").fit(X, y, qid, sample_weight=np.full(40, 2.0))
+        RankSVM(C=1.0, engine="p-swx", **PAPERS).fit(X, y, qid, sample_weight=np.full(40, 2.0))
     with pytest.raises(DataError, match="squared_hinge"):
-        RankSVM(engine="p-swx", loss="huber").fit(X, y, qid)
+        RankSVM(C=1.0, engine="p-swx", loss="huber", **PAPERS).fit(X, y, qid)
     with pytest.raises(DataError, match="squared_hinge"):
-        RankSVM(engine="p-swx", loss="domination").fit(X, y, qid)
+        RankSVM(C=1.0, engine="p-swx", loss="domination", **PAPERS).fit(X, y, qid)
 
 
 def test_additive_rankers():

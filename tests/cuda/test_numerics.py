@@ -9,7 +9,7 @@ from linrank import RankingData, RankSVM
 from linrank.engines.cuda import device
 from linrank.engines.engine import make_engine
 from linrank.losses import get_loss
-from problems import as_form
+from problems import PAPERS, as_form
 
 #: Engine, form of X, documents of the query: in a block, longer than one, sparse, in parts.
 ROUTES = {
@@ -109,7 +109,10 @@ def outlying(far):
 def test_the_order_of_rows_moves_no_weight():
     X, y, qid = outlying(1e10)
     how = {"tol": 1e-10, "engine": "cuda"}
-    one, other = RankSVM(**how).fit(X, y, qid), RankSVM(**how).fit(X[::-1], y[::-1], qid[::-1])
+    one, other = (
+        RankSVM(**PAPERS | how).fit(X, y, qid),
+        RankSVM(**PAPERS | how).fit(X[::-1], y[::-1], qid[::-1]),
+    )
     np.testing.assert_allclose(one.coef_, other.coef_, rtol=0, atol=1e-14)
 
 
@@ -124,7 +127,7 @@ def test_fits_beside_far_documents(far, other, form):
     X[:9, 0] = far * (9 - np.arange(9))
     X[9:, 0] += y[9:]
     found = [
-        RankSVM(tol=1e-8, engine=name).fit(as_form(X, form), y, np.zeros(21)).coef_
+        RankSVM(C=1.0, tol=1e-8, engine=name, **PAPERS).fit(as_form(X, form), y, np.zeros(21)).coef_
         for name in ("cuda", other)
     ]
     np.testing.assert_allclose(*found, rtol=1e-8)

@@ -12,7 +12,7 @@ from linrank.engines.engine import make_engine
 from linrank.losses import get_loss
 from linrank.problem import make_problem
 from linrank.solvers import PaperTron
-from problems import as_form, make_problem_arrays
+from problems import PAPERS, as_form, make_problem_arrays
 
 PROBLEMS = ["two levels", "five levels", "real labels"]
 #: Relative precision of float32, times the number of terms of the longest sum.
@@ -78,7 +78,9 @@ def test_iterates_of_algorithm_1(kind):
 def test_single_precision_finds_the_optimum():
     X, y, qid = make_problem_arrays("five levels", n=30, d=3)
     one, other = (
-        RankSVM(C=1.0, engine=engine, solver="tron-paper", tol=1e-4).fit(X, y, qid).result_
+        RankSVM(C=1.0, engine=engine, solver="tron-paper", tol=1e-4, **PAPERS)
+        .fit(X, y, qid)
+        .result_
         for engine in ("p-swx-paper", "threads")
     )
     assert one.objective == pytest.approx(other.objective, rel=1e-5)
@@ -147,9 +149,9 @@ def test_what_does_not_fit_gets_a_sentence(monkeypatch):
     X, y, qid = make_problem_arrays("five levels", n=30, d=3)
     for options in ({"loss": "huber"}, {"loss": "domination"}, {"normalize": "pairs"}):
         with pytest.raises(DataError, match=r"engine='p-swx-paper' .* Use engine='cuda'"):
-            RankSVM(engine="p-swx-paper", **options).fit(X, y, qid)
+            RankSVM(engine="p-swx-paper", **PAPERS | options).fit(X, y, qid)
     monkeypatch.setattr(engines, "is_simulated", lambda: False)
     real = engines.find_spec
     monkeypatch.setattr(engines, "find_spec", lambda name: None if name == "cupy" else real(name))
     with pytest.raises(DataError, match=r"needs CuPy .* .*cublas.* engine='p-swx'"):
-        RankSVM(engine="p-swx-paper").fit(X, y, qid)
+        RankSVM(C=1.0, engine="p-swx-paper", **PAPERS).fit(X, y, qid)

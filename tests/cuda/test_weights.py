@@ -21,6 +21,7 @@ from linrank.losses import LOSSES, get_loss
 from linrank.penalties import PENALTIES, make_penalty
 from linrank.problem import make_problem
 from linrank.solvers import make_solver
+from problems import PAPERS
 
 #: Large enough for every penalty to select something: with 0.2 the engines agree as well, to 3e-10,
 #: but log and lp leave the domination losses without any feature, and nothing is compared.
@@ -66,8 +67,8 @@ def test_estimators():
         other = make(C, tol=1e-8).fit(X, y, qid)
         np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-6)
     y = y - y.min()  # Gains of negative labels are 0.
-    one = RankSVMCV([0.1, 2.0], cv=2, tol=1e-8, engine="cuda").fit(X, y, qid)
-    other = RankSVMCV([0.1, 2.0], cv=2, tol=1e-8).fit(X, y, qid)
+    one = RankSVMCV([0.1, 2.0], cv=2, tol=1e-8, engine="cuda", **PAPERS).fit(X, y, qid)
+    other = RankSVMCV([0.1, 2.0], cv=2, tol=1e-8, **PAPERS).fit(X, y, qid)
     assert one.C_ == other.C_
     np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-6)
 

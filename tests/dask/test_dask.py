@@ -48,7 +48,8 @@ from linrank.losses.pairwise import HINGE
 from linrank.penalties import PENALTIES, make_penalty
 from linrank.solvers import Newton
 from linrank.training import Trainer
-from problems import as_form, make_problem_arrays
+from linrank.training.settings import AS_GIVEN
+from problems import PAPERS, as_form, make_problem_arrays
 
 N_PARTS = 5
 #: Tolerances by loss; the default is 1e-9. For the hinge, the tolerance is a duality gap. The last
@@ -254,8 +255,8 @@ CONVEX = [("squared_hinge", solver) for solver in ("newton", "tron", "lbfgs", "c
 def test_fits_with_every_loss_and_solver(on_cluster, loss, solver):
     data, tol = ranking(), 1e-4 if solver in ("smoothing", "cutting-planes") else 1e-9
     settings = {"loss": loss, "solver": solver, "tol": tol}
-    found = DaskTrainer(**settings).train(on_cluster(data), 0.1)
-    expected = Trainer(**settings).train(data, 0.1)
+    found = DaskTrainer(**settings, normalize=None).train(on_cluster(data), 0.1)
+    expected = Trainer(**settings, normalize=None, features=AS_GIVEN).train(data, 0.1)
     assert found.result.converged
     # Solvers with a duality gap may end at any point within it.
     precision = 1e-8 if tol == 1e-9 else 2 * tol
@@ -290,8 +291,8 @@ def test_weights_of_every_loss_and_penalty_are_those_of_threads(problems, loss, 
     made = None if penalty is None else make_penalty(penalty)
     settings = {"loss": loss, "tol": TIGHT.get(loss, 1e-9), "penalty": made}
     for data, held in problems:
-        found = DaskTrainer(**settings).train(held, 2.0).result
-        expected = Trainer(**settings).train(data, 2.0).result
+        found = DaskTrainer(**settings, normalize=None).train(held, 2.0).result
+        expected = Trainer(**settings, normalize=None, features=AS_GIVEN).train(data, 2.0).result
         assert expected.coef.any()
         np.testing.assert_array_equal(found.coef != 0, expected.coef != 0)
         largest = np.abs(expected.coef).max()
@@ -302,16 +303,16 @@ def test_fista_and_grids(on_cluster):
     data, valid = ranking(), ranking(seed=1)
     held = on_cluster(data)
     settings = {"solver": "fista", "tol": 1e-6, "penalty": make_penalty("l1")}
-    found = DaskTrainer(**settings).train(held, 0.05)
-    expected = Trainer(**settings).train(data, 0.05)
+    found = DaskTrainer(**settings, normalize=None).train(held, 0.05)
+    expected = Trainer(**settings, normalize=None, features=AS_GIVEN).train(data, 0.05)
     assert found.result.objective == pytest.approx(expected.result.objective, rel=1e-5)
     settings = {"tol": 1e-6, "penalty": make_penalty("l1")}
-    found = DaskTrainer(**settings).train_on_grid(held, valid)
-    expected = Trainer(**settings).train_on_grid(data, valid)
+    found = DaskTrainer(**settings, normalize=None).train_on_grid(held, valid)
+    expected = Trainer(**settings, normalize=None, features=AS_GIVEN).train_on_grid(data, valid)
     assert pytest.approx(expected.C, rel=1e-6) == found.C
     same(found.values, expected.values)
     with pytest.raises(DataError, match="held-out"):
-        DaskTrainer().train_by_folds(held)
+        DaskTrainer(normalize=None).train_by_folds(held)
 
 
 @pytest.mark.parametrize(
@@ -320,9 +321,9 @@ def test_fista_and_grids(on_cluster):
 )
 def test_solvers_that_need_rows_are_refused_in_a_sentence(solver, loss):
     with pytest.raises(DataError, match=r"needs the rows of X .* Use solver='newton'"):
-        DaskRankSVM(solver=solver, loss=loss).fit("anywhere")
+        DaskRankSVM(C=1.0, solver=solver, loss=loss, normalize=None).fit("anywhere")
     with pytest.raises(DataError, match=r"needs the rows of X"):
-        DaskTrainer.like(Trainer(solver=solver, loss=loss))
+        DaskTrainer.like(Trainer(solver=solver, loss=loss, normalize=None, features=AS_GIVEN))
 
 
 def test_parts_are_objects_on_a_cluster(client):
@@ -331,21 +332,21 @@ def test_parts_are_objects_on_a_cluster(client):
         "loss": PairwiseLoss("mine", [(1.0, 0.0, 1.0), (0.0, 0.0, -1.0)]),
         "solver": Newton(tol=1e-8), "bounds": (None, 0.2),
     }  # fmt: skip
-    ranker = DaskRankSVM(0.1, client=client, **parts).fit(*as_arrays(data))
-    expected = RankSVM(0.1, **parts).fit(data.X, data.y, data.qid)
+    ranker = DaskRankSVM(0.1, client=client, **parts, normalize=None).fit(*as_arrays(data))
+    expected = RankSVM(0.1, **PAPERS | parts).fit(data.X, data.y, data.qid)
     np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-6)
     assert ranker.coef_.max() == 0.2
 
 
 def test_graphics_cards_are_refused_in_a_sentence():
     with pytest.raises(DataError, match="engine='cuda' works on one machine only"):
-        DaskTrainer(engine="cuda")
+        DaskTrainer(engine="cuda", normalize=None)
 
 
 def test_estimator_has_what_ranksvm_has(client):
     data, test = ranking(), ranking(seed=5)
-    ranker = DaskRankSVM(0.1, client=client, tol=1e-8).fit(*as_arrays(data))
-    expected = RankSVM(0.1, tol=1e-8).fit(data.X, data.y, data.qid)
+    ranker = DaskRankSVM(0.1, client=client, tol=1e-8, normalize=None).fit(*as_arrays(data))
+    expected = RankSVM(0.1, tol=1e-8, **PAPERS).fit(data.X, data.y, data.qid)
     np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-6)
     for name in ("n_pairs_", "n_queries_", "n_empty_queries_", "n_features_in_"):
         assert getattr(ranker, name) == getattr(expected, name)
@@ -365,31 +366,36 @@ def test_estimator_has_what_ranksvm_has(client):
 
 def test_sparse_estimator_and_warm_start(client):
     data = ranking()
-    ranker = DaskRankSVM(0.01, client=client, penalty="l1", tol=1e-8, warm_start=True)
+    ranker = DaskRankSVM(
+        0.01, client=client, penalty="l1", tol=1e-8, warm_start=True, normalize=None
+    )
     ranker.fit(*as_arrays(data))
-    expected = SparseRankSVM(0.01, tol=1e-8).fit(data.X, data.y, data.qid)
+    expected = SparseRankSVM(0.01, tol=1e-8, **PAPERS).fit(data.X, data.y, data.qid)
     np.testing.assert_allclose(ranker.coef_, expected.coef_, atol=1e-6)
     before = ranker.result_.n_iter
     assert ranker.fit(*as_arrays(data)).result_.n_iter < before
     with pytest.warns(NotConvergedWarning):
-        DaskRankSVM(client=client, max_iter=1, tol=1e-9).fit(*as_arrays(data))
+        DaskRankSVM(C=1.0, client=client, max_iter=1, tol=1e-9, normalize=None).fit(
+            *as_arrays(data)
+        )
 
 
 def test_the_bits_of_a_result_are_the_same_when_it_is_repeated(client):
     data = ranking()
     first, second = (
-        DaskRankSVM(0.1, client=client, loss="logistic").fit(*as_arrays(data)) for _ in range(2)
+        DaskRankSVM(0.1, client=client, loss="logistic", normalize=None).fit(*as_arrays(data))
+        for _ in range(2)
     )
     np.testing.assert_array_equal(first.coef_, second.coef_)
 
 
 def test_nothing_is_left_on_the_workers(client):
     open_before = open_sessions()  # Other tests may have open sessions.
-    DaskRankSVM(client=client).fit(*as_arrays(ranking()))
+    DaskRankSVM(C=1.0, client=client, normalize=None).fit(*as_arrays(ranking()))
     data = ranking()
     equal = data.replace(y=np.ones(data.n_docs))
     with pytest.raises(DataError, match="no pair"):
-        DaskRankSVM(client=client).fit(*as_arrays(equal))
+        DaskRankSVM(C=1.0, client=client, normalize=None).fit(*as_arrays(equal))
     wait_for(lambda: open_sessions() <= open_before)
 
 
@@ -419,11 +425,11 @@ def frames(data):
 
 
 def expect(data, **options):
-    return RankSVM(0.1, tol=1e-9, **options).fit(data.X, data.y, data.qid).coef_
+    return RankSVM(0.1, tol=1e-9, **PAPERS | options).fit(data.X, data.y, data.qid).coef_
 
 
 def fit(client, *source, **columns):
-    return DaskRankSVM(0.1, client=client, tol=1e-9).fit(*source, **columns)
+    return DaskRankSVM(0.1, client=client, tol=1e-9, normalize=None).fit(*source, **columns)
 
 
 def test_frames(client):
@@ -456,7 +462,7 @@ def test_frames_with_text_ids_weights_and_empty_partitions(client):
     frame = frame.map_partitions(lambda part: part.iloc[: 0 if len(part) == empty else None])
     kept = frame.compute()
     plain = kept[[f"f{k}" for k in range(6)]].to_numpy()
-    expected = RankSVM(0.1, tol=1e-9).fit(
+    expected = RankSVM(0.1, tol=1e-9, **PAPERS).fit(
         plain, kept.label, kept.qid.to_numpy(str), sample_weight=kept.weight.to_numpy()
     )
     ranker = fit(client, frame, sample_weight="weight")
@@ -495,7 +501,7 @@ def test_frames_are_scored_by_the_columns_that_were_learnt(client):
 
 def test_copies_of_a_ranker(client):
     """A client cannot be copied. A clone shares it, and a pickle holds its address."""
-    ranker = DaskRankSVM(C=0.5, client=client, penalty="mcp", shape=3.0)
+    ranker = DaskRankSVM(C=0.5, client=client, penalty="mcp", shape=3.0, normalize=None)
     twin = clone(ranker)
     assert twin.client is client
     assert {**twin.get_params(), "client": None} == {**ranker.get_params(), "client": None}
@@ -515,7 +521,7 @@ def test_one_query_goes_to_one_worker(client):
     X, y, _ = as_arrays(data, chunks=(20, 20, len(data.y) - 40))
     with pytest.warns(QueriesMovedWarning, match="rows of 1 queries"):
         ranker = fit(client, X, y)
-    expected = RankSVM(0.1, tol=1e-9).fit(data.X, data.y).coef_
+    expected = RankSVM(0.1, tol=1e-9, **PAPERS).fit(data.X, data.y).coef_
     np.testing.assert_allclose(ranker.coef_, expected, rtol=1e-6)
 
 
@@ -565,7 +571,7 @@ def test_stores(client, tmp_path, form):
     by_query = np.repeat(np.arange(1.0, plain.n_queries + 1), np.diff(plain.query_ptr))
     data = RankingData(plain.X, plain.y, plain.qid, sample_weight=weight, query_weight=by_query)
     save_store(data, tmp_path / "store")
-    expected = RankSVM(0.1, tol=1e-9).fit(
+    expected = RankSVM(0.1, tol=1e-9, **PAPERS).fit(
         plain.X, plain.y, plain.qid, sample_weight=weight, query_weight=by_query
     )
     ranker = fit(client, tmp_path / "store")
@@ -657,18 +663,18 @@ def test_arguments_that_are_refused(client, tmp_path):
     X, y, qid = as_arrays(data)
     save_store(data, tmp_path / "store")
     with pytest.raises(DataError, match="y cannot be given together with a path"):
-        DaskRankSVM(client=client).fit(tmp_path / "store", y)
+        DaskRankSVM(C=1.0, client=client, normalize=None).fit(tmp_path / "store", y)
     for settings, sentence in (
         ({"timeout": 0}, "timeout is 0"),
         ({"shape": 2.0}, "has no parameter, but shape is 2.0"),
         ({"client": 5}, "client is int; expected a distributed.Client"),
     ):
         with pytest.raises(DataError, match=sentence):
-            DaskRankSVM(**({"client": client} | settings)).fit(X, y, qid)
+            DaskRankSVM(**({"client": client} | settings), normalize=None).fit(X, y, qid)
     with Client(client.scheduler.address, security=client.security, set_as_default=False) as other:
         pass
     with pytest.raises(DataError, match="client is closed"):
-        DaskRankSVM(client=other).fit(X, y, qid)
+        DaskRankSVM(C=1.0, client=other, normalize=None).fit(X, y, qid)
 
 
 def test_tables_that_are_refused(client, tmp_path):
@@ -805,7 +811,7 @@ def one_large_query():
 def test_a_query_that_no_worker_can_hold_is_named():
     data = one_large_query()
     with small_workers(80_000) as client, pytest.raises(DataError, match=TOO_LARGE):
-        DaskRankSVM(client=client).fit(*as_arrays(data, (200, 200, 200)))
+        DaskRankSVM(C=1.0, client=client, normalize=None).fit(*as_arrays(data, (200, 200, 200)))
 
 
 def test_a_query_is_named_also_where_its_part_cannot_be_loaded(monkeypatch, tmp_path):
@@ -817,12 +823,12 @@ def test_a_query_is_named_also_where_its_part_cannot_be_loaded(monkeypatch, tmp_
 
     monkeypatch.setattr("linrank.dask.sources.check_part", run_out)
     with small_workers(80_000) as client, pytest.raises(DataError, match=TOO_LARGE):
-        DaskRankSVM(client=client).fit(tmp_path / "store")
+        DaskRankSVM(C=1.0, client=client, normalize=None).fit(tmp_path / "store")
     with (
         small_workers(1_000_000) as client,
         pytest.raises(WorkersLost, match="cannot be loaded: no more"),
     ):
-        DaskRankSVM(client=client).fit(tmp_path / "store")
+        DaskRankSVM(C=1.0, client=client, normalize=None).fit(tmp_path / "store")
 
 
 def test_workers_whose_memory_is_full_are_not_waited_for(monkeypatch):
@@ -837,7 +843,7 @@ def test_workers_whose_memory_is_full_are_not_waited_for(monkeypatch):
     with small_workers(10_000_000, pause=0.8) as client:
         wait_for(lambda: not client.sync(client.scheduler.ncores_running))
         with pytest.raises(WorkersLost, match="cannot be replaced"):
-            DaskRankSVM(client=client).fit(*as_arrays(ranking()))
+            DaskRankSVM(C=1.0, client=client, normalize=None).fit(*as_arrays(ranking()))
 
 
 # Metrics and the command line ---------------------------------------------------------------

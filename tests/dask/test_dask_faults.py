@@ -32,6 +32,7 @@ from linrank.dask.sources import folder_parts
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
 from linrank.training.trainer import TrainingProgress
+from problems import PAPERS
 
 SETTINGS = {
     "C": 1e-3,
@@ -132,7 +133,7 @@ def store(data, tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(data):
     """Return the fit in one process."""
-    return RankSVM(**SETTINGS).fit(data.X, data.y, data.qid)
+    return RankSVM(**PAPERS | SETTINGS).fit(data.X, data.y, data.qid)
 
 
 def pids(client):
@@ -162,7 +163,7 @@ def fit_under_fire(client, store, expected, rng):
     killer.start()
     coefs = []
     while killer.is_alive() or not coefs:
-        coefs.append(DaskRankSVM(client=client, **SETTINGS).fit(store).coef_)
+        coefs.append(DaskRankSVM(client=client, **SETTINGS, normalize=None).fit(store).coef_)
     for coef in coefs:
         np.testing.assert_allclose(coef, expected.coef_, rtol=1e-5, atol=1e-9)
     return killer.killed
@@ -196,7 +197,7 @@ def test_a_worker_that_cannot_be_replaced(loopback, store, monkeypatch):
     loopback.start_worker("--no-nanny")
     with Client(loopback.address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=PATIENCE)
-        ranker = DaskRankSVM(client=client, verbose=True, **SETTINGS)
+        ranker = DaskRankSVM(client=client, verbose=True, **SETTINGS, normalize=None)
         steps = []
 
         def kill_later(C, step, fold):
@@ -329,4 +330,4 @@ def test_workers_that_die_of_one_query(tmp_path):
         Client(cluster, set_as_default=False) as client,
         pytest.raises(DataError, match=r"query large has 50,000 documents, which take 400 MB"),
     ):
-        DaskRankSVM(client=client).fit(tmp_path / "store")
+        DaskRankSVM(C=1.0, client=client, normalize=None).fit(tmp_path / "store")

@@ -24,6 +24,7 @@ from linrank.dask.pool import local_cluster
 from linrank.dask.session import HANDLER, OPERATIONS, Wire, decode, encode, install
 from linrank.dask.sources import array_parts
 from linrank.losses import get_loss
+from problems import PAPERS
 
 
 def collections(data):
@@ -360,9 +361,9 @@ def test_a_client_with_its_own_credentials(credentials, address):
     with environment(credentials):
         security = Security(require_encryption=True)
     with Client(address, security=security, set_as_default=False) as client:
-        ranker = DaskRankSVM(0.1, client=client, tol=1e-8).fit(X, y, qid)
+        ranker = DaskRankSVM(0.1, client=client, tol=1e-8, normalize=None).fit(X, y, qid)
         found = evaluate(y, ranker.predict(X), qid, client=client).mean
-    expected = RankSVM(0.1, tol=1e-8).fit(data.X, data.y, data.qid)
+    expected = RankSVM(0.1, tol=1e-8, **PAPERS).fit(data.X, data.y, data.qid)
     np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-6)
     assert found["ndcg@10"] == pytest.approx(expected.score(data.X, data.y, data.qid))
 

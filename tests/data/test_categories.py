@@ -37,6 +37,7 @@ from linrank import (
 from linrank.baselines import RankBoost
 from linrank.data.categories import MOST_VALUES, Categories, Category
 from linrank.data.ids import read_ids
+from problems import PAPERS
 
 DATA = make_ranking(40, 8, 3, random_state=0)
 RNG = np.random.default_rng(0)
@@ -87,9 +88,9 @@ def test_columns_of_every_type_of_text(kind):
     numbers = {name: FRAME[name].to_numpy() for name in ("price", "clicks", "age")}
     make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}[kind.split()[0]]
     frame = make({"country": TEXTS[kind], **numbers})
-    ranker = RankSVM(C=0.1, categories="onehot").fit(frame, Y, QID)
+    ranker = RankSVM(C=0.1, categories="onehot", **PAPERS).fit(frame, Y, QID)
     assert ranker.model_.names() == [*NAMES[1:4], "price", "clicks", "age"]
-    twin = RankSVM(C=0.1).fit(expected(COUNTRY)[:, [1, 2, 3, 0, 4, 5]], Y, QID)
+    twin = RankSVM(C=0.1, **PAPERS).fit(expected(COUNTRY)[:, [1, 2, 3, 0, 4, 5]], Y, QID)
     np.testing.assert_allclose(ranker.coef_, twin.coef_)
 
 
@@ -112,11 +113,11 @@ def test_any_text_is_one_value(texts):
 
 def test_categories_of_numbers():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "size": pd.Categorical([10, 2, 10])})
-    ranker = RankSVM(categories="onehot").fit(frame, [0, 1, 2])
+    ranker = RankSVM(C=1.0, categories="onehot", **PAPERS).fit(frame, [0, 1, 2])
     assert ranker.model_.names() == ["a", "size=10", "size=2"]
     same = ranker.predict(frame.astype({"size": int}))
     np.testing.assert_array_equal(ranker.predict(frame), same)
-    assert RankSVM().fit(frame, [0, 1, 2]).model_.names() == ["a", "size"]
+    assert RankSVM(C=1.0, **PAPERS).fit(frame, [0, 1, 2]).model_.names() == ["a", "size"]
 
 
 def test_columns_of_many_values_are_sparse_or_hashed():
@@ -132,7 +133,9 @@ def test_columns_of_many_values_are_sparse_or_hashed():
     places = [zlib.crc32(text.encode()) % 16 for text in texts]
     assert dense(hashed.X)[:, 1:17].argmax(axis=1).tolist() == places
     small = pd.DataFrame({"a": [1.0], "brand": ["never seen"], "few": ["w"]})
-    ranker = RankSVM(categories="hash:16").fit(frame.drop(columns="label"), np.arange(100) % 3)
+    ranker = RankSVM(C=1.0, categories="hash:16", **PAPERS).fit(
+        frame.drop(columns="label"), np.arange(100) % 3
+    )
     place = 1 + zlib.crc32(b"never seen") % 16
     expected = ranker.coef_[0] + ranker.coef_[place]
     assert ranker.predict(small).tolist() == pytest.approx([expected])
@@ -159,10 +162,10 @@ def check_rankers(ranker, frame):
 
 
 RANKERS = {
-    "linear": lambda: RankSVM(C=0.1, categories="onehot"),
-    "scaled": lambda: RankSVM(C=0.1, categories="onehot", scale="standard"),
-    "sparse": lambda: SparseRankSVM(C=0.1, categories="onehot"),
-    "hashed": lambda: RankSVM(C=0.1, categories="hash:2"),
+    "linear": lambda: RankSVM(C=0.1, categories="onehot", **PAPERS),
+    "scaled": lambda: RankSVM(C=0.1, categories="onehot", scale="standard", normalize=None),
+    "sparse": lambda: SparseRankSVM(C=0.1, categories="onehot", **PAPERS),
+    "hashed": lambda: RankSVM(C=0.1, categories="hash:2", **PAPERS),
     "additive": lambda: AdditiveRanker(C=0.1, categories=["country"]),
     "additive one-hot": lambda: AdditiveRanker(C=0.1, categories="onehot"),
 }
@@ -172,7 +175,9 @@ RANKERS = {
 def test_rankers_and_their_files(name, tmp_path):
     ranker = clone(RANKERS[name]()).fit(FRAME, Y, QID)
     scores = check_rankers(ranker, FRAME)
-    assert ranker.score(FRAME, Y, QID) > RankSVM(C=0.1).fit(DATA.X, Y, QID).score(DATA.X, Y, QID)
+    assert ranker.score(FRAME, Y, QID) > RankSVM(C=0.1, **PAPERS).fit(DATA.X, Y, QID).score(
+        DATA.X, Y, QID
+    )
     ranker.save(tmp_path / "model.json")
     np.testing.assert_array_equal(load_model(tmp_path / "model.json").predict(FRAME), scores)
     np.testing.assert_array_equal(load_ranker(tmp_path / "model.json").predict(FRAME), scores)
@@ -183,7 +188,7 @@ def test_rankers_and_their_files(name, tmp_path):
 
 def test_new_values_have_no_weight_and_missing_ones_are_a_value():
     holes = FRAME.assign(country=np.where(np.arange(len(FRAME)) % 7 == 0, None, FRAME.country))
-    ranker = RankSVM(C=0.1, categories="onehot").fit(holes, Y, QID)
+    ranker = RankSVM(C=0.1, categories="onehot", **PAPERS).fit(holes, Y, QID)
     assert "country is missing" in ranker.model_.names()
     weights = dict(zip(ranker.model_.names(), ranker.coef_, strict=True))
     of = {value: ranker.predict(FRAME.assign(country=value)) for value in ("xx", "de", None)}
@@ -194,7 +199,7 @@ def test_new_values_have_no_weight_and_missing_ones_are_a_value():
 def test_held_out_data_have_the_same_features():
     known = QID <= 30
     held_out = FRAME[~known].assign(country=np.where(QID[~known] == 31, "xx", COUNTRY[~known]))
-    ranker = RankSVMCV([0.01, 0.1], categories="onehot").fit(
+    ranker = RankSVMCV([0.01, 0.1], categories="onehot", **PAPERS).fit(
         FRAME[known], Y[known], QID[known], valid=(held_out, Y[~known], QID[~known])
     )
     assert ranker.best_score_ == pytest.approx(ranker.score(held_out, Y[~known], QID[~known]))
@@ -202,9 +207,9 @@ def test_held_out_data_have_the_same_features():
 
 def test_rankers_of_every_kind_take_data_that_were_read():
     train, test = RankingData.from_frame(TABLE, categories="onehot").split()
-    for ranker in (RankSVM(C=0.1), AdditiveRanker(C=0.1), RankBoost(n_rounds=20)):
+    for ranker in (RankSVM(C=0.1, **PAPERS), AdditiveRanker(C=0.1), RankBoost(n_rounds=20)):
         assert ranker.fit(train).score(test) > 0.8
-    model = RankSVM(C=0.1).fit(train).model_
+    model = RankSVM(C=0.1, **PAPERS).fit(train).model_
     np.testing.assert_array_equal(model.predict(FRAME), model.predict(expected(COUNTRY)))
 
 
@@ -216,7 +221,7 @@ def test_values_of_text_are_not_scaled(scale, is_sparse):
     data = RankingData.from_frame(TABLE.assign(country=rare), categories="onehot")
     if is_sparse:
         data = data.replace(X=sparse.csr_array(data.X))
-    model = RankSVM(C=0.1, scale=scale).fit(data).model_
+    model = RankSVM(C=0.1, scale=scale, normalize=None).fit(data).model_
     rows = dense(model.preprocessing.apply(data.X, data.query_ptr))
     np.testing.assert_array_equal(rows[:, data.indicators], dense(data.X)[:, data.indicators])
     scores = model.predict(TABLE.assign(country=rare), QID)
@@ -236,7 +241,7 @@ def test_codes_are_for_additive_rankers():
     )  # fmt: skip
     assert ranker.explain(FRAME.iloc[0]).values[1] == COUNTRY[0]
     with pytest.raises(DataError, match="column 'country' holds codes of text, which only"):
-        RankSVM().fit(data)
+        RankSVM(C=1.0, **PAPERS).fit(data)
     others = TABLE[COUNTRY != "de"]
     with pytest.raises(DataError, match=r"Read the data with categories=train\.categories"):
         ranker.predict(RankingData.from_frame(others, categories=["country"]))
@@ -247,13 +252,27 @@ def test_codes_are_for_additive_rankers():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: RankSVM(categories="one-hot").fit(FRAME, Y), "expected 'onehot', 'hash', 'hash:B"),
-        (lambda: RankSVM(categories="hash:0").fit(FRAME, Y), "^categories is 'hash:0'; expected"),
-        (lambda: RankSVM(categories=["country"]).fit(FRAME, Y), "Use categories='onehot'."),
-        (lambda: RankSVM().fit(FRAME, Y), r"Give each value a weight with categories='onehot' \("),
+        (
+            lambda: RankSVM(C=1.0, categories="one-hot", **PAPERS).fit(FRAME, Y),
+            "expected 'onehot', 'hash', 'hash:B",
+        ),
+        (
+            lambda: RankSVM(C=1.0, categories="hash:0", **PAPERS).fit(FRAME, Y),
+            "^categories is 'hash:0'; expected",
+        ),
+        (
+            lambda: RankSVM(C=1.0, categories=["country"], **PAPERS).fit(FRAME, Y),
+            "Use categories='onehot'.",
+        ),
+        (
+            lambda: RankSVM(C=1.0, **PAPERS).fit(FRAME, Y),
+            r"Give each value a weight with categories='onehot' \(",
+        ),
         (
             lambda: (
-                RankSVM(categories="onehot").fit(FRAME, Y).predict(FRAME.drop(columns="country"))
+                RankSVM(C=1.0, categories="onehot", **PAPERS)
+                .fit(FRAME, Y)
+                .predict(FRAME.drop(columns="country"))
             ),
             "X lacks 1 of the 4 features that the model was trained on: 'country'",
         ),
@@ -312,16 +331,16 @@ def test_stores_keep_categories(tmp_path):
     save_store(data, tmp_path / "store")
     found = open_store(tmp_path / "store")
     assert found.categories == data.categories
-    model = RankSVM(C=0.1).fit(found).model_
+    model = RankSVM(C=0.1, **PAPERS).fit(found).model_
     np.testing.assert_array_equal(model.predict(FRAME), model.predict(expected(COUNTRY)))
 
 
 def test_only_text(tmp_path):
     frame = TABLE[["country", "label", "qid"]]
     frame.to_parquet(tmp_path / "data.parquet")
-    ranker = RankSVM(categories="onehot").fit(frame[["country"]], Y, QID)
+    ranker = RankSVM(C=1.0, categories="onehot", **PAPERS).fit(frame[["country"]], Y, QID)
     found = load(tmp_path / "data.parquet", categories="onehot")
-    np.testing.assert_allclose(RankSVM().fit(found).coef_, ranker.coef_)
+    np.testing.assert_allclose(RankSVM(C=1.0, **PAPERS).fit(found).coef_, ranker.coef_)
     assert ranker.coef_.argmax() == 1  # fr
 
 

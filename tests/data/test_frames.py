@@ -30,6 +30,7 @@ from linrank import (
 from linrank.baselines import GAS, PAMIR, RandomForestRanker, RankBoost
 from linrank.data.frames import frame_columns, frame_matrix
 from linrank.data.matching import with_features
+from problems import PAPERS
 
 every_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 
@@ -254,7 +255,7 @@ def test_columns_named_by_numbers_are_matched():
     frame["label"] = [0, 1, 0, 1]
     data = RankingData.from_frame(frame)
     assert data.feature_names == ["0", "1", "2"]
-    ranker = RankSVM().fit(data)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(data)
     expected = data.X @ ranker.coef_
     np.testing.assert_allclose(ranker.model_.predict(frame[[0, 1, 2]]), expected)
     for form in (frame, frame[[2, 0, 1]], frame.rename(columns=str)):
@@ -317,8 +318,8 @@ def test_an_index_named_as_a_column_is_refused():
     assert (found.n_queries, found.feature_names) == (2, ["('f', 1)"])
     features = frame.set_index("qid")[["f"]]
     with pytest.raises(DataError, match="the index of X has a level 'qid', but qid is None"):
-        RankSVM().fit(features, frame["label"])
-    RankSVM().fit(features, [1, 0], features.index * 0)
+        RankSVM(C=1.0, **PAPERS).fit(features, frame["label"])
+    RankSVM(C=1.0, **PAPERS).fit(features, [1, 0], features.index * 0)
 
 
 # One way for names: text, whatever a frame has.
@@ -327,7 +328,7 @@ SHAPE = (40, 3)
 VALUES = np.random.default_rng(0).normal(size=SHAPE)
 LABELS, QUERIES = np.arange(40) % 3, np.repeat(np.arange(4), 10)
 RANKERS = {
-    "linear": RankSVM(),
+    "linear": RankSVM(C=1.0, **PAPERS),
     "additive": AdditiveRanker(n_bins=3),
     "kernel": KernelRankSVM(),
     "boosting": RankBoost(n_rounds=5),
@@ -374,11 +375,11 @@ def test_columns_with_names_of_any_type_are_matched(kind, columns, tmp_path):
 def test_columns_that_pandas_has_numbered_have_no_names():
     """An array and a frame around it are the same data, but reordered numbers are matched."""
     frame = pd.DataFrame(VALUES)
-    ranker = RankSVM().fit(frame, LABELS, QUERIES)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(frame, LABELS, QUERIES)
     assert not hasattr(ranker, "feature_names_in_")
     assert ranker.model_.feature_names is None
     expected = ranker.predict(VALUES)
-    for scored in (ranker, ranker.model_, RankSVM().fit(VALUES, LABELS, QUERIES)):
+    for scored in (ranker, ranker.model_, RankSVM(C=1.0, **PAPERS).fit(VALUES, LABELS, QUERIES)):
         for form in (frame, frame[[2, 0, 1]], frame[[1, 0, 2]].rename(columns=str)):
             np.testing.assert_allclose(scored.predict(form), expected)
         letor = frame.set_axis(["1", "2", "3"], axis=1)
@@ -386,9 +387,9 @@ def test_columns_that_pandas_has_numbered_have_no_names():
         for others in ([1, 2, 3], [3, 0, 1], ["a", "b", "c"]):
             with pytest.warns(UserWarning, match="has feature names, but .* without feature names"):
                 scored.predict(frame.set_axis(others, axis=1))
-    turned = RankSVM().fit(frame[[2, 1, 0]], LABELS, QUERIES)
+    turned = RankSVM(C=1.0, **PAPERS).fit(frame[[2, 1, 0]], LABELS, QUERIES)
     np.testing.assert_allclose(turned.predict(frame), expected, rtol=1e-6)
-    named = RankSVM().fit(frame.set_axis(["a", "b", "c"], axis=1), LABELS, QUERIES)
+    named = RankSVM(C=1.0, **PAPERS).fit(frame.set_axis(["a", "b", "c"], axis=1), LABELS, QUERIES)
     for scored in (named, named.model_):
         with pytest.warns(UserWarning, match="does not have valid feature names, but .* with"):
             np.testing.assert_allclose(scored.predict(frame), expected)
@@ -396,9 +397,9 @@ def test_columns_that_pandas_has_numbered_have_no_names():
 
 def test_names_that_are_equal_as_text_are_refused():
     frame = pd.DataFrame(VALUES, columns=["a", 1, "1"])
-    ranker = RankSVM().fit(VALUES, LABELS, QUERIES)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(VALUES, LABELS, QUERIES)
     for call in (
-        lambda: RankSVM().fit(frame, LABELS, QUERIES),
+        lambda: RankSVM(C=1.0, **PAPERS).fit(frame, LABELS, QUERIES),
         lambda: ranker.predict(frame),
         lambda: ranker.model_.predict(frame),
         lambda: RankingData(frame, LABELS),
@@ -421,7 +422,7 @@ def test_names_of_columns_may_be_given_as_the_frame_has_them():
 
 def test_held_out_frames_are_matched():
     frame = pd.DataFrame(VALUES, columns=[10, 20, 30])
-    ranker = RankSVMCV([1.0, 10.0])
+    ranker = RankSVMCV([1.0, 10.0], **PAPERS)
     plain = ranker.fit(frame, LABELS, QUERIES, valid=(frame, LABELS, QUERIES)).best_score_
     turned = frame[[30, 10, 20]]
     assert ranker.fit(frame, LABELS, QUERIES, valid=(turned, LABELS, QUERIES)).best_score_ == plain
@@ -456,13 +457,13 @@ RECORDS = np.rec.fromarrays([*VALUES.T, LABELS, QUERIES], names="a,b,c,label,qid
 
 def test_structured_arrays_are_frames():
     plain = pd.DataFrame(VALUES, columns=["a", "b", "c"])
-    ranker = RankSVM().fit(plain, LABELS, QUERIES)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(plain, LABELS, QUERIES)
     expected = ranker.predict(plain)
     for form in (RECORDS, RECORDS[["c", "a", "b"]], np.asarray(RECORDS).view(np.ndarray)):
         np.testing.assert_allclose(ranker.predict(form), expected)
         np.testing.assert_allclose(ranker.model_.predict(form), expected)
     features = RECORDS[["a", "b", "c"]]
-    own = RankSVM().fit(features, LABELS, QUERIES)
+    own = RankSVM(C=1.0, **PAPERS).fit(features, LABELS, QUERIES)
     assert own.feature_names_in_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(own.predict(features), expected)
     assert ranker.score(features, LABELS, QUERIES) == ranker.score(plain, LABELS, QUERIES)
@@ -482,7 +483,7 @@ def test_sparse_columns_of_pandas_stay_sparse():
     data = RankingData(frame, np.arange(30))
     assert data.is_sparse
     assert data.feature_names == ["3", "1", "4", "5", "9"]
-    ranker = RankSVM().fit(frame, np.arange(30))
+    ranker = RankSVM(C=1.0, **PAPERS).fit(frame, np.arange(30))
     np.testing.assert_allclose(ranker.predict(frame[[9, 5, 4, 1, 3]]), X @ ranker.coef_)
 
 
@@ -510,10 +511,12 @@ NUMBERS = {
 
 def forms(frame):
     """Functions that take a frame of features in every way."""
-    ranker = RankSVM().fit(np.ones((40, 1)) * np.arange(40)[:, None], LABELS, QUERIES)
-    named = RankSVM().fit(pd.DataFrame({"d": np.arange(40.0)}), LABELS, QUERIES)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(
+        np.ones((40, 1)) * np.arange(40)[:, None], LABELS, QUERIES
+    )
+    named = RankSVM(C=1.0, **PAPERS).fit(pd.DataFrame({"d": np.arange(40.0)}), LABELS, QUERIES)
     return {
-        "fit": lambda: RankSVM().fit(frame, LABELS, QUERIES),
+        "fit": lambda: RankSVM(C=1.0, **PAPERS).fit(frame, LABELS, QUERIES),
         "predict": lambda: named.predict(frame),
         "rank": lambda: named.rank(frame, QUERIES),
         "score": lambda: named.score(frame, LABELS, QUERIES),
@@ -555,9 +558,10 @@ def test_columns_of_numbers_in_other_types(kind):
     ],
 )  # fmt: skip
 def test_arrays_without_numbers_get_one_sentence(X, sentence):
-    ranker = RankSVM().fit([[1.0], [2.0]], [0, 1])
+    ranker = RankSVM(C=1.0, **PAPERS).fit([[1.0], [2.0]], [0, 1])
     calls = (
-        lambda: RankSVM().fit(X, [0, 1]), lambda: ranker.predict(X), lambda: ranker.rank(X),
+        lambda: RankSVM(C=1.0, **PAPERS).fit(X, [0, 1]),
+        lambda: ranker.predict(X), lambda: ranker.rank(X),
         lambda: ranker.model_.predict(X), lambda: RankingData(X, [0, 1]),
         lambda: ranker.score(X, [0, 1]), lambda: ranker.fit_pairs(X, [[0, 1]]),
     )  # fmt: skip

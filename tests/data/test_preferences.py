@@ -32,6 +32,7 @@ from linrank import (
     read_pairs,
 )
 from linrank.training.selection import PairCriterion, pair_folds
+from problems import PAPERS
 
 close = pytest.approx
 
@@ -154,7 +155,12 @@ def pair_frames():
 @pytest.mark.parametrize("kind", [*KINDS, "records"])
 @pytest.mark.parametrize(
     "ranker",
-    [RankSVM(), RankSVMCV([1.0], cv=2), SparseRankSVM(), AdditiveRanker()],
+    [
+        RankSVM(C=1.0, **PAPERS),
+        RankSVMCV([1.0], cv=2, **PAPERS),
+        SparseRankSVM(C=1.0, **PAPERS),
+        AdditiveRanker(),
+    ],
     ids=lambda ranker: type(ranker).__name__,
 )
 def test_columns_of_a_frame_of_pairs_go_by_name(kind, ranker):
@@ -199,9 +205,9 @@ def test_names_of_a_table_of_pairs(names, sentence, tmp_path):
     """Frames, Parquet and CSV get the same sentence; text without known names has no header."""
     frame = pd.DataFrame([[0, 1, 1, 0][: len(names)]], columns=names)
     with pytest.raises(DataError, match=sentence):
-        RankSVM().fit_pairs(np.eye(2), frame)
+        RankSVM(C=1.0, **PAPERS).fit_pairs(np.eye(2), frame)
     with pytest.raises(DataError, match=sentence):
-        RankSVM().fit(np.eye(2), [0, 1]).score_pairs(np.eye(2), frame)
+        RankSVM(C=1.0, **PAPERS).fit(np.eye(2), [0, 1]).score_pairs(np.eye(2), frame)
     with pytest.raises(DataError, match=sentence):
         preference_accuracy([0, 1], frame)
     frame.rename(columns=str).to_parquet(tmp_path / "pairs.parquet")
@@ -219,7 +225,7 @@ def test_names_of_a_table_of_pairs(names, sentence, tmp_path):
 def test_names_stand_for_rows(rng):
     X, pairs = make_items(rng)
     names = np.array([f"item {i}" for i in rng.permutation(len(X))])
-    expected = RankSVM(tol=1e-8).fit_pairs(X, pairs).coef_
+    expected = RankSVM(C=1.0, tol=1e-8, **PAPERS).fit_pairs(X, pairs).coef_
     weight = np.ones(len(pairs))
     pairs_object = Pairs(names[pairs[:, 0]].tolist(), names[pairs[:, 1]].tolist(), weight)
     for given_pairs, items in (
@@ -228,7 +234,7 @@ def test_names_stand_for_rows(rng):
         ([tuple(row) for row in pairs.tolist()], range(len(X))),
         (pairs_object, names),
     ):
-        ranker = RankSVM(tol=1e-8).fit_pairs(X, given_pairs, items=items)
+        ranker = RankSVM(C=1.0, tol=1e-8, **PAPERS).fit_pairs(X, given_pairs, items=items)
         np.testing.assert_allclose(ranker.coef_, expected)
         score = ranker.score_pairs(X, given_pairs, items=items)
         assert score == ranker.score_pairs(X, pairs) == close(accuracy(ranker.predict(X), pairs))
@@ -238,8 +244,8 @@ def test_weights_and_margins_of_a_file_are_used(rng):
     X, pairs = make_items(rng)
     weight, margin = rng.uniform(0.1, 3, len(pairs)), rng.uniform(0.5, 2, len(pairs))
     named = Pairs([str(i) for i in pairs[:, 0]], [str(i) for i in pairs[:, 1]], weight, margin)
-    found = RankSVM(tol=1e-8).fit_pairs(X, named, items=range(len(X)))
-    expected = RankSVM(tol=1e-8).fit_pairs(X, pairs, weight, margin)
+    found = RankSVM(C=1.0, tol=1e-8, **PAPERS).fit_pairs(X, named, items=range(len(X)))
+    expected = RankSVM(C=1.0, tol=1e-8, **PAPERS).fit_pairs(X, pairs, weight, margin)
     np.testing.assert_allclose(found.coef_, expected.coef_)
     score = found.score_pairs(X, named, items=range(len(X)))
     assert score == close(accuracy(found.predict(X), pairs, weight))
@@ -284,7 +290,7 @@ def test_accuracy_against_all_pairs(scores, draw):
 )
 def test_bad_names_get_a_sentence(pairs, items, sentence):
     with pytest.raises(DataError, match=re.escape(sentence)):
-        RankSVM().fit_pairs(np.eye(3), pairs, items=items)
+        RankSVM(C=1.0, **PAPERS).fit_pairs(np.eye(3), pairs, items=items)
 
 
 def test_bad_pairs_get_a_sentence():
@@ -355,16 +361,16 @@ def test_the_accuracy_of_folds_is_that_of_single_fits(rng, weighted):
     X, pairs = make_items(rng)
     weight = rng.uniform(0.1, 2, len(pairs)) if weighted else None
     Cs = [1e-3, 1e-1, 10.0]
-    ranker = RankSVMCV(Cs, cv=3, tol=1e-8).fit_pairs(X, pairs, weight)
+    ranker = RankSVMCV(Cs, cv=3, tol=1e-8, **PAPERS).fit_pairs(X, pairs, weight)
     expected = np.empty((3, 3))
     for fold, (train, test) in enumerate(pair_folds(RankingData.from_pairs(X, pairs), 3)):
         own, others = (None, None) if weight is None else (weight[train], weight[test])
         for k, C in enumerate(Cs):
-            single = RankSVM(C, tol=1e-8).fit_pairs(X, pairs[train], own)
+            single = RankSVM(C, tol=1e-8, **PAPERS).fit_pairs(X, pairs[train], own)
             expected[k, fold] = single.score_pairs(X, pairs[test], others)
     np.testing.assert_allclose(ranker.metric_path_, expected)
     assert Cs[int(np.argmax(expected.mean(axis=1)))] == ranker.C_
-    again = RankSVM(ranker.C_, tol=1e-8).fit_pairs(X, pairs, weight)
+    again = RankSVM(ranker.C_, tol=1e-8, **PAPERS).fit_pairs(X, pairs, weight)
     np.testing.assert_allclose(ranker.coef_, again.coef_, rtol=1e-4, atol=1e-6)
     assert ranker.model_.training["held_out"]["metric"] == "pairwise-accuracy"
 
@@ -372,16 +378,16 @@ def test_the_accuracy_of_folds_is_that_of_single_fits(rng, weighted):
 def test_held_out_pairs_choose_C(rng):
     X, pairs = make_items(rng)
     valid_X, valid_pairs = make_items(rng)
-    ranker = RankSVMCV([1e-3, 1e-1, 10.0], tol=1e-8).fit_pairs(
+    ranker = RankSVMCV([1e-3, 1e-1, 10.0], tol=1e-8, **PAPERS).fit_pairs(
         X, pairs, valid=(valid_X, valid_pairs)
     )
     expected = [
-        RankSVM(C, tol=1e-8).fit_pairs(X, pairs).score_pairs(valid_X, valid_pairs)
+        RankSVM(C, tol=1e-8, **PAPERS).fit_pairs(X, pairs).score_pairs(valid_X, valid_pairs)
         for C in (1e-3, 1e-1, 10.0)
     ]
     np.testing.assert_allclose(ranker.metric_path_[:, 0], expected)
     with pytest.raises(DataError, match="valid has 3 features, but X has 4"):
-        RankSVMCV([1.0]).fit_pairs(X, pairs, valid=(valid_X[:, :3], valid_pairs))
+        RankSVMCV([1.0], **PAPERS).fit_pairs(X, pairs, valid=(valid_X[:, :3], valid_pairs))
 
 
 def test_a_splitter_gets_numbers_of_pairs(rng):
@@ -389,9 +395,12 @@ def test_a_splitter_gets_numbers_of_pairs(rng):
 
     X, pairs = make_items(rng, n_pairs=30)
     halves = [(np.arange(20), np.arange(20, 30)), (np.arange(10, 30), np.arange(10))]
-    assert RankSVMCV([0.1, 1.0], cv=halves).fit_pairs(X, pairs).metric_path_.shape == (2, 2)
-    grouped = RankSVMCV([0.1, 1.0], cv=GroupKFold(3)).fit_pairs(X, pairs)
-    number = RankSVMCV([0.1, 1.0], cv=3).fit_pairs(X, pairs)
+    assert RankSVMCV([0.1, 1.0], cv=halves, **PAPERS).fit_pairs(X, pairs).metric_path_.shape == (
+        2,
+        2,
+    )
+    grouped = RankSVMCV([0.1, 1.0], cv=GroupKFold(3), **PAPERS).fit_pairs(X, pairs)
+    number = RankSVMCV([0.1, 1.0], cv=3, **PAPERS).fit_pairs(X, pairs)
     np.testing.assert_allclose(grouped.metric_path_, number.metric_path_)
 
 
@@ -399,12 +408,14 @@ def test_a_splitter_gets_numbers_of_pairs(rng):
 def test_sparse_rankers_learn_from_pairs(rng, form):
     X, pairs = make_items(rng, n=60, n_pairs=400)
     X = form(np.hstack([X, rng.normal(size=(60, 6))]))
-    ranker = SparseRankSVM(C=0.02, penalty="l1").fit_pairs(X, pairs)
+    ranker = SparseRankSVM(C=0.02, penalty="l1", **PAPERS).fit_pairs(X, pairs)
     assert 0 < np.count_nonzero(ranker.coef_) < 10
     assert ranker.score_pairs(X, pairs) > 0.75
-    chosen = SparseRankSVMCV(np.geomspace(1e-3, 1, 8), rule="1se", cv=3).fit_pairs(X, pairs)
+    chosen = SparseRankSVMCV(np.geomspace(1e-3, 1, 8), rule="1se", cv=3, **PAPERS).fit_pairs(
+        X, pairs
+    )
     assert chosen.score_pairs(X, pairs) > 0.75
-    best = SparseRankSVMCV(np.geomspace(1e-3, 1, 8), cv=3).fit_pairs(X, pairs)
+    best = SparseRankSVMCV(np.geomspace(1e-3, 1, 8), cv=3, **PAPERS).fit_pairs(X, pairs)
     assert chosen.n_selected_ <= best.n_selected_
     assert chosen.C_ <= best.C_
 
@@ -414,14 +425,14 @@ def test_the_standard_error_of_the_accuracy(rng):
     scores = np.array([3.0, 2.0, 1.0])
     right = np.array([1, 1, 1, 0])
     assert PairCriterion().mean(data, scores) == 0.75
-    assert PairCriterion().standard_error(data, scores) == close(right.std() / 2)
+    assert PairCriterion().measure(data, scores)[1] == close(right.std() / 2)
     weighted = RankingData.from_pairs(np.eye(3), data.pairs.rows, [2.0, 0, 0, 2.0])
     assert PairCriterion().mean(weighted, scores) == 0.5
-    assert PairCriterion().standard_error(weighted, scores) == close(0.5 / np.sqrt(2))
+    assert PairCriterion().measure(weighted, scores)[1] == close(0.5 / np.sqrt(2))
     assert np.isnan(PairCriterion().mean(weighted.part(np.array([1, 2])), scores))
 
 
-@pytest.mark.parametrize("ranker", [DominationRank(), DominationRankCV()])
+@pytest.mark.parametrize("ranker", [DominationRank(C=1.0, **PAPERS), DominationRankCV(**PAPERS)])
 def test_domination_needs_labels(ranker):
     with pytest.raises(DataError, match=r"needs labels. To learn from pairs, use RankSVM or"):
         ranker.fit_pairs(np.eye(3), [[0, 1]])
@@ -430,7 +441,7 @@ def test_domination_needs_labels(ranker):
 def test_clusters_learn_from_labels_only():
     dask = pytest.importorskip("linrank.dask")
     with pytest.raises(DataError, match=r"To learn from pairs, use RankSVM\."):
-        dask.DaskRankSVM().fit_pairs(np.eye(3), [[0, 1]])
+        dask.DaskRankSVM(C=1.0, normalize=None).fit_pairs(np.eye(3), [[0, 1]])
 
 
 def test_rankers_without_fit_pairs_are_scored_on_pairs(rng):

@@ -37,6 +37,7 @@ from linrank import (
 )
 from linrank.data import letor, source, store
 from linrank.data.ids import TextColumn
+from problems import PAPERS
 
 
 def parts(data):
@@ -601,7 +602,7 @@ def test_mapped_files_that_change_are_refused(change, name, tmp_path):
         data = RankingData(sparse.csr_array(data.X), data.y, data.qid)
     save_store(data, tmp_path / "store")
     opened, apart = open_store(tmp_path / "store"), open_store(tmp_path / "store", mmap=False)
-    ranker = RankSVM().fit(opened.X, opened.y, qid=opened.qid)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(opened.X, opened.y, qid=opened.qid)
     file = file_of(tmp_path / "store", f"{name}.npy")
     if change == "cut":
         os.truncate(file, 200)
@@ -612,7 +613,7 @@ def test_mapped_files_that_change_are_refused(change, name, tmp_path):
         os.utime(file, ns=(1, 1))  # Make the time differ, whatever the resolution of the clock.
     message = r"\.npy: the file was changed after it was opened. Open the store again"
     for use in (
-        lambda: RankSVM().fit(opened.X, opened.y, qid=opened.qid),
+        lambda: RankSVM(C=1.0, **PAPERS).fit(opened.X, opened.y, qid=opened.qid),
         lambda: make_problem(opened),
         lambda: opened.take(np.arange(3)),
         lambda: ranker.predict(opened.X),
@@ -621,7 +622,7 @@ def test_mapped_files_that_change_are_refused(change, name, tmp_path):
     ):
         with pytest.raises(DataError, match=message):
             use()
-    assert RankSVM().fit(apart.X, apart.y, qid=apart.qid)
+    assert RankSVM(C=1.0, **PAPERS).fit(apart.X, apart.y, qid=apart.qid)
 
 
 CUT_COMMENTS = """

@@ -22,7 +22,7 @@ from linrank import (
 from linrank.engines.engine import make_engine
 from linrank.engines.threads import ThreadEngine
 from linrank.losses import get_loss
-from problems import make_problem_arrays
+from problems import PAPERS, make_problem_arrays
 
 ESTIMATORS = [
     RankSVM, RankSVMCV, SparseRankSVM, SparseRankSVMCV, DominationRank, DominationRankCV,
@@ -64,7 +64,7 @@ def test_paths_without_the_extra():
 def test_without_a_card(command, letor):
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match="graphics card with its driver, and none was found"):
-        RankSVM(engine="cuda").fit(X, y, qid)
+        RankSVM(C=1.0, engine="cuda", **PAPERS).fit(X, y, qid)
     files = letor / "train.txt", "--valid", letor / "vali.txt"
     for engine in ("cuda", "cuda-streaming", "p-swx", "p-swx-paper"):
         said = error_of(command, *files, "--engine", engine)
@@ -74,7 +74,7 @@ def test_without_a_card(command, letor):
 
 def test_unknown_engine():
     with pytest.raises(DataError, match="engine is 'gpu'; known choices are 'threads', 'cuda'"):
-        RankSVM(engine="gpu").fit(np.eye(2), [0, 1])
+        RankSVM(C=1.0, engine="gpu", **PAPERS).fit(np.eye(2), [0, 1])
 
 
 def test_threads_are_the_default():

@@ -227,7 +227,7 @@ def test_a_scorer_without_queries_does_not_guess(data):
 
 @pytest.mark.parametrize(
     "ranker",
-    [RankSVM(0.01), RankSVMCV([0.01, 0.1], cv=3), SparseRankSVM(0.01), DominationRank(0.1),
+    [RankSVM(0.01), RankSVMCV([0.01, 0.1], cv=3), SparseRankSVM(10.0), DominationRank(10.0),
      AdditiveRanker(0.01), AdditiveRankerCV([0.01, 0.1], cv=3),
      KernelRankSVM("linear", C=0.01), baselines.LinearSVRRanker(0.01), baselines.RankBoost()],
     ids=lambda ranker: type(ranker).__name__,
@@ -528,7 +528,7 @@ def test_held_out_pairs_are_measured_with_one_C():
 
 @pytest.mark.parametrize(
     "ranker",
-    [RankSVM(0.01, scale="query", missing="zero"), SparseRankSVM(0.01), AdditiveRanker(0.01),
+    [RankSVM(0.01, scale="query", missing="zero"), SparseRankSVM(10.0), AdditiveRanker(0.01),
      KernelRankSVM("linear", C=0.01), baselines.RankBoost(n_rounds=3)],
     ids=lambda ranker: type(ranker).__name__,
 )  # fmt: skip

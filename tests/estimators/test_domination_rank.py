@@ -25,7 +25,7 @@ from linrank import (
     sparse_path,
 )
 from linrank.baselines import RankBoost
-from problems import make_problem_arrays
+from problems import PAPERS, make_problem_arrays
 
 TINY = {"tol": 1e-9, "max_iter": 5000}
 
@@ -48,7 +48,11 @@ def slow_ridge(X, y, qid, C, **options):
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [DominationRank(10.0), DominationRank(penalty="l2"), DominationRankCV([10.0, 20.0], cv=3)]
+    [
+        DominationRank(10.0, **PAPERS),
+        DominationRank(C=1.0, penalty="l2", **PAPERS),
+        DominationRankCV([10.0, 20.0], cv=3, **PAPERS),
+    ]
 )
 def test_scikit_learn(estimator, check):
     check(estimator)
@@ -59,7 +63,7 @@ def test_all_that_a_loss_can_have(arrays):
     rng = np.random.default_rng(0)
     weight, query_weight = rng.random(60) + 0.5, (rng.random(3) + 0.5)[qid]
     propensity = 0.2 + 0.8 * rng.random(60)
-    ranker = DominationRank(0.5, penalty="l2", margin=0.7, **TINY).fit(
+    ranker = DominationRank(0.5, penalty="l2", margin=0.7, **PAPERS | TINY).fit(
         X, y, qid, sample_weight=weight, query_weight=query_weight, propensity=propensity
     )
     slow = slow_ridge(
@@ -72,22 +76,22 @@ def test_all_that_a_loss_can_have(arrays):
 def test_own_margins(arrays):
     X, y, qid = arrays
     s = np.random.default_rng(0).random(60)
-    ranker = DominationRank(0.5, penalty="l2", **TINY).fit(X, y, qid, margin=s)
+    ranker = DominationRank(0.5, penalty="l2", **PAPERS | TINY).fit(X, y, qid, margin=s)
     np.testing.assert_allclose(ranker.coef_, slow_ridge(X, y, qid, 0.5, margin=s), atol=1e-5)
     with pytest.raises(DataError, match=r"per label\. Use fit"):
-        DominationRank(margin=1.0).fit(X, y, qid, margin=s)
+        DominationRank(C=1.0, margin=1.0, **PAPERS).fit(X, y, qid, margin=s)
 
 
 def test_binary_levels(arrays):
     X, y, qid = arrays
-    ranker = DominationRank(0.5, penalty="l2", levels="binary", **TINY).fit(X, y, qid)
+    ranker = DominationRank(0.5, penalty="l2", levels="binary", **PAPERS | TINY).fit(X, y, qid)
     expected = slow_ridge(X, (y > 0) * 1.0, qid, 0.5)
     np.testing.assert_allclose(ranker.coef_, expected, atol=1e-5)
 
 
 def test_no_penalty_is_maximum_likelihood(arrays):
     X, y, qid = arrays
-    ranker = DominationRank(1.0, penalty="none", **TINY).fit(X, y, qid)
+    ranker = DominationRank(1.0, penalty="none", **PAPERS | TINY).fit(X, y, qid)
     _, gradient, _ = reference.domination_loss(X @ ranker.coef_, y, qid)
     np.testing.assert_allclose(X.T @ gradient, 0.0, atol=1e-5)
 
@@ -95,10 +99,12 @@ def test_no_penalty_is_maximum_likelihood(arrays):
 def test_queries_without_a_relevant_document_are_skipped_and_counted(arrays):
     X, y, qid = arrays
     y[qid == 1] = 0
-    ranker = DominationRank(penalty="l2", **TINY).fit(X, y, qid)
+    ranker = DominationRank(1.0, penalty="l2", **PAPERS | TINY).fit(X, y, qid)
     assert ranker.n_empty_queries_ == 1
     others = qid != 1
-    expected = DominationRank(penalty="l2", **TINY).fit(X[others], y[others], qid[others])
+    expected = DominationRank(1.0, penalty="l2", **PAPERS | TINY).fit(
+        X[others], y[others], qid[others]
+    )
     np.testing.assert_allclose(ranker.coef_, expected.coef_, atol=1e-7)
 
 
@@ -123,13 +129,13 @@ def test_queries_without_a_relevant_document_are_skipped_and_counted(arrays):
 )
 def test_bad_input_gets_a_sentence(arrays, options, given, words):
     with pytest.raises(DataError, match=words):
-        DominationRank(**options).fit(*arrays, **given)
+        DominationRank(**PAPERS | options).fit(*arrays, **given)
 
 
 def test_nothing_to_learn_from(arrays):
     X, y, qid = arrays
     with pytest.raises(DataError, match="needs a query with a label above 0"):
-        DominationRank(levels="binary").fit(X, -y, qid)
+        DominationRank(C=1.0, levels="binary", **PAPERS).fit(X, -y, qid)
 
 
 def test_sparse_path_and_smallest_C():
@@ -138,7 +144,7 @@ def test_sparse_path_and_smallest_C():
     assert path.n_features[0] == 1
     assert path.n_features[-1] > 10
     with pytest.warns(NothingSelectedWarning, match="smallest C that selects one is"):
-        ranker = DominationRank(0.9 * path.Cs[0]).fit(data.X, data.y, data.qid)
+        ranker = DominationRank(0.9 * path.Cs[0], **PAPERS).fit(data.X, data.y, data.qid)
     assert ranker.zero_weights_ == 1.0
 
 
@@ -146,22 +152,22 @@ def test_cv_chooses_by_an_error(arrays):
     X, y, qid = arrays
     Cs = [1e-3, 1e-1, 1.0]
     valid = make_problem_arrays("five levels", n=60, seed=1)
-    ranker = DominationRankCV(Cs, metric="domination-error", penalty="l2", **TINY)
+    ranker = DominationRankCV(Cs, metric="domination-error", penalty="l2", **PAPERS | TINY)
     ranker.fit(X, y, qid, valid=valid)
     errors = [
-        domination_error(valid[1], DominationRank(C, penalty="l2", **TINY).fit(X, y, qid)
+        domination_error(valid[1], DominationRank(C, penalty="l2", **PAPERS | TINY).fit(X, y, qid)
                          .predict(valid[0]), valid[2])
         for C in Cs
     ]  # fmt: skip
     np.testing.assert_allclose(ranker.metric_path_[:, 0], errors)
     assert Cs[int(np.argmin(errors))] == ranker.C_
     with pytest.raises(DataError, match="no C to choose"):
-        DominationRankCV(penalty="none").fit(X, y, qid)
+        DominationRankCV(penalty="none", **PAPERS).fit(X, y, qid)
 
 
 def test_model_file(arrays, tmp_path):
     X, y, qid = arrays
-    ranker = DominationRank().fit(X, y, qid)
+    ranker = DominationRank(C=1.0, **PAPERS).fit(X, y, qid)
     ranker.model_.save(tmp_path / "model.json")
     loaded = LinearModel.load(tmp_path / "model.json")
     np.testing.assert_array_equal(loaded.predict(X), ranker.predict(X))
@@ -191,7 +197,7 @@ def test_the_command_line(letor, tmp_path):
 
 def test_streams_are_of_pairs(arrays):
     with pytest.raises(DataError, match="Use fit"):
-        RankSVM(loss="domination").partial_fit(*arrays)
+        RankSVM(C=1.0, loss="domination", **PAPERS).partial_fit(*arrays)
 
 
 # Many topics ------------------------------------------------------------------------------------
@@ -209,11 +215,11 @@ def topics():
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_topics_are_single_fits(topics, n_threads):
     X, Y = topics
-    many = MultiTopicRanker(DominationRank(2.0), n_threads=n_threads).fit(X, Y)
+    many = MultiTopicRanker(DominationRank(2.0, **PAPERS), n_threads=n_threads).fit(X, Y)
     assert many.skipped_topics_.tolist() == [3]
     scores = many.predict(X)
     for t in (0, 1, 2, 4):
-        single = DominationRank(2.0).fit(X, Y[:, t])
+        single = DominationRank(2.0, **PAPERS).fit(X, Y[:, t])
         np.testing.assert_allclose(scores[:, t], single.predict(X), atol=1e-12)
     assert not scores[:, 3].any()
     assert many.coef_.shape == (5, 12)
@@ -225,8 +231,8 @@ def test_topics_are_single_fits(topics, n_threads):
 
 def test_topics_take_sparse_labels_and_any_ranker(topics):
     X, Y = topics
-    one = MultiTopicRanker(RankSVM(0.1)).fit(X, sparse.csr_array(Y))
-    other = MultiTopicRanker(RankSVM(0.1)).fit(X.toarray(), Y)
+    one = MultiTopicRanker(RankSVM(0.1, **PAPERS)).fit(X, sparse.csr_array(Y))
+    other = MultiTopicRanker(RankSVM(0.1, **PAPERS)).fit(X.toarray(), Y)
     np.testing.assert_allclose(one.coef_.toarray(), other.coef_.toarray(), atol=1e-9)
     found = one.evaluate(X, sparse.csr_array(Y), ["p@10", "domination-error"])
     assert list(found) == ["p@10", "domination-error"]
@@ -234,9 +240,9 @@ def test_topics_take_sparse_labels_and_any_ranker(topics):
 
 def test_topics_choose_C_on_held_out_documents(topics):
     X, Y = topics
-    template = DominationRankCV([0.01, 1.0], metric="map")
+    template = DominationRankCV([0.01, 1.0], metric="map", **PAPERS)
     many = MultiTopicRanker(template).fit(X[:100], Y[:100], valid=(X[100:], Y[100:]))
-    single = DominationRankCV([0.01, 1.0], metric="map").fit(
+    single = DominationRankCV([0.01, 1.0], metric="map", **PAPERS).fit(
         X[:100], Y[:100, 0], np.zeros(100), valid=(X[100:], Y[100:, 0], np.zeros(50))
     )
     assert many.rankers_[0].C_ == single.C_
@@ -254,7 +260,7 @@ def test_topics_of_the_wrong_shape(topics):
     with pytest.raises(DataError, match="valid is for rankers that choose C"):
         MultiTopicRanker().fit(X, Y, valid=(X, Y))
     with pytest.raises(DataError, match=r"Y has 5 topics but valid\[1\] has 4"):
-        MultiTopicRanker(DominationRankCV()).fit(X, Y, valid=(X, Y[:, :4]))
+        MultiTopicRanker(DominationRankCV(**PAPERS)).fit(X, Y, valid=(X, Y[:, :4]))
     with pytest.raises(DataError, match="expected a linear ranker"):
         MultiTopicRanker(RankBoost()).fit(X, Y)
     with pytest.raises(DataError, match="fit skipped all topics"):
@@ -263,19 +269,19 @@ def test_topics_of_the_wrong_shape(topics):
 
 def test_a_topic_that_cannot_be_learnt_does_not_take_the_others_with_it(topics):
     X, Y = topics
-    template = DominationRankCV([0.1, 1.0], metric="map")
+    template = DominationRankCV([0.1, 1.0], metric="map", **PAPERS)
     with pytest.warns(UserWarning, match="skipped: topic 1: C cannot be chosen by map"):
         many = MultiTopicRanker(template).fit(X, Y, valid=(X, Y * [1, 0, 1, 1, 1]))
     assert many.skipped_topics_.tolist() == [1, 3]
     assert many.coef_[[0]].nnz > 0
     with pytest.raises(DataError, match="topic 0: C is -1"):
-        MultiTopicRanker(DominationRank(-1.0)).fit(X, Y[:, :2])
+        MultiTopicRanker(DominationRank(-1.0, **PAPERS)).fit(X, Y[:, :2])
 
 
 def test_one_thread_per_topic(topics):
     """While topics are learnt, BLAS has one thread, however their fits ask for it."""
     X, Y = topics
-    first = MultiTopicRanker(DominationRank(5.0), n_threads=2).fit(X, Y)
+    first = MultiTopicRanker(DominationRank(5.0, **PAPERS), n_threads=2).fit(X, Y)
     for _ in range(3):
-        again = MultiTopicRanker(DominationRank(5.0), n_threads=2).fit(X, Y)
+        again = MultiTopicRanker(DominationRank(5.0, **PAPERS), n_threads=2).fit(X, Y)
         np.testing.assert_array_equal(again.coef_.toarray(), first.coef_.toarray())

@@ -39,7 +39,7 @@ from linrank.training.selection import (
     regularization_path,
     standard_error,
 )
-from problems import as_form, make_problem_arrays
+from problems import PAPERS, as_form, make_problem_arrays
 
 #: Weights of documents do not move the knots of curves, which are quantiles of the documents.
 WITHOUT_WEIGHTED_KNOTS = {
@@ -56,7 +56,7 @@ def failing_checks(estimator):
 
 @parametrize_with_checks(
     [
-        RankSVM(), RankSVMCV(Cs=[0.01, 1.0], cv=3),
+        RankSVM(C=1.0, **PAPERS), RankSVMCV(Cs=[0.01, 1.0], cv=3, **PAPERS),
         AdditiveRanker(), AdditiveRankerCV(Cs=[0.01, 1.0], cv=3),
     ],
     expected_failed_checks=failing_checks,
@@ -79,7 +79,7 @@ def routing():
 
 
 def fit(X, y, qid, **options):
-    return RankSVM(tol=1e-9, **options).fit(X, y, qid=qid)
+    return RankSVM(tol=1e-9, **{"C": 1.0} | PAPERS | options).fit(X, y, qid=qid)
 
 
 def test_row_order_and_type_of_qid_do_not_matter(arrays):
@@ -104,9 +104,9 @@ def test_order_does_not_matter_at_the_default_tolerance_either():
     """Up to rounding, the whole fit is the same, including the sampled preconditioner."""
     data = make_ranking(n_queries=400, docs_per_query=12, n_features=5, random_state=0)
     names = np.array([f"query {q % 97}/{q}" for q in data.qid])
-    expected = RankSVM().fit(data.X, data.y, data.qid).coef_
+    expected = RankSVM(C=1.0, **PAPERS).fit(data.X, data.y, data.qid).coef_
     shuffle = np.random.default_rng(0).permutation(data.n_docs)
-    other = RankSVM().fit(data.X[shuffle], data.y[shuffle], names[shuffle]).coef_
+    other = RankSVM(C=1.0, **PAPERS).fit(data.X[shuffle], data.y[shuffle], names[shuffle]).coef_
     np.testing.assert_allclose(other, expected, rtol=1e-7)
 
 
@@ -114,11 +114,11 @@ def test_order_does_not_matter_at_the_default_tolerance_either():
 def test_the_chosen_C_does_not_depend_on_order_or_names(kind):
     X, y, qid = make_problem_arrays(kind, n=100)
     options = {"Cs": [1e-4, 1e-2, 1.0], "cv": 3, "metric": "pairwise-accuracy"}
-    first = RankSVMCV(**options).fit(X, y, qid)
+    first = RankSVMCV(**PAPERS | options).fit(X, y, qid)
     shuffle = np.random.default_rng(0).permutation(100)
     names = np.array([f"q{-q}" for q in qid])
     for q in (qid, names, names.astype(object)):
-        other = RankSVMCV(**options).fit(X[shuffle], y[shuffle], q[shuffle])
+        other = RankSVMCV(**PAPERS | options).fit(X[shuffle], y[shuffle], q[shuffle])
         np.testing.assert_allclose(other.metric_path_, first.metric_path_)
         assert other.C_ == first.C_
 
@@ -127,8 +127,8 @@ def test_the_chosen_C_does_not_depend_on_order_or_names(kind):
 def test_any_whole_number_means_folds_of_queries(cv):
     X, y, qid = make_problem_arrays("pairs of documents", n=60)
     options = {"Cs": [0.1], "metric": "pairwise-accuracy"}
-    expected = RankSVMCV(cv=3 if cv is not None else 5, **options).fit(X, y, qid)
-    found = RankSVMCV(cv=cv, **options).fit(X, y, qid)
+    expected = RankSVMCV(cv=3 if cv is not None else 5, **PAPERS | options).fit(X, y, qid)
+    found = RankSVMCV(cv=cv, **PAPERS | options).fit(X, y, qid)
     np.testing.assert_array_equal(found.metric_path_, expected.metric_path_)
 
 
@@ -142,7 +142,7 @@ def test_ctrl_c_keeps_the_weights_and_stops_the_caller(arrays, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr("linrank.estimators.trained.print_step", interrupt)
-    ranker = RankSVM(100.0, tol=1e-12, verbose=True)
+    ranker = RankSVM(100.0, tol=1e-12, verbose=True, **PAPERS)
     with pytest.raises(KeyboardInterrupt):
         ranker.fit(X, y, qid)
     assert ranker.result_.objective == steps[-1].objective
@@ -151,7 +151,10 @@ def test_ctrl_c_keeps_the_weights_and_stops_the_caller(arrays, monkeypatch):
 
 def test_same_bits_again(arrays):
     X, y, qid = arrays
-    first, second = RankSVM(n_threads=2).fit(X, y, qid), RankSVM(n_threads=2).fit(X, y, qid)
+    first, second = (
+        RankSVM(C=1.0, n_threads=2, **PAPERS).fit(X, y, qid),
+        RankSVM(C=1.0, n_threads=2, **PAPERS).fit(X, y, qid),
+    )
     np.testing.assert_array_equal(first.coef_, second.coef_)
 
 
@@ -165,7 +168,7 @@ def test_weight_zero_is_removal_and_weight_k_is_k_copies(arrays):
     weight = np.random.default_rng(0).integers(0, 4, len(y))
     copies = np.repeat(np.arange(len(y)), weight)
     expected = fit(X[copies], y[copies], qid[copies])
-    weighted = RankSVM(tol=1e-9).fit(X, y, qid, sample_weight=weight)
+    weighted = RankSVM(C=1.0, tol=1e-9, **PAPERS).fit(X, y, qid, sample_weight=weight)
     np.testing.assert_allclose(weighted.coef_, expected.coef_, rtol=1e-6)
     assert weighted.result_.objective == pytest.approx(expected.result_.objective)
 
@@ -177,13 +180,15 @@ def test_query_weights_are_copies_of_queries(arrays, normalize):
     rows, copy = zip(*[(i, c) for i, t in enumerate(times) for c in range(t)], strict=True)
     rows, copy = np.array(rows), np.array(copy)
     expected = fit(X[rows], y[rows], qid[rows] * 10 + copy, normalize=normalize)
-    weighted = RankSVM(tol=1e-9, normalize=normalize).fit(X, y, qid, query_weight=times)
+    weighted = RankSVM(C=1.0, tol=1e-9, normalize=normalize, scale=None).fit(
+        X, y, qid, query_weight=times
+    )
     np.testing.assert_allclose(weighted.coef_, expected.coef_, rtol=1e-6)
 
 
 def test_rank_counts_from_the_best(arrays):
     X, y, qid = arrays
-    ranker = RankSVM().fit(X, y, qid)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(X, y, qid)
     ranks, scores = ranker.rank(X, qid), ranker.predict(X)
     for q in np.unique(qid):
         mine = qid == q
@@ -195,17 +200,19 @@ def test_rank_counts_from_the_best(arrays):
 
 def test_score_is_mean_ndcg_at_10_and_does_not_guess(arrays):
     X, y, qid = arrays
-    ranker = RankSVM().fit(X, y, qid)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(X, y, qid)
     assert ranker.score(X, y, qid) == ndcg(y, ranker.predict(X), qid, k=10)
     with pytest.raises(DataError, match="fitted with qid, so score needs qid too"):
         ranker.score(X, y)
-    alone = RankSVM().fit(X, y)
+    alone = RankSVM(C=1.0, **PAPERS).fit(X, y)
     assert alone.score(X, y) == ndcg(y, alone.predict(X), k=10)
 
 
 def test_grid_search_without_routing_cannot_go_wrong_silently(arrays):
     X, y, qid = arrays
-    search = GridSearchCV(RankSVM(), {"C": [0.1, 1.0]}, cv=QueryKFold(3), error_score="raise")
+    search = GridSearchCV(
+        RankSVM(C=1.0, **PAPERS), {"C": [0.1, 1.0]}, cv=QueryKFold(3), error_score="raise"
+    )
     with pytest.raises(DataError, match="score needs qid too"):
         search.fit(X, y, groups=qid, qid=qid)
 
@@ -214,19 +221,23 @@ def test_grid_search_without_routing_cannot_go_wrong_silently(arrays):
 def test_metadata_routing_needs_no_boilerplate(arrays):
     X, y, qid = arrays
     names = np.array([f"q{q}" for q in qid])
-    found = cross_validate(RankSVM(), X, y, cv=QueryKFold(3), params={"qid": names})
+    found = cross_validate(RankSVM(C=1.0, **PAPERS), X, y, cv=QueryKFold(3), params={"qid": names})
     by_hand = []
     for train, test in QueryKFold(3).split(X, y, names):
-        ranker = RankSVM().fit(X[train], y[train], names[train])
+        ranker = RankSVM(C=1.0, **PAPERS).fit(X[train], y[train], names[train])
         by_hand.append(ranker.score(X[test], y[test], names[test]))
     np.testing.assert_allclose(found["test_score"], by_hand)
-    pipeline = make_pipeline(StandardScaler(), RankSVM())
+    pipeline = make_pipeline(StandardScaler(), RankSVM(C=1.0, **PAPERS))
     search = GridSearchCV(pipeline, {"ranksvm__C": [1e-3, 1.0]}, cv=QueryKFold(3))
     search.fit(X, y, qid=names)
     assert 0 < search.best_score_ <= 1
     assert search.score(X, y, qid=names) > 0
     weighted = cross_validate(
-        RankSVM(), X, y, cv=QueryKFold(3), params={"qid": names, "sample_weight": np.ones(len(y))}
+        RankSVM(C=1.0, **PAPERS),
+        X,
+        y,
+        cv=QueryKFold(3),
+        params={"qid": names, "sample_weight": np.ones(len(y))},
     )
     np.testing.assert_allclose(weighted["test_score"], by_hand)
 
@@ -235,8 +246,8 @@ def test_cv_on_a_validation_set_equals_a_loop(arrays):
     X, y, qid = arrays
     valid = make_problem_arrays("five levels", n=80, seed=5)
     Cs = [1e-4, 1e-2, 1.0]
-    ranker = RankSVMCV(Cs, metric="map", tol=1e-8).fit(X, y, qid, valid=valid)
-    loop = [RankSVM(C, tol=1e-8).fit(X, y, qid).predict(valid[0]) for C in Cs]
+    ranker = RankSVMCV(Cs, metric="map", tol=1e-8, **PAPERS).fit(X, y, qid, valid=valid)
+    loop = [RankSVM(C, tol=1e-8, **PAPERS).fit(X, y, qid).predict(valid[0]) for C in Cs]
     values = [average_precision(valid[1], scores, valid[2]) for scores in loop]
     np.testing.assert_allclose(ranker.metric_path_[:, 0], values)
     assert Cs[int(np.argmax(values))] == ranker.C_
@@ -267,13 +278,13 @@ def test_validation_data_without_queries_is_refused(arrays):
     X, y, qid = arrays
     for valid in ((X, y), (X, y, None)):
         with pytest.raises(DataError, match=r"valid must be \(X, y, qid\)"):
-            RankSVMCV().fit(X, y, qid, valid=valid)
+            RankSVMCV(**PAPERS).fit(X, y, qid, valid=valid)
 
 
 def test_validation_data_of_one_query_need_no_qid(arrays):
     X, y, _ = arrays
-    found = RankSVM(C=0.01).fit(X, y, valid=(X, y)).valid_score_
-    assert found == RankSVM(C=0.01).fit(X, y, valid=(X, y, np.zeros(len(y)))).valid_score_
+    found = RankSVM(C=0.01, **PAPERS).fit(X, y, valid=(X, y)).valid_score_
+    assert found == RankSVM(C=0.01, **PAPERS).fit(X, y, valid=(X, y, np.zeros(len(y)))).valid_score_
 
 
 def test_a_broken_sparse_matrix_is_refused(arrays):
@@ -281,21 +292,21 @@ def test_a_broken_sparse_matrix_is_refused(arrays):
     broken = as_form(X, "csr64")
     broken.indices[5] = 9999
     with pytest.raises(DataError, match="X is not a valid sparse matrix"):
-        RankSVM().fit(broken, y, qid)
+        RankSVM(C=1.0, **PAPERS).fit(broken, y, qid)
 
 
 def test_cv_by_folds_equals_a_loop():
     X, y, qid = make_problem_arrays("pairs of documents", n=120)
     Cs = [1e-3, 1.0]
-    ranker = RankSVMCV(Cs, metric="pairwise-accuracy", cv=3, tol=1e-8).fit(X, y, qid)
+    ranker = RankSVMCV(Cs, metric="pairwise-accuracy", cv=3, tol=1e-8, **PAPERS).fit(X, y, qid)
     for c, C in enumerate(Cs):
         for fold, (train, test) in enumerate(query_folds(RankingData(X, y, qid), 3)):
-            single = RankSVM(C, tol=1e-8).fit(X[train], y[train], qid[train])
+            single = RankSVM(C, tol=1e-8, **PAPERS).fit(X[train], y[train], qid[train])
             value = pairwise_accuracy(y[test], single.predict(X[test]), qid[test])
             assert ranker.metric_path_[c, fold] == pytest.approx(value)
     best = Cs[int(np.argmax(ranker.metric_path_.mean(axis=1)))]
     assert best == ranker.C_
-    np.testing.assert_allclose(ranker.coef_, RankSVM(best, tol=1e-8).fit(X, y, qid).coef_,
+    np.testing.assert_allclose(ranker.coef_, RankSVM(best, tol=1e-8, **PAPERS).fit(X, y, qid).coef_,
                                rtol=1e-4)  # fmt: skip
 
 
@@ -311,10 +322,10 @@ def test_forms(arrays, form):
 def test_data_frames_bring_their_names(arrays):
     X, y, qid = arrays
     frame = pd.DataFrame(X, columns=["bm25", "pagerank", "age", "clicks"])
-    ranker = RankSVM().fit(frame, pd.Series(y), qid=pd.Series(qid))
+    ranker = RankSVM(C=1.0, **PAPERS).fit(frame, pd.Series(y), qid=pd.Series(qid))
     assert ranker.model_.feature_names == list(frame.columns)
     assert ranker.feature_names_in_.tolist() == list(frame.columns)
-    np.testing.assert_array_equal(ranker.coef_, RankSVM().fit(X, y, qid).coef_)
+    np.testing.assert_array_equal(ranker.coef_, RankSVM(C=1.0, **PAPERS).fit(X, y, qid).coef_)
 
 
 def test_inputs_are_left_alone(arrays):
@@ -322,14 +333,14 @@ def test_inputs_are_left_alone(arrays):
     X.setflags(write=False)
     y.setflags(write=False)
     before = X.copy(), y.copy(), qid.copy()
-    RankSVM().fit(X, y, qid, sample_weight=np.ones(len(y)))
+    RankSVM(C=1.0, **PAPERS).fit(X, y, qid, sample_weight=np.ones(len(y)))
     for a, b in zip((X, y, qid), before, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_clone_pickle_and_warm_start(arrays):
     X, y, qid = arrays
-    ranker = RankSVM(0.3, warm_start=True).fit(X, y, qid)
+    ranker = RankSVM(0.3, warm_start=True, **PAPERS).fit(X, y, qid)
     assert clone(ranker).get_params() == ranker.get_params()
     other = pickle.loads(pickle.dumps(ranker))
     np.testing.assert_array_equal(other.predict(X), ranker.predict(X))
@@ -340,7 +351,7 @@ def test_clone_pickle_and_warm_start(arrays):
 
 def test_verbose_prints_a_line_per_iteration(arrays, capsys):
     X, y, qid = arrays
-    ranker = RankSVM(verbose=True).fit(X, y, qid)
+    ranker = RankSVM(C=1.0, verbose=True, **PAPERS).fit(X, y, qid)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == ranker.result_.n_iter + 1
     assert lines[0].startswith("C 1           iteration 0")
@@ -370,7 +381,7 @@ def test_progress_is_shown_where_somebody_watches(arrays, capsys, monkeypatch):
 def test_unfinished_training_warns(arrays):
     X, _, qid = arrays
     with pytest.warns(NotConvergedWarning, match="largest number of iterations"):
-        RankSVM(100.0, max_iter=1, tol=1e-12).fit(X, X.sum(axis=1) > 0, qid)
+        RankSVM(100.0, max_iter=1, tol=1e-12, **PAPERS).fit(X, X.sum(axis=1) > 0, qid)
 
 
 @pytest.mark.parametrize(
@@ -396,10 +407,10 @@ def test_unfinished_training_warns(arrays):
 def test_bad_input_gets_a_sentence(arrays, change, words):
     X, y, qid = arrays
     given = {"X": X, "y": y, "qid": qid}
-    params = {k: v for k, v in change.items() if k in RankSVM().get_params()}
+    params = {k: v for k, v in change.items() if k in RankSVM(C=1.0, **PAPERS).get_params()}
     given |= {k: v for k, v in change.items() if k not in params}
     with pytest.raises(DataError, match=words):
-        RankSVM(**params).fit(**given)
+        RankSVM(**PAPERS | params).fit(**given)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -409,8 +420,8 @@ def test_the_bad_entry_is_named_in_the_callers_rows(arrays, value, form):
     X = X.copy()
     X[17, 2] = value
     with pytest.raises(DataError, match=r"X\[17, 2\] is (NaN|inf)"):
-        RankSVM().fit(as_form(X, form), y, qid)
-    ranker = RankSVM().fit(*arrays)
+        RankSVM(C=1.0, **PAPERS).fit(as_form(X, form), y, qid)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(*arrays)
     with pytest.raises(DataError, match=r"X\[17, 2\] is (NaN|inf)"):
         ranker.predict(as_form(X, form))
 
@@ -418,28 +429,30 @@ def test_the_bad_entry_is_named_in_the_callers_rows(arrays, value, form):
 def test_more_features_at_predict_than_at_fit(arrays):
     X, y, qid = arrays
     with pytest.raises(ValueError, match="X has 5 features, but RankSVM is expecting 4"):
-        RankSVM().fit(X, y, qid).predict(np.ones((2, 5)))
+        RankSVM(C=1.0, **PAPERS).fit(X, y, qid).predict(np.ones((2, 5)))
 
 
 @pytest.mark.parametrize("solver", ["auto", "sgd-pairs", "sgd-queries"])
 def test_partial_fit_heads_for_the_fit_of_all_batches(solver):
     batches = [make_ranking(random_state=0, n_queries=400).take(np.arange(a, a + 800))
                for a in range(0, 8000, 800)]  # fmt: skip
-    ranker = RankSVM(C=1e-3, solver=solver, random_state=1)
+    ranker = RankSVM(C=1e-3, solver=solver, random_state=1, **PAPERS)
     for batch in batches:
         ranker.partial_fit(batch.X, batch.y, qid=batch.qid)
     whole = make_ranking(random_state=0, n_queries=400)
-    exact = RankSVM(C=1e-3, tol=1e-6).fit(whole.X, whole.y, qid=whole.qid)
+    exact = RankSVM(C=1e-3, tol=1e-6, **PAPERS).fit(whole.X, whole.y, qid=whole.qid)
     problem = make_problem(whole, 1e-3)
     assert problem.value_grad(ranker.coef_)[0] < 1.1 * exact.result_.objective
-    again = RankSVM(C=1e-3, solver=solver, random_state=1)
+    again = RankSVM(C=1e-3, solver=solver, random_state=1, **PAPERS)
     for batch in batches:
         again.partial_fit(batch.X, batch.y, qid=batch.qid)
     np.testing.assert_array_equal(again.coef_, ranker.coef_)
     np.testing.assert_array_equal(ranker.model_.coef, ranker.coef_)
-    other = RankSVM(C=1e-3, solver=solver, random_state=2).fit(whole.X, whole.y, qid=whole.qid)
+    other = RankSVM(C=1e-3, solver=solver, random_state=2, **PAPERS).fit(
+        whole.X, whole.y, qid=whole.qid
+    )
     other.partial_fit(batches[0].X, batches[0].y, qid=batches[0].qid)
-    first = RankSVM(C=1e-3, solver=solver, random_state=2)
+    first = RankSVM(C=1e-3, solver=solver, random_state=2, **PAPERS)
     first.partial_fit(batches[0].X, batches[0].y, qid=batches[0].qid)
     np.testing.assert_array_equal(other.coef_, first.coef_)  # fit starts again from zero
 
@@ -447,10 +460,10 @@ def test_partial_fit_heads_for_the_fit_of_all_batches(solver):
 def test_partial_fit_refuses_what_it_cannot_do():
     batch = make_ranking(random_state=0)
     with pytest.raises(DataError, match="Use solver='sgd-pairs' or 'sgd-queries'"):
-        RankSVM(solver="newton").partial_fit(batch.X, batch.y, qid=batch.qid)
-    with pytest.raises(DataError, match="normalize needs all of the data"):
-        RankSVM(normalize="pairs").partial_fit(batch.X, batch.y, qid=batch.qid)
-    ranker = RankSVM().partial_fit(batch.X, batch.y, qid=batch.qid)
+        RankSVM(C=1.0, solver="newton", **PAPERS).partial_fit(batch.X, batch.y, qid=batch.qid)
+    with pytest.raises(DataError, match="normalize='queries' needs all of the data"):
+        RankSVM(C=1.0, normalize="queries", scale=None).partial_fit(batch.X, batch.y, qid=batch.qid)
+    ranker = RankSVM(C=1.0, **PAPERS).partial_fit(batch.X, batch.y, qid=batch.qid)
     with pytest.raises(ValueError, match="features"):
         ranker.partial_fit(batch.X[:, 1:], batch.y, qid=batch.qid)
 
@@ -462,7 +475,7 @@ def test_the_smallest_error_is_the_best(estimator, folds):
     valid = None if folds else make_problem_arrays("pairs of documents", n=80, seed=5)
     Cs = [0.1, 0.3, 1.0, 3.0]
     accuracy, error = (
-        estimator(Cs, metric=metric, cv=3).fit(X, y, qid, valid=valid)
+        estimator(Cs, metric=metric, cv=3, **PAPERS).fit(X, y, qid, valid=valid)
         for metric in ("pairwise-accuracy", "all-pairs-error")
     )
     np.testing.assert_allclose(error.metric_path_, 1 - accuracy.metric_path_)
@@ -497,7 +510,7 @@ def test_the_standard_error_is_of_the_queries_that_can_be_measured():
     """Reciprocal ranks are 1 and ½; the third query has no relevant document."""
     y, scores = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]), np.array([2.0, 1.0] * 3)
     data = RankingData(np.zeros((6, 1)), y, np.repeat([0, 1, 2], 2))
-    assert Criterion("mrr").standard_error(data, scores) == pytest.approx(0.25)
+    assert Criterion("mrr").measure(data, scores)[1] == pytest.approx(0.25)
     assert standard_error(np.array([1.0, 2.0, 6.0])) == pytest.approx(np.sqrt(7.0 / 3.0))
     assert standard_error(np.array([3.0])) == 0.0
 
@@ -508,7 +521,7 @@ def test_the_criterion_of_trec_breaks_ties_by_document():
     data = RankingData(np.zeros((4, 1)), y, [0, 0, 1, 1], doc_ids=doc_ids)
     criterion = Criterion("mrr", flavour="trec")
     assert criterion.mean(data, np.zeros(4)) == pytest.approx(0.75)
-    assert criterion.standard_error(data, np.zeros(4)) == pytest.approx(0.25)
+    assert criterion.measure(data, np.zeros(4))[1] == pytest.approx(0.25)
 
 
 def test_the_mean_of_folds_is_over_those_that_are_defined():
@@ -564,6 +577,6 @@ def test_folds_of_groups_of_one_size_do_not_depend_on_the_processor(n_groups):
 def test_C_must_be_a_number_that_can_be_worked_with(C):
     X, y = np.eye(4), [3, 2, 1, 0]
     with pytest.raises(DataError, match=r"C is .*; expected a finite number above 0"):
-        RankSVM(C=C).fit(X, y)
+        RankSVM(C=C, **PAPERS).fit(X, y)
     with pytest.raises(DataError, match=r"C is .*; expected a finite number above 0"):
         regularization_path(make_problem(RankingData(X, y)), [C])

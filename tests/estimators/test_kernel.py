@@ -34,7 +34,7 @@ from linrank.estimators.kernel_ranksvm import (
     nystroem_map,
 )
 from linrank.solvers import make_solver
-from problems import as_form, make_problem_arrays
+from problems import PAPERS, as_form, make_problem_arrays
 
 EXACT = ["cholesky", "eigen", "newton"]
 
@@ -94,7 +94,7 @@ def test_reaches_the_optimum_of_an_independent_minimiser(arrays, method, C):
 def test_the_linear_kernel_is_ranksvm(arrays, method):
     """With more documents than features, the kernel matrix is singular."""
     X, y, qid = arrays
-    linear = RankSVM(0.5, tol=1e-9).fit(X, y, qid)
+    linear = RankSVM(0.5, tol=1e-9, **PAPERS).fit(X, y, qid)
     ranker = fit(arrays, "linear", C=0.5, method=method)
     assert ranker.result_.objective == pytest.approx(linear.result_.objective, rel=1e-9)
     np.testing.assert_allclose(ranker.predict(X), linear.predict(X), atol=1e-6)
@@ -168,7 +168,7 @@ def test_nystroem_is_that_of_scikit_learn(arrays):
     ranker = fit(arrays, gamma=0.5, method="nystroem", n_components=25)
     assert (ranker.n_components_, ranker.X_fit_.shape) == (25, (25, 4))
     twin = Nystroem(gamma=0.5, n_components=25).fit(ranker.X_fit_)
-    linear = RankSVM(tol=1e-9).fit(twin.transform(X), y, qid)
+    linear = RankSVM(C=1.0, tol=1e-9, **PAPERS).fit(twin.transform(X), y, qid)
     assert ranker.result_.objective == pytest.approx(linear.result_.objective, rel=1e-8)
     np.testing.assert_allclose(ranker.predict(X), linear.predict(twin.transform(X)), atol=1e-6)
     other = fit(arrays, gamma=0.5, method="nystroem", n_components=25, random_state=1)
@@ -314,7 +314,7 @@ def test_documents_without_pairs_are_left_out(arrays):
 def test_weights_and_normalization_are_those_of_ranksvm(arrays, normalize):
     X, y, qid = arrays
     weights = np.random.default_rng(0).random(80), np.array([1.0, 2.0, 0.5])[qid]
-    linear = RankSVM(30.0, tol=1e-9, normalize=normalize).fit(X, y, qid, *weights)
+    linear = RankSVM(30.0, tol=1e-9, normalize=normalize, scale=None).fit(X, y, qid, *weights)
     ranker = KernelRankSVM("linear", C=30.0, tol=1e-9, normalize=normalize)
     np.testing.assert_allclose(
         ranker.fit(X, y, qid, *weights).predict(X), linear.predict(X), atol=1e-7
@@ -328,7 +328,7 @@ def test_weights_and_normalization_are_those_of_ranksvm(arrays, normalize):
 def test_losses_and_solvers_are_those_of_ranksvm(arrays, loss, solver):
     X, y, qid = arrays
     options = {"loss": loss, "solver": solver, "tol": 1e-6, "max_iter": 10_000}
-    linear = RankSVM(0.1, **options).fit(X, y, qid)
+    linear = RankSVM(0.1, **PAPERS | options).fit(X, y, qid)
     for method in ("cholesky", "eigen"):
         ranker = KernelRankSVM("linear", C=0.1, method=method, **options).fit(X, y, qid)
         assert ranker.result_.objective == pytest.approx(linear.result_.objective, rel=2e-6)

@@ -474,7 +474,7 @@ $ linrank train train.txt --method rankboost --C 1
 part of its name, such as --method sparse:C=0.1
 $ linrank train train.txt --scale zscore
 scale is 'zscore'; expected log1p, clip or clip:QUANTILE, and one of auto, standard, minmax,
-robust, maxabs, query, in this order and joined by +, such as 'log1p+standard'
+robust, maxabs, common, query, in this order and joined by +, such as 'log1p+standard'
 $ linrank train train.txt --missing mean
 Invalid value for '--missing': …'mean' is not one of 'zero', 'median', 'indicator'.
 $ linrank train train.txt --C 0
@@ -715,9 +715,11 @@ SCALES = X * np.array([1.0, 1e-15, 1.0, 1.0])
 def test_scales_that_differ_too_much(make):
     frame = pd.DataFrame(SCALES, columns=NAMES)
     with pytest.warns(FeatureScaleWarning, match="that of 'clicks' is .* scale='st"):
-        make().fit(frame, Y, QID)
-    make().set_params(scale="standard").fit(frame, Y, QID)
-    make().fit(frame.assign(clicks=0.0), Y, QID)  # A constant feature has no scale.
+        make().set_params(scale=None).fit(frame, Y, QID)
+    make().fit(frame, Y, QID)
+    make().set_params(scale=None).fit(
+        frame.assign(clicks=0.0), Y, QID
+    )  # A constant feature has no scale.
 
 
 WITHOUT_SCALE = [FenchelRank, FSMRank, GASRanker, KernelRankSVM, LinearSVRRanker, PAMIR, PAMIRCV]

@@ -26,7 +26,7 @@ from linrank.data.ranking import has_values
 from linrank.penalties import L1, PENALTIES, Log, make_penalty
 from linrank.solvers import make_solver
 from linrank.training.selection import first_C
-from problems import as_form, make_problem_arrays
+from problems import PAPERS, as_form, make_problem_arrays
 
 NONCONVEX = [name for name, penalty in PENALTIES.items() if penalty.kind == "concave"]
 SELECTING = [name for name in PENALTIES if name not in ("l2", "none")]
@@ -44,7 +44,7 @@ def data():
 
 @pytest.mark.parametrize("penalty", SELECTING)
 def test_every_penalty_finds_the_features_that_matter(data, penalty):
-    ranker = SparseRankSVM(C=1e-2, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+    ranker = SparseRankSVM(C=1e-2, penalty=penalty, **PAPERS).fit(data.X, data.y, qid=data.qid)
     assert ranker.result_.converged
     assert np.abs(ranker.coef_[:3]).min() > np.abs(ranker.coef_[3:]).max()
     assert ranker.n_selected_ == np.count_nonzero(ranker.coef_) < 19
@@ -55,8 +55,8 @@ def test_every_penalty_finds_the_features_that_matter(data, penalty):
 
 @pytest.mark.parametrize("penalty", NONCONVEX)
 def test_concave_penalties_are_no_worse_than_their_start_and_repeat_themselves(data, penalty):
-    ranker = SparseRankSVM(C=3e-3, penalty=penalty).fit(data.X, data.y, qid=data.qid)
-    start = SparseRankSVM(C=3e-3, penalty="l1").fit(data.X, data.y, qid=data.qid)
+    ranker = SparseRankSVM(C=3e-3, penalty=penalty, **PAPERS).fit(data.X, data.y, qid=data.qid)
+    start = SparseRankSVM(C=3e-3, penalty="l1", **PAPERS).fit(data.X, data.y, qid=data.qid)
     problem = make_problem(data, 3e-3, penalty=make_penalty(penalty))
     assert ranker.result_.objective <= problem.value_grad(start.coef_)[0] * (1 + 1e-12)
     again = clone(ranker).fit(data.X, data.y, qid=data.qid)
@@ -66,16 +66,16 @@ def test_concave_penalties_are_no_worse_than_their_start_and_repeat_themselves(d
 def test_costs_and_free_features(data):
     cost = np.ones(20)
     cost[0], cost[5] = 100.0, 0.0
-    ranker = SparseRankSVM(C=3e-3, feature_cost=cost).fit(data.X, data.y, qid=data.qid)
-    plain = SparseRankSVM(C=3e-3).fit(data.X, data.y, qid=data.qid)
+    ranker = SparseRankSVM(C=3e-3, feature_cost=cost, **PAPERS).fit(data.X, data.y, qid=data.qid)
+    plain = SparseRankSVM(C=3e-3, **PAPERS).fit(data.X, data.y, qid=data.qid)
     assert abs(ranker.coef_[0]) < abs(plain.coef_[0])
     assert ranker.coef_[5] != 0
     assert ranker.result_.converged
 
 
 def test_debias_keeps_the_features_and_undoes_the_shrinking(data):
-    shrunk = SparseRankSVM(C=3e-4).fit(data.X, data.y, qid=data.qid)
-    free = SparseRankSVM(C=3e-4, debias=True).fit(data.X, data.y, qid=data.qid)
+    shrunk = SparseRankSVM(C=3e-4, **PAPERS).fit(data.X, data.y, qid=data.qid)
+    free = SparseRankSVM(C=3e-4, debias=True, **PAPERS).fit(data.X, data.y, qid=data.qid)
     np.testing.assert_array_equal(free.get_support(), shrunk.get_support())
     used = np.flatnonzero(shrunk.coef_)
     loss = make_problem(RankingData(data.X[:, used], data.y, data.qid)).engine
@@ -83,7 +83,7 @@ def test_debias_keeps_the_features_and_undoes_the_shrinking(data):
     gradient = loss.value_grad(free.coef_[used])[1]
     assert np.linalg.norm(gradient) < 1e-3 * loss.at_zero[1]
     np.testing.assert_array_equal(free.model_.coef, free.coef_)
-    slow = SparseRankSVM(C=3e-4, debias=True, solver="fista", tol=1e-6)
+    slow = SparseRankSVM(C=3e-4, debias=True, solver="fista", tol=1e-6, **PAPERS)
     slow.fit(data.X, data.y, qid=data.qid)
     np.testing.assert_allclose(slow.coef_, free.coef_, rtol=1e-2)
 
@@ -91,9 +91,9 @@ def test_debias_keeps_the_features_and_undoes_the_shrinking(data):
 def test_nothing_selected_gives_a_warning_that_names_the_smallest_C(data):
     least = make_problem(data, penalty=L1()).smallest_C()
     with pytest.warns(NothingSelectedWarning, match=rf"smallest C that selects one is {least:.6g}"):
-        ranker = SparseRankSVM(C=0.9 * least).fit(data.X, data.y, qid=data.qid)
+        ranker = SparseRankSVM(C=0.9 * least, **PAPERS).fit(data.X, data.y, qid=data.qid)
     assert not ranker.coef_.any()
-    assert SparseRankSVM(C=1.1 * least).fit(data.X, data.y, qid=data.qid).n_selected_ == 1
+    assert SparseRankSVM(C=1.1 * least, **PAPERS).fit(data.X, data.y, qid=data.qid).n_selected_ == 1
 
 
 @pytest.mark.parametrize("penalty", ["log", "lp"])
@@ -101,13 +101,13 @@ def test_the_C_that_a_concave_penalty_is_told_does_select(data, penalty):
     """The smallest C of a concave penalty is above that of l1."""
     least = make_problem(data, penalty=L1()).smallest_C()
     with pytest.warns(NothingSelectedWarning, match="that selects one is about") as caught:
-        SparseRankSVM(C=1.1 * least, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+        SparseRankSVM(C=1.1 * least, penalty=penalty, **PAPERS).fit(data.X, data.y, qid=data.qid)
     smallest = float(str(caught[0].message).split()[-1])
     assert smallest > 1.2 * least
-    above = SparseRankSVM(C=1.01 * smallest, penalty=penalty)
+    above = SparseRankSVM(C=1.01 * smallest, penalty=penalty, **PAPERS)
     assert above.fit(data.X, data.y, data.qid).n_selected_
     with pytest.warns(NothingSelectedWarning):
-        SparseRankSVM(C=0.9 * smallest, penalty=penalty).fit(data.X, data.y, qid=data.qid)
+        SparseRankSVM(C=0.9 * smallest, penalty=penalty, **PAPERS).fit(data.X, data.y, qid=data.qid)
 
 
 @pytest.mark.parametrize("form", ["dense64", "csr32"])
@@ -126,7 +126,7 @@ def test_features_without_values(monkeypatch, form):
 def test_constant_features_give_a_sentence():
     X, y = np.ones((10, 2)), np.arange(10) % 2
     with pytest.warns(NothingSelectedWarning, match="have the same features"):
-        SparseRankSVM().fit(X, y)
+        SparseRankSVM(C=1.0, **PAPERS).fit(X, y)
     with pytest.raises(DataError, match="there is nothing to select"):
         sparse_path(RankingData(X, y))
 
@@ -134,8 +134,8 @@ def test_constant_features_give_a_sentence():
 @pytest.mark.parametrize("form", ["dense32", "csr64"])
 def test_forms_agree(data, form):
     X = data.X.astype(np.float32).astype(np.float64)
-    dense = SparseRankSVM(C=1e-3, tol=1e-8).fit(X, data.y, qid=data.qid)
-    other = SparseRankSVM(C=1e-3, tol=1e-8).fit(as_form(X, form), data.y, qid=data.qid)
+    dense = SparseRankSVM(C=1e-3, tol=1e-8, **PAPERS).fit(X, data.y, qid=data.qid)
+    other = SparseRankSVM(C=1e-3, tol=1e-8, **PAPERS).fit(as_form(X, form), data.y, qid=data.qid)
     np.testing.assert_allclose(other.coef_, dense.coef_, rtol=1e-4, atol=1e-7)
 
 
@@ -153,23 +153,25 @@ def test_path_starts_with_one_feature_and_equals_single_fits(data, penalty):
     assert values.shape == (50,)
     if penalty == "l1":
         for k in (10, 30):
-            single = SparseRankSVM(C=path.Cs[k], tol=1e-6).fit(data.X, data.y, qid=data.qid)
+            single = SparseRankSVM(C=path.Cs[k], tol=1e-6, **PAPERS).fit(
+                data.X, data.y, qid=data.qid
+            )
             assert single.result_.objective == pytest.approx(path.results[k].objective, rel=2e-6)
 
 
 @pytest.mark.slow
 def test_cv_by_folds_and_by_held_out_data(data):
-    folds = SparseRankSVMCV(cv=3).fit(data.X, data.y, qid=data.qid)
+    folds = SparseRankSVMCV(cv=3, **PAPERS).fit(data.X, data.y, qid=data.qid)
     assert folds.metric_path_.shape == (50, 3)
     best = np.argmax(folds.metric_path_.mean(axis=1))
-    sparser = SparseRankSVMCV(cv=3, rule="1se").fit(data.X, data.y, qid=data.qid)
+    sparser = SparseRankSVMCV(cv=3, rule="1se", **PAPERS).fit(data.X, data.y, qid=data.qid)
     assert folds.path_.Cs[best] == folds.C_
     assert 0 < sparser.n_selected_ <= folds.n_selected_
     means = folds.metric_path_.mean(axis=1)
     error = folds.metric_path_[best].std(ddof=1) / np.sqrt(3)
     chosen = int(np.flatnonzero(sparser.path_.Cs == sparser.C_)[0])
     assert means[chosen] >= means[best] - error
-    held_out = SparseRankSVMCV(rule="1se", penalty=Log(epsilon=0.5)).fit(
+    held_out = SparseRankSVMCV(rule="1se", penalty=Log(epsilon=0.5), **PAPERS).fit(
         data.X, data.y, qid=data.qid, valid=(data.X, data.y, data.qid)
     )
     assert held_out.n_selected_ > 0
@@ -178,12 +180,16 @@ def test_cv_by_folds_and_by_held_out_data(data):
 def test_selects_in_a_pipeline_with_names(data):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(data.X, columns=[f"f{k}" for k in range(20)])
-    ranker = SparseRankSVM(C=1e-3).fit(frame, data.y, qid=data.qid)
+    ranker = SparseRankSVM(C=1e-3, **PAPERS).fit(frame, data.y, qid=data.qid)
     names = ranker.get_feature_names_out()
     assert list(names) == [f"f{k}" for k in np.flatnonzero(ranker.coef_)]
     assert ranker.model_.feature_names[:2] == ["f0", "f1"]
-    short = make_pipeline(ranker, RankSVM()).fit(frame, data.y, ranksvm__qid=data.qid)
-    assert short[-1].n_features_in_ == SparseRankSVM(C=1e-3).fit(data.X, data.y).n_selected_
+    short = make_pipeline(ranker, RankSVM(C=1.0, **PAPERS)).fit(
+        frame, data.y, ranksvm__qid=data.qid
+    )
+    assert (
+        short[-1].n_features_in_ == SparseRankSVM(C=1e-3, **PAPERS).fit(data.X, data.y).n_selected_
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,13 +210,13 @@ def test_selects_in_a_pipeline_with_names(data):
 def test_bad_options_get_a_sentence(options, words):
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=words):
-        SparseRankSVM(**options).fit(X, y, qid)
+        SparseRankSVM(**PAPERS | options).fit(X, y, qid)
 
 
 def test_sparse_solvers_need_a_penalty():
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=r"does not support penalty='l2'. Use solver='newton'"):
-        RankSVM(solver="fista").fit(X, y, qid)
+        RankSVM(C=1.0, solver="fista", **PAPERS).fit(X, y, qid)
 
 
 @pytest.mark.slow
@@ -242,7 +248,8 @@ def test_commands_show_only_features_with_a_weight(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_letor("train.txt", data)
     for C, few in (("3e-4", True), ("1", False)):
-        shown = run("train", "train.txt", "--penalty", "l1", "--C", C).stdout
+        papers = ("--normalize", "none", "--scale", "none")
+        shown = run("train", "train.txt", "--penalty", "l1", "--C", C, *papers).stdout
         model = LinearModel.load("model.json")
         n = np.count_nonzero(model.coef)
         words = ", ".join(f"{name} {weight:.3g}" for name, weight in model.largest(min(n, 5)))
@@ -285,7 +292,7 @@ def test_a_free_feature_is_in_every_solution_of_a_path(data, penalty):
     below = make_solver("auto", problem.engine.loss, L1(cost), tol=1e-8)
     coef = below.solve(problem.with_C(0.99 * first_C(problem))).coef
     assert np.flatnonzero(coef).tolist() == [3]
-    ranker = SparseRankSVMCV(cv=3, feature_cost=cost).fit(data.X, data.y, qid=data.qid)
+    ranker = SparseRankSVMCV(cv=3, feature_cost=cost, **PAPERS).fit(data.X, data.y, qid=data.qid)
     assert ranker.coef_[3] != 0
 
 
@@ -310,17 +317,17 @@ def test_one_standard_error_never_chooses_no_features():
     rng = np.random.default_rng(4)
     X, qid = rng.standard_normal((400, 8)), np.arange(400) // 20
     y = np.digitize(0.15 * X[:, 0] + rng.standard_normal(400), [-0.5, 0.5]).astype(float)
-    ranker = SparseRankSVMCV(penalty="log", rule="1se", cv=4).fit(X, y, qid)
+    ranker = SparseRankSVMCV(penalty="log", rule="1se", cv=4, **PAPERS).fit(X, y, qid)
     assert ranker.n_selected_ > 0
 
 
 def test_debiased_results_speak_of_their_own_weights(data):
-    ranker = SparseRankSVM(1e-3, debias=True).fit(data.X, data.y, qid=data.qid)
+    ranker = SparseRankSVM(1e-3, debias=True, **PAPERS).fit(data.X, data.y, qid=data.qid)
     assert 0 <= ranker.result_.gap < 1e-3  # of the second fit, whose penalty is ½‖w‖²
     problem = make_problem(data)
     loss, _ = problem.engine.value_grad(ranker.coef_)
     assert 0 < loss < problem.engine.at_zero[0]
-    plain = SparseRankSVM(1e-3).fit(data.X, data.y, qid=data.qid)
+    plain = SparseRankSVM(1e-3, **PAPERS).fit(data.X, data.y, qid=data.qid)
     assert loss < problem.engine.value_grad(plain.coef_)[0]
     assert ranker.model_.training["debiased"]
     assert ranker.model_.training["objective"] == ranker.result_.objective
@@ -332,12 +339,12 @@ def test_ctrl_c_in_the_refit_is_not_swallowed(data, monkeypatch):
 
     monkeypatch.setattr("linrank.solvers.newton.Newton._minimise", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        SparseRankSVM(1e-3, debias=True).fit(data.X, data.y, qid=data.qid)
+        SparseRankSVM(1e-3, debias=True, **PAPERS).fit(data.X, data.y, qid=data.qid)
 
 
 @pytest.mark.parametrize("penalty", ["l1", "elastic_net", "log"])
 def test_a_warm_start_where_features_say_nothing_ends_at_zero(data, penalty):
-    ranker = SparseRankSVM(1e-2, penalty=penalty, warm_start=True)
+    ranker = SparseRankSVM(1e-2, penalty=penalty, warm_start=True, **PAPERS)
     ranker.fit(data.X, data.y, qid=data.qid)
     with pytest.warns(NothingSelectedWarning, match="no feature lowers the loss"):
         ranker.fit(np.ones_like(data.X), data.y, qid=data.qid)
@@ -348,11 +355,11 @@ def test_a_large_gap_is_no_convergence():
     X = np.random.default_rng(0).standard_normal((200, 6))
     y, qid = np.digitize(X[:, 0], [-1, 1]).astype(float), np.arange(200) // 20
     with pytest.warns(NotConvergedWarning):
-        ranker = SparseRankSVM(1e12).fit(X, y, qid)
+        ranker = SparseRankSVM(1e12, **PAPERS).fit(X, y, qid)
     assert ranker.result_.gap > 1e-3
 
 
 def test_a_penalty_object_brings_its_own_parameters(data):
     for options in ({"shape": 0.5}, {"feature_cost": np.ones(20)}):
         with pytest.raises(DataError, match="Pass them to its constructor"):
-            SparseRankSVM(penalty=L1(), **options).fit(data.X, data.y, qid=data.qid)
+            SparseRankSVM(penalty=L1(), **PAPERS | options).fit(data.X, data.y, qid=data.qid)

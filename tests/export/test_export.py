@@ -22,6 +22,7 @@ from linrank.export import TARGETS, export_model
 from linrank.export.formula import LinearFormula
 from linrank.export.targets import check_order, formula_of
 from linrank.model import Term
+from problems import PAPERS
 
 pytestmark = pytest.mark.interpreted
 
@@ -115,7 +116,7 @@ def train(**steps):
         X[::5, 1] = X[1::7, 3] = np.nan
     names = ["a", "b", "c", "d"]
     rows = RankingData(X, data.y, data.qid, feature_names=names, allow_missing=True)
-    model = RankSVM(C=0.1, **steps).fit(X, data.y, data.qid).model_
+    model = RankSVM(C=0.1, **PAPERS | steps).fit(X, data.y, data.qid).model_
     model.feature_names = names
     return model, rows
 

@@ -27,6 +27,7 @@ from linrank import (
 from linrank.export import TARGETS, export_model, formula_of
 from linrank.export.targets import check_order
 from linrank.model import Axis, Surface
+from problems import PAPERS
 
 pytestmark = pytest.mark.interpreted
 
@@ -52,7 +53,7 @@ def case(request):
     if "missing" in request.param:
         X[::5, 1] = X[1::7, 3] = np.nan
     rows = RankingData(X, data.y, data.qid, feature_names=NAMES, allow_missing=True)
-    model = RankSVM(C=0.1, **request.param).fit(X, data.y, data.qid).model_
+    model = RankSVM(C=0.1, **PAPERS | (request.param)).fit(X, data.y, data.qid).model_
     model.feature_names = NAMES
     return model, rows
 
@@ -188,7 +189,7 @@ def test_shift_training_makes_scores_positive(case):
 
 @pytest.mark.parametrize("target", ALONE)
 def test_targets_that_see_one_document_name_those_that_see_all(target):
-    model = RankSVM(scale="query").fit([[1.0], [2.0]], [0, 1]).model_
+    model = RankSVM(C=1.0, scale="query", normalize=None).fit([[1.0], [2.0]], [0, 1]).model_
     with pytest.raises(DataError) as error:
         model.export(target)
     assert f"target='{target}' scores documents one by one" in str(error.value)
@@ -208,7 +209,7 @@ def test_the_order_is_checked_within_queries(case):
 
 
 def test_values_far_from_0_tie_in_single_precision():
-    model = RankSVM(scale="query").fit([[1.0], [2.0]], [0, 1]).model_
+    model = RankSVM(C=1.0, scale="query", normalize=None).fit([[1.0], [2.0]], [0, 1]).model_
     rows = RankingData(np.array([[1.0], [2.0], [4.0]]) + 1e9, np.zeros(3), np.zeros(3))
     assert check_order("onnx", formula_of(model), rows, dtype="float32").tied == 3
     assert check_order("onnx", formula_of(model), rows).tied == 0
@@ -218,7 +219,11 @@ def test_an_indicator_alone_has_a_part():
     data = make_ranking(9, 8, 2, random_state=0)
     X = data.X.copy()
     X[::3, 0] = np.nan
-    model = RankSVM(scale="query", missing="indicator").fit(X, data.y, data.qid).model_
+    model = (
+        RankSVM(C=1.0, scale="query", missing="indicator", normalize=None)
+        .fit(X, data.y, data.qid)
+        .model_
+    )
     only = model.with_coef(model.scaled_coef * [0.0, 0.0, 1.0])
     formula = formula_of(only)
     assert formula.columns == (0,)

@@ -43,7 +43,7 @@ from linrank.errors import FeatureRangeWarning
 from linrank.features.preprocessing import FeatureSteps, Preprocessing
 from linrank.matrix.summary import multiply_and_summarise, outside, quantiles, summarise
 from linrank.penalties import GroupL1
-from problems import as_form
+from problems import PAPERS, as_form
 
 FORMS = ["dense64", "dense32", "csr64", "csr32"]
 SCALERS = {
@@ -189,7 +189,7 @@ def test_float32(problem, scale):
 def test_scores_do_not_depend_on_the_precision_of_scaled_values(gaps, scale, kind):
     X, y, qid = gaps
     data = RankingData(kind(X.astype(np.float32)), y, qid, allow_missing=True)
-    model = RankSVM(0.1, scale=scale, missing="indicator").fit(data).model_
+    model = RankSVM(0.1, scale=scale, missing="indicator", normalize=None).fit(data).model_
     expected = model.predict(data.X.astype(np.float64), data.qid)
     np.testing.assert_allclose(model.predict(data.X, data.qid), expected, rtol=1e-12, atol=1e-12)
 
@@ -258,7 +258,7 @@ def test_other_texts_of_steps_are_refused(scale, words):
 
 def test_other_fillings_are_refused():
     with pytest.raises(DataError, match="missing is 'mean'; known choices are 'zero'"):
-        RankSVM(missing="mean").fit(np.eye(2), [0, 1])
+        RankSVM(C=1.0, missing="mean", **PAPERS).fit(np.eye(2), [0, 1])
 
 
 @given(with_gaps, st.sampled_from(["dense64", "csr64"]))
@@ -287,25 +287,26 @@ def test_rows_of_weight_zero_do_not_count_in_a_scaling(problem):
     X, y, qid = problem
     weight = np.where(np.arange(len(y)) % 5 < 2, 0.0, 1.0)
     kept = weight > 0
-    weighted = RankSVM(0.01, scale="standard").fit(X, y, qid, sample_weight=weight)
-    expected = RankSVM(0.01, scale="standard").fit(X[kept], y[kept], qid[kept])
+    weighted = RankSVM(0.01, scale="standard", normalize=None).fit(X, y, qid, sample_weight=weight)
+    expected = RankSVM(0.01, scale="standard", normalize=None).fit(X[kept], y[kept], qid[kept])
     np.testing.assert_allclose(weighted.coef_, expected.coef_, rtol=1e-6)
     of_queries = np.where(qid % 3 == 0, 2.0, 1.0)
     twice = np.repeat(np.arange(len(y)), of_queries.astype(int))
     own = qid[twice] + 1000 * np.concatenate([np.arange(n) for n in of_queries.astype(int)])
-    weighted = RankSVM(0.01, scale="standard").fit(X, y, qid, query_weight=of_queries)
-    expected = RankSVM(0.01, scale="standard").fit(X[twice], y[twice], own)
+    weighted = RankSVM(0.01, scale="standard", normalize=None).fit(
+        X, y, qid, query_weight=of_queries
+    )
+    expected = RankSVM(0.01, scale="standard", normalize=None).fit(X[twice], y[twice], own)
     np.testing.assert_allclose(weighted.coef_, expected.coef_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["dense64", "csr64"])
 @pytest.mark.parametrize(("scale", "missing"), [("auto", None), ("log1p+auto", "median")])
-def test_auto_scales_dense_features_only(problem, form, scale, missing):
+def test_auto_scales_sparse_features_by_one_number(problem, form, scale, missing):
     X, y, qid = problem
-    plain = scale.removesuffix("auto").removesuffix("+")
-    chosen = scale.replace("auto", "standard") if form == "dense64" else plain or None
+    chosen = scale.replace("auto", "standard" if form == "dense64" else "common")
     found, expected = (
-        RankSVM(0.01, scale=one, missing=missing).fit(as_form(X, form), y, qid)
+        RankSVM(0.01, scale=one, missing=missing, normalize=None).fit(as_form(X, form), y, qid)
         for one in (scale, chosen)
     )
     np.testing.assert_array_equal(found.coef_, expected.coef_)
@@ -321,12 +322,21 @@ def test_a_large_matrix_is_scaled_without_a_copy(problem, form, monkeypatch):
     X = as_form(X * 10.0 ** np.arange(X.shape[1]), form)
     valid = X[:40], y[:40], qid[:40]
     rankers = [
-        RankSVM(scale="standard", tol=1e-9), RankSVM(scale="minmax", loss="hinge", tol=1e-7),
-        SparseRankSVM(0.1, scale="maxabs", debias=True, tol=1e-9),
-        DominationRank(scale="robust", tol=1e-9), RankSVM(scale="standard", solver="dual"),
-        RankSVMCV([0.01, 0.1], scale="standard", cv=2, tol=1e-9),
-        SparseRankSVM(0.1, scale="standard", bounds=(0.0, 1e-3), penalty="elastic_net", tol=1e-9),
-    ]  # fmt: skip
+        RankSVM(C=1.0, scale="standard", tol=1e-9, normalize=None),
+        RankSVM(C=1.0, scale="minmax", loss="hinge", tol=1e-7, normalize=None),
+        SparseRankSVM(0.1, scale="maxabs", debias=True, tol=1e-9, normalize=None),
+        DominationRank(C=1.0, scale="robust", tol=1e-9, normalize=None),
+        RankSVM(C=1.0, scale="standard", solver="dual", normalize=None),
+        RankSVMCV([0.01, 0.1], scale="standard", cv=2, tol=1e-9, normalize=None),
+        SparseRankSVM(
+            0.1,
+            scale="standard",
+            bounds=(0.0, 1e-3),
+            penalty="elastic_net",
+            tol=1e-9,
+            normalize=None,
+        ),
+    ]
     for ranker in rankers:
         expected = clone(ranker).fit(X, y, qid, valid=None if ranker.chooses else valid)
         with monkeypatch.context() as patch:
@@ -345,9 +355,9 @@ def test_a_large_matrix_may_lack_values_in_held_out_data_only(problem, monkeypat
     X, y, qid = problem
     held_out = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
     options = {"scale": "standard", "missing": "median", "tol": 1e-9}
-    expected = RankSVM(0.01, **options).fit(X, y, qid, valid=(held_out, y, qid))
+    expected = RankSVM(0.01, **PAPERS | options).fit(X, y, qid, valid=(held_out, y, qid))
     monkeypatch.setattr("linrank.features.preprocessing.COPIED_BYTES", -1)
-    found = RankSVM(0.01, **options).fit(X, y, qid, valid=(held_out, y, qid))
+    found = RankSVM(0.01, **PAPERS | options).fit(X, y, qid, valid=(held_out, y, qid))
     assert found.valid_score_ == pytest.approx(expected.valid_score_, abs=1e-3)
     scores = expected.predict(held_out)
     np.testing.assert_allclose(found.predict(held_out), scores, atol=1e-6 * np.ptp(scores))
@@ -424,7 +434,9 @@ def scaled(request, gaps):
     X, y, qid = gaps
     names = [f"f{f}" for f in range(X.shape[1])]
     frame = pd.DataFrame(X, columns=names)
-    return RankSVM(0.1, scale=request.param, missing="indicator").fit(frame, y, qid=qid)
+    return RankSVM(0.1, scale=request.param, missing="indicator", normalize=None).fit(
+        frame, y, qid=qid
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -514,12 +526,12 @@ def test_training_on_other_forms_gives_the_same_ranking(scaled, gaps, form):
 def test_missing_values_are_refused_by_default_with_their_column(gaps, form):
     X, y, qid = gaps
     with pytest.raises(DataError, match=r"is NaN; .* Train with missing='median'"):
-        RankSVM().fit(as_form(X, form), y, qid=qid)
+        RankSVM(C=1.0, **PAPERS).fit(as_form(X, form), y, qid=qid)
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     frame["a"] = 0.0
     frame["c"] = 0.0
     with pytest.raises(DataError, match=r"\(feature 'd'\) is NaN"):
-        RankSVM().fit(frame, y, qid=qid)
+        RankSVM(C=1.0, **PAPERS).fit(frame, y, qid=qid)
 
 
 @pytest.mark.parametrize("missing", ["zero", "median", "indicator"])
@@ -528,19 +540,21 @@ def test_infinite_values_are_refused(problem, missing):
     X = X.copy()
     X[5, 2] = -np.inf
     with pytest.raises(DataError, match=r"X\[5, 2\] is -inf"):
-        RankSVM(missing=missing).fit(X, y, qid=qid)
+        RankSVM(C=1.0, missing=missing, **PAPERS).fit(X, y, qid=qid)
 
 
 def test_missing_values_may_appear_after_training(problem):
     X, y, qid = problem
-    ranker = RankSVM(scale="standard", missing="indicator").fit(X, y, qid=qid)
+    ranker = RankSVM(C=1.0, scale="standard", missing="indicator", normalize=None).fit(
+        X, y, qid=qid
+    )
     row = X[:1].copy()
     row[0, 1] = np.nan
     filled = X[:1].copy()
     filled[0, 1] = np.median(X[:, 1])
     assert ranker.predict(row)[0] == pytest.approx(ranker.predict(filled)[0])
     with pytest.raises(DataError, match=r"X\[0, 1\] is NaN"):
-        RankSVM(scale="standard").fit(X, y, qid=qid).predict(row)
+        RankSVM(C=1.0, scale="standard", normalize=None).fit(X, y, qid=qid).predict(row)
 
 
 @pytest.mark.parametrize("missing", ["zero", "median", "indicator"])
@@ -548,7 +562,7 @@ def test_missing_values_may_appear_after_training(problem):
 def test_features_without_any_value(problem, missing, scale):
     X, y, qid = problem
     X = np.column_stack([X, np.full(len(X), np.nan)])
-    ranker = RankSVM(scale=scale, missing=missing).fit(X, y, qid=qid)
+    ranker = RankSVM(C=1.0, scale=scale, missing=missing, normalize=None).fit(X, y, qid=qid)
     assert np.isfinite(ranker.predict(X, qid)).all()
 
 
@@ -566,13 +580,13 @@ def test_an_error_names_a_value_that_is_not_filled():
 def test_missing_values_in_listed_pairs(gaps):
     X, y, _ = gaps
     best, worst = np.argmax(y), np.argmin(y)
-    ranker = RankSVM(scale="standard", missing="indicator")
+    ranker = RankSVM(C=1.0, scale="standard", missing="indicator", normalize=None)
     scores = ranker.fit_pairs(X, [[best, worst]]).predict(X)
     assert scores[best] > scores[worst]
     with pytest.raises(DataError, match="is NaN"):
-        RankSVM(scale="standard").fit_pairs(X, [[best, worst]])
+        RankSVM(C=1.0, scale="standard", normalize=None).fit_pairs(X, [[best, worst]])
     with pytest.raises(DataError, match="fit_pairs has no qid"):
-        RankSVM(scale="query").fit_pairs(X, [[best, worst]])
+        RankSVM(C=1.0, scale="query", normalize=None).fit_pairs(X, [[best, worst]])
 
 
 def test_bounds_with_indicators_are_of_given_features(gaps):
@@ -580,13 +594,15 @@ def test_bounds_with_indicators_are_of_given_features(gaps):
     limits = [([0.0, None, 0.0, None], None), ({"a": 0.0, "c": 0.0}, None)]
     frame = pd.DataFrame(X, columns=list("abcd"))
     coefs = [
-        RankSVM(missing="indicator", scale="standard", bounds=bounds, tol=1e-8)
+        RankSVM(1.0, missing="indicator", scale="standard", bounds=bounds, tol=1e-8, normalize=None)
         .fit(frame, y, qid=qid).model_.scaled_coef
         for bounds in limits
     ]  # fmt: skip
     np.testing.assert_allclose(coefs[0], coefs[1])
     assert (coefs[0][[0, 2]] >= 0).all()
-    positive = RankSVM(missing="indicator", scale="standard", bounds="positive")
+    positive = RankSVM(
+        C=1.0, missing="indicator", scale="standard", bounds="positive", normalize=None
+    )
     coef = positive.fit(X, -y, qid=qid).model_.scaled_coef
     assert (coef[:4] >= 0).all()
     assert (coef[4:] < 0).any()
@@ -594,8 +610,13 @@ def test_bounds_with_indicators_are_of_given_features(gaps):
 
 def test_costs_with_indicators_are_of_given_features(gaps):
     X, y, qid = gaps
-    ranker = SparseRankSVM(0.1, scale="standard", missing="indicator",
-                           feature_cost=[1e6, 1.0, 1.0, 1e6]).fit(X, y, qid=qid)  # fmt: skip
+    ranker = SparseRankSVM(
+        0.1,
+        scale="standard",
+        missing="indicator",
+        feature_cost=[1e6, 1.0, 1.0, 1e6],
+        normalize=None,
+    ).fit(X, y, qid=qid)
     assert ranker.model_.scaled_coef[[0, 3, 4, 6]].tolist() == [0.0] * 4
     assert ranker.get_support().tolist() == [False, True, True, False]
     assert (ranker.n_selected_, ranker.zero_weights_) == (2, 0.5)
@@ -605,7 +626,9 @@ def test_groups_contain_indicators(gaps):
     X, y, qid = gaps
     penalty = GroupL1(groups=["a", "b", "b", "c"])
     for C in (0.01, 0.02, 0.05):
-        ranker = SparseRankSVM(C, scale="standard", missing="indicator", penalty=penalty)
+        ranker = SparseRankSVM(
+            C, scale="standard", missing="indicator", penalty=penalty, normalize=None
+        )
         used = ranker.fit(X, y, qid=qid).model_.scaled_coef != 0
         assert used[0] == used[4]
         assert used[1] == used[2] == used[5]
@@ -615,8 +638,8 @@ def test_groups_contain_indicators(gaps):
 def test_selected_features_are_fitted_again(gaps):
     X, y, qid = gaps
     options = {"scale": "standard", "missing": "indicator"}
-    plain = SparseRankSVM(0.02, **options).fit(X, y, qid=qid)
-    again = SparseRankSVM(0.02, debias=True, **options).fit(X, y, qid=qid)
+    plain = SparseRankSVM(0.02, **PAPERS | options).fit(X, y, qid=qid)
+    again = SparseRankSVM(0.02, debias=True, **PAPERS | options).fit(X, y, qid=qid)
     zero = plain.model_.scaled_coef == 0
     assert zero.any()
     np.testing.assert_array_equal(again.model_.scaled_coef == 0, zero)
@@ -625,7 +648,9 @@ def test_selected_features_are_fitted_again(gaps):
 
 def test_warm_starts_may_change_the_data(gaps, problem):
     X, y, qid = gaps
-    ranker = RankSVM(scale="standard", missing="indicator", warm_start=True, tol=1e-6)
+    ranker = RankSVM(
+        C=1.0, scale="standard", missing="indicator", warm_start=True, tol=1e-6, normalize=None
+    )
     first = ranker.fit(X, y, qid=qid).result_
     again = ranker.fit(X, y, qid=qid).result_
     assert again.objective == pytest.approx(first.objective, rel=1e-6)
@@ -638,7 +663,7 @@ def test_grid_search_over_scale(gaps):
     X, y, qid = gaps
     grid = {"scale": [None, "standard", "query"], "missing": ["zero", "indicator"]}
     with sklearn.config_context(enable_metadata_routing=True):
-        search = GridSearchCV(RankSVM(0.01), grid, cv=QueryKFold(3), error_score="raise")
+        search = GridSearchCV(RankSVM(0.01, **PAPERS), grid, cv=QueryKFold(3), error_score="raise")
         search.fit(np.nan_to_num(X), y, qid=qid)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
@@ -646,9 +671,11 @@ def test_grid_search_over_scale(gaps):
 def test_a_pipeline_passes_queries_to_predict(problem):
     X, y, qid = problem
     with sklearn.config_context(enable_metadata_routing=True):
-        pipe = make_pipeline(StandardScaler(), RankSVM(scale="query")).fit(X, y, qid=qid)
+        pipe = make_pipeline(StandardScaler(), RankSVM(C=1.0, scale="query", normalize=None)).fit(
+            X, y, qid=qid
+        )
         scores = pipe.predict(X, qid=qid)
-    alone = RankSVM(scale="query").fit(X, y, qid=qid).predict(X, qid)
+    alone = RankSVM(C=1.0, scale="query", normalize=None).fit(X, y, qid=qid).predict(X, qid)
     np.testing.assert_allclose(scores, alone, rtol=1e-3, atol=1e-3 * np.std(alone))
 
 
@@ -657,10 +684,10 @@ def test_folds_fit_their_own_preprocessing(problem, scale):
     X, y, qid = problem
     folds = list(QueryKFold(3).split(X, y, qid))
     options = {"scale": scale, "tol": 1e-8}
-    ranker = RankSVMCV([0.01, 1.0], cv=folds, **options).fit(X, y, qid=qid)
+    ranker = RankSVMCV([0.01, 1.0], cv=folds, **PAPERS | options).fit(X, y, qid=qid)
     for k, (train, test) in enumerate(folds):
         for c, C in enumerate(ranker.path_.Cs[:1]):
-            one = RankSVM(C, **options).fit(X[train], y[train], qid=qid[train])
+            one = RankSVM(C, **PAPERS | options).fit(X[train], y[train], qid=qid[train])
             expected = one.score(X[test], y[test], qid=qid[test])
             assert ranker.metric_path_[c, k] == pytest.approx(expected, abs=1e-6)
 
@@ -669,23 +696,25 @@ def test_held_out_frames_are_aligned(gaps):
     X, y, qid = gaps
     frame = pd.DataFrame(X, columns=list("abcd"))
     options = {"Cs": [0.01, 1.0], "scale": "standard", "missing": "median"}
-    plain = RankSVMCV(**options).fit(frame, y, qid=qid, valid=(frame, y, qid))
+    plain = RankSVMCV(**PAPERS | options).fit(frame, y, qid=qid, valid=(frame, y, qid))
     moved = frame[["d", "b", "a", "c"]].assign(title=1.0)
-    other = RankSVMCV(**options).fit(frame, y, qid=qid, valid=(moved, y, qid))
+    other = RankSVMCV(**PAPERS | options).fit(frame, y, qid=qid, valid=(moved, y, qid))
     np.testing.assert_array_equal(other.metric_path_, plain.metric_path_)
     with pytest.raises(DataError, match=r"the X of valid lacks 1 of the 4 features .*: 'd'"):
-        RankSVMCV(**options).fit(frame, y, qid=qid, valid=(frame[["a", "b", "c"]], y, qid))
+        RankSVMCV(**PAPERS | options).fit(frame, y, qid=qid, valid=(frame[["a", "b", "c"]], y, qid))
     filled = frame.fillna(0.0)
     with pytest.raises(DataError, match="is NaN"):
-        RankSVMCV([0.1], scale="standard").fit(filled, y, qid=qid, valid=(frame, y, qid))
+        RankSVMCV([0.1], scale="standard", normalize=None).fit(
+            filled, y, qid=qid, valid=(frame, y, qid)
+        )
 
 
 @pytest.mark.parametrize("scale", SCALERS)
 def test_topics_take_linear_scales(problem, scale):
     X, y, _ = problem
     Y = np.column_stack([y > 1, y > 0])
-    topics = MultiTopicRanker(DominationRank(scale=scale)).fit(X, Y)
-    one = DominationRank(scale=scale, n_threads=1).fit(X, Y[:, 0])
+    topics = MultiTopicRanker(DominationRank(C=1.0, scale=scale, normalize=None)).fit(X, Y)
+    one = DominationRank(C=1.0, scale=scale, n_threads=1, normalize=None).fit(X, Y[:, 0])
     np.testing.assert_allclose(topics.predict(X)[:, 0], one.predict(X), rtol=1e-9, atol=1e-9)
 
 
@@ -694,7 +723,7 @@ def test_topics_take_linear_scales(problem, scale):
 def test_topics_refuse_other_steps(problem, options):
     X, y, _ = problem
     with pytest.raises(DataError, match="scores documents by their weights alone"):
-        MultiTopicRanker(DominationRank(**options)).fit(X, np.column_stack([y > 1, y > 0]))
+        MultiTopicRanker(DominationRank(**PAPERS | options)).fit(X, np.column_stack([y > 1, y > 0]))
 
 
 def test_clusters_refuse_steps():
@@ -708,14 +737,16 @@ def test_clusters_refuse_steps():
 def test_streams_refuse_steps(problem):
     X, y, qid = problem
     with pytest.raises(DataError, match="scale and missing need all of the data"):
-        RankSVM(scale="standard").partial_fit(X, y, qid=qid)
+        RankSVM(C=1.0, scale="standard", normalize=None).partial_fit(X, y, qid=qid)
 
 
 @pytest.fixture(scope="module")
 def named(gaps):
     X, y, qid = gaps
     frame = pd.DataFrame(X, columns=list("abcd"))
-    return RankSVM(0.1, scale="standard", missing="indicator").fit(frame, y, qid=qid)
+    return RankSVM(0.1, scale="standard", missing="indicator", normalize=None).fit(
+        frame, y, qid=qid
+    )
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
@@ -755,12 +786,12 @@ def test_repeated_names_are_refused(named, problem):
         with pytest.raises(DataError, match="X has several columns 'a'"):
             predict(twice)
     with pytest.raises(DataError, match="X has several columns 'a'"):
-        RankSVM().fit(twice, y, qid=qid)
+        RankSVM(C=1.0, **PAPERS).fit(twice, y, qid=qid)
 
 
 def test_numbered_frames_have_no_names(problem):
     X, y, qid = problem
-    ranker = RankSVM(0.1).fit(pd.DataFrame(X), y, qid=qid)
+    ranker = RankSVM(0.1, **PAPERS).fit(pd.DataFrame(X), y, qid=qid)
     assert ranker.model_.feature_names is None
     np.testing.assert_allclose(ranker.model_.predict(pd.DataFrame(X)), ranker.predict(X))
 
@@ -768,7 +799,7 @@ def test_numbered_frames_have_no_names(problem):
 def test_sparse_frames(problem):
     X, y, qid = problem
     thin = pd.DataFrame(X, columns=list("abcd")).astype(pd.SparseDtype(np.float64, 0.0))
-    ranker = RankSVM(0.1, scale="maxabs").fit(thin, y, qid=qid)
+    ranker = RankSVM(0.1, scale="maxabs", normalize=None).fit(thin, y, qid=qid)
     np.testing.assert_allclose(ranker.model_.predict(thin), ranker.predict(thin))
 
 
@@ -785,7 +816,7 @@ def test_complex_numbers_are_refused(named):
 
 def test_unsorted_queries(problem):
     X, y, qid = problem
-    ranker = RankSVM(0.1, scale="query").fit(X, y, qid=qid)
+    ranker = RankSVM(0.1, scale="query", normalize=None).fit(X, y, qid=qid)
     order = np.argsort(qid, kind="stable")
     np.testing.assert_allclose(ranker.predict(X, qid)[order],
                                ranker.model_.predict(X[order], qid[order]))  # fmt: skip
@@ -808,10 +839,10 @@ def places_in_queries(X, qid):
 def test_values_and_places_have_a_weight_each(problem, form, tmp_path):
     X, y, qid = problem
     X = np.where(np.abs(X) < 0.3 * X.std(axis=0), 0.0, X)
-    ranker = RankSVM(0.1, scale="both", tol=1e-8).fit(form(X), y, qid=qid)
+    ranker = RankSVM(0.1, scale="both", tol=1e-8, normalize=None).fit(form(X), y, qid=qid)
     unit = np.ones(X.shape[1]) if form is sparse.csr_array else X.std(axis=0)
     both = np.hstack([X / unit, places_in_queries(X, qid)])
-    alone = RankSVM(0.1, tol=1e-8).fit(both, y, qid=qid)
+    alone = RankSVM(0.1, tol=1e-8, **PAPERS).fit(both, y, qid=qid)
     model = ranker.model_
     expected = alone.coef_ / np.append(unit, np.ones_like(unit))
     np.testing.assert_allclose(np.append(model.coef, model.query_coef), expected, rtol=1e-4)
@@ -835,17 +866,21 @@ def test_values_and_places_have_a_weight_each(problem, form, tmp_path):
 def test_bounds_and_costs_of_a_feature_hold_for_its_place(problem):
     X, y, qid = problem
     bounds = ([0.0, -np.inf, -np.inf, -np.inf], [np.inf, 0.0, np.inf, np.inf])
-    model = RankSVM(0.1, scale="both", bounds=bounds).fit(X, y, qid=qid).model_
+    model = RankSVM(0.1, scale="both", bounds=bounds, normalize=None).fit(X, y, qid=qid).model_
     assert model.coef[0] >= 0 <= model.query_coef[0]
     assert model.coef[1] <= 0 >= model.query_coef[1]
     cost = [1e9, 1.0, 1.0, 1.0]
-    found = SparseRankSVM(10.0, scale="both", feature_cost=cost).fit(X, y, qid=qid).model_
+    found = (
+        SparseRankSVM(10.0, scale="both", feature_cost=cost, normalize=None)
+        .fit(X, y, qid=qid)
+        .model_
+    )
     assert found.used.tolist() == [1, 2, 3]
 
 
 def test_a_warning_names_features_far_outside(problem):
     X, y, qid = problem
-    model = RankSVM(0.1).fit(X, y, qid=qid).model_
+    model = RankSVM(0.1, **PAPERS).fit(X, y, qid=qid).model_
     for rows in (X[:1] * 1e4, X * 1e4, sparse.csr_array(X * 1e4), X[0] * 1e4):
         with pytest.warns(FeatureRangeWarning, match="feature 1 .*far outside its range"):
             model.predict(rows)
@@ -856,7 +891,7 @@ def test_a_warning_names_features_far_outside(problem):
 def test_one_value_of_one_row_far_outside_gives_a_warning(problem, scale, feature):
     """The weights of the other features do not hide it."""
     X, y, qid = problem
-    model = RankSVM(0.1, scale=scale).fit(X, y, qid=qid).model_
+    model = RankSVM(0.1, scale=scale, normalize=None).fit(X, y, qid=qid).model_
     row = X.mean(axis=0)
     row[feature] = X[:, feature].max() + 11 * np.ptp(X[:, feature])
     for form in (row, row[None], row.astype(np.float32)):
@@ -868,7 +903,7 @@ def test_one_value_of_one_row_far_outside_gives_a_warning(problem, scale, featur
 @pytest.mark.parametrize("scale", [None, *SCALES])
 def test_training_data_give_no_warning(problem, scale, recwarn):
     X, y, qid = problem
-    model = RankSVM(0.1, scale=scale).fit(X, y, qid=qid).model_
+    model = RankSVM(0.1, scale=scale, normalize=None).fit(X, y, qid=qid).model_
     model.predict(X, qid)
     model.predict(sparse.csr_array(X), qid)
     for row in X[:5]:
@@ -887,7 +922,9 @@ def test_features_without_weight_give_no_warning(recwarn):
 def content(gaps, tmp_path_factory):
     X, y, qid = gaps
     path = tmp_path_factory.mktemp("model") / "model.json"
-    RankSVM(scale="clip:0.1+standard", missing="indicator").fit(X, y, qid=qid).model_.save(path)
+    RankSVM(C=1.0, scale="clip:0.1+standard", missing="indicator", normalize=None).fit(
+        X, y, qid=qid
+    ).model_.save(path)
     return json.loads(path.read_text())
 
 
@@ -943,7 +980,7 @@ def test_damaged_entries_are_refused(content, tmp_path, place, value, words):
 
 def test_files_without_preprocessing_have_the_first_version(problem, content, tmp_path):
     X, y, qid = problem
-    RankSVM().fit(X, y, qid=qid).model_.save(tmp_path / "model.json")
+    RankSVM(C=1.0, **PAPERS).fit(X, y, qid=qid).model_.save(tmp_path / "model.json")
     first = json.loads((tmp_path / "model.json").read_text())
     assert (first["version"], content["version"]) == (1, 2)
     del first["summary"]

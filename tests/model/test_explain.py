@@ -23,6 +23,7 @@ from linrank import (
 from linrank._util.text import BAR_WIDTH, html_table
 from linrank.baselines.rankboost import StumpModel, Stumps
 from linrank.features.preprocessing import FeatureSteps, Prepared
+from problems import PAPERS
 from reference import feature_parts
 
 pytestmark = pytest.mark.interpreted
@@ -129,7 +130,9 @@ def test_stumps():
     assert repr(model) == "StumpModel(3 features; stumps: 3; largest by total weight: 1 3, 2 0.25)"
 
 
-@pytest.mark.parametrize("ranker", [RankSVM(scale="standard"), SparseRankSVM(C=0.01)])
+@pytest.mark.parametrize(
+    "ranker", [RankSVM(C=1.0, scale="standard", normalize=None), SparseRankSVM(C=0.01, **PAPERS)]
+)
 def test_estimators(ranker):
     data = make_ranking(10, 6, 4, random_state=0)
     X = pd.DataFrame(data.X, columns=list("abcd"))
@@ -150,7 +153,7 @@ def test_standardised_weights_do_not_depend_on_units():
     data = make_ranking(10, 6, 4, random_state=0)
     units = np.array([1e-3, 1.0, 50.0, 1e4])
     one, other = (
-        RankSVM(C=0.1, scale="standard", tol=1e-8).fit(X, data.y, qid=data.qid)
+        RankSVM(C=0.1, scale="standard", tol=1e-8, normalize=None).fit(X, data.y, qid=data.qid)
         for X in (data.X, data.X * units)
     )
     np.testing.assert_allclose(one.standardized_coef_, other.standardized_coef_, rtol=1e-5)
@@ -159,7 +162,7 @@ def test_standardised_weights_do_not_depend_on_units():
 
 def test_a_chosen_C_explains_as_well():
     data = make_ranking(12, 6, 4, random_state=0)
-    ranker = RankSVMCV(cv=2, Cs=[0.01, 0.1]).fit(data.X, data.y, qid=data.qid)
+    ranker = RankSVMCV(cv=2, Cs=[0.01, 0.1], **PAPERS).fit(data.X, data.y, qid=data.qid)
     check_sum(ranker.explain(data.X[0]))
 
 

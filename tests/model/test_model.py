@@ -16,6 +16,7 @@ from linrank import DataError, FileFormatError, LinearModel, RankSVM, load_model
 from linrank.cli.fitting import bar_table
 from linrank.errors import FeatureRangeWarning
 from linrank.model import FORMATS, Model
+from problems import PAPERS
 
 pytestmark = pytest.mark.interpreted
 
@@ -43,7 +44,7 @@ def test_round_trip_is_exact(model, tmp_path):
 
 def test_estimator_to_model(tmp_path):
     X, y = np.eye(4), np.array([3.0, 2, 1, 0])
-    ranker = RankSVM(C=2.0).fit(X, y)
+    ranker = RankSVM(C=2.0, **PAPERS).fit(X, y)
     ranker.model_.save(tmp_path / "m.json")
     model = LinearModel.load(tmp_path / "m.json")
     np.testing.assert_array_equal(model.predict(X), ranker.predict(X))
@@ -330,7 +331,7 @@ def test_curves_of_high_degree_are_refused(tmp_path):
 def test_small_arrays_are_scored_at_once_and_others_by_more_checks():
     """`quick_scores` gives the scores of `predict`, or None if `predict` must check or warn."""
     X = np.random.default_rng(0).uniform(size=(40, 3))
-    ranker = RankSVM().fit(X, np.arange(40) % 3)
+    ranker = RankSVM(C=1.0, **PAPERS).fit(X, np.arange(40) % 3)
     model = ranker.model_
     for rows in (X[:1], X[:7], X[::2], np.asfortranarray(X), X.astype(np.float32)):
         quick = model.quick_scores(rows)

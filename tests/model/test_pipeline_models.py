@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
 
 from linrank import DataError, LinearModel, RankSVM, SparseRankSVM, load_model
 from linrank.errors import FeatureRangeWarning
+from problems import PAPERS
 
 SCALERS = [
     StandardScaler(),
@@ -79,7 +80,7 @@ def assert_same(pipe, X, scale=1.0):
 def test_scalers_and_imputers_in_any_order(before, imputer, after, scale):
     X, y, qid = documents()
     steps = [step if isinstance(step, str) else clone(step) for step in (*before, imputer, *after)]
-    pipe = make_pipeline(*steps, RankSVM(0.01))
+    pipe = make_pipeline(*steps, RankSVM(0.01, **PAPERS))
     pipe.fit(X, y, ranksvm__qid=qid)
     assert_same(pipe, X, scale)
 
@@ -87,7 +88,9 @@ def test_scalers_and_imputers_in_any_order(before, imputer, after, scale):
 def test_files_keep_the_pipeline(tmp_path):
     X, y, qid = documents()
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
-    pipe = make_pipeline(StandardScaler(), SimpleImputer(add_indicator=True), RankSVM(0.01))
+    pipe = make_pipeline(
+        StandardScaler(), SimpleImputer(add_indicator=True), RankSVM(0.01, **PAPERS)
+    )
     model = assert_same(pipe.fit(frame, y, ranksvm__qid=qid), frame)
     model.save(tmp_path / "model.json")
     loaded = load_model(tmp_path / "model.json")
@@ -99,7 +102,7 @@ def test_files_keep_the_pipeline(tmp_path):
 
 def test_the_model_knows_the_ranges_of_given_features():
     X, y, qid = documents(gaps=False)
-    pipe = make_pipeline(StandardScaler(), VarianceThreshold(), RankSVM(0.01))
+    pipe = make_pipeline(StandardScaler(), VarianceThreshold(), RankSVM(0.01, **PAPERS))
     model = LinearModel.from_pipeline(pipe.fit(X, y, ranksvm__qid=qid))
     np.testing.assert_allclose(model.summary.minimum, X.min(axis=0), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(model.summary.maximum, X.max(axis=0), rtol=1e-9, atol=1e-9)
@@ -108,7 +111,9 @@ def test_the_model_knows_the_ranges_of_given_features():
 
 def test_the_last_step_alone_warns_of_given_features():
     X, y, qid = documents(gaps=False)
-    pipe = make_pipeline(StandardScaler(), RankSVM(0.01)).fit(X * 1e3, y, ranksvm__qid=qid)
+    pipe = make_pipeline(StandardScaler(), RankSVM(0.01, **PAPERS)).fit(
+        X * 1e3, y, ranksvm__qid=qid
+    )
     with pytest.warns(FeatureRangeWarning, match="far outside its range"):
         pipe[-1].model_.predict(X * 1e3)
 
@@ -137,27 +142,29 @@ def columns(*parts, **options):
 def test_columns_are_transformed_by_parts(step):
     X, y, qid = documents(gaps=False)
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
-    pipe = make_pipeline(step, RankSVM(0.01)).fit(frame, y, ranksvm__qid=qid)
+    pipe = make_pipeline(step, RankSVM(0.01, **PAPERS)).fit(frame, y, ranksvm__qid=qid)
     assert_same(pipe, frame, 3.0)
 
 
 @pytest.mark.parametrize("selector", [
-    SelectKBest(f_regression, k=2), VarianceThreshold(1.0), SparseRankSVM(0.001),
+    SelectKBest(f_regression, k=2), VarianceThreshold(1.0), SparseRankSVM(0.001, **PAPERS),
 ])  # fmt: skip
 def test_selected_features(selector):
     X, y, qid = documents(gaps=False)
-    pipe = make_pipeline(StandardScaler(with_std=False), selector, RankSVM(0.01))
+    pipe = make_pipeline(StandardScaler(with_std=False), selector, RankSVM(0.01, **PAPERS))
     model = assert_same(pipe.fit(X, y, ranksvm__qid=qid), X)
     assert len(model.used) == pipe[1].get_support().sum() < 4
 
 
 def test_steps_that_do_nothing():
     X, y, qid = documents(gaps=False)
-    pipe = make_pipeline("passthrough", None, FunctionTransformer(), RankSVM(0.01))
+    pipe = make_pipeline("passthrough", None, FunctionTransformer(), RankSVM(0.01, **PAPERS))
     np.testing.assert_allclose(
         assert_same(pipe.fit(X, y, ranksvm__qid=qid), X).coef, pipe[-1].coef_
     )
-    alone = make_pipeline(RankSVM(0.01, scale="standard")).fit(X, y, ranksvm__qid=qid)
+    alone = make_pipeline(RankSVM(0.01, scale="standard", normalize=None)).fit(
+        X, y, ranksvm__qid=qid
+    )
     assert LinearModel.from_pipeline(alone) is alone[-1].model_
 
 
@@ -166,7 +173,7 @@ def test_features_without_any_value():
     X[:, 1] = np.nan
     for keep in (False, True):
         imputer = SimpleImputer(strategy="median", keep_empty_features=keep, add_indicator=True)
-        pipe = make_pipeline(imputer, MinMaxScaler(clip=True), RankSVM(0.01))
+        pipe = make_pipeline(imputer, MinMaxScaler(clip=True), RankSVM(0.01, **PAPERS))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             assert_same(pipe.fit(X, y, ranksvm__qid=qid), X)
@@ -186,7 +193,9 @@ def test_features_without_any_value():
 )
 def test_other_steps_are_refused_by_name(step, words):
     X, y, qid = documents(gaps=False)
-    pipe = Pipeline([("first", StandardScaler()), ("odd", step), ("ranker", RankSVM(0.01))])
+    pipe = Pipeline(
+        [("first", StandardScaler()), ("odd", step), ("ranker", RankSVM(0.01, **PAPERS))]
+    )
     pipe.fit(X, y, ranker__qid=qid)
     with pytest.raises(DataError, match=f"step 'odd' of the pipeline cannot be saved: {words}"):
         LinearModel.from_pipeline(pipe)
@@ -199,7 +208,7 @@ class Doubled(StandardScaler):
 
 def test_subclasses_are_refused():
     X, y, qid = documents(gaps=False)
-    pipe = make_pipeline(Doubled(), RankSVM(0.01)).fit(X, y, ranksvm__qid=qid)
+    pipe = make_pipeline(Doubled(), RankSVM(0.01, **PAPERS)).fit(X, y, ranksvm__qid=qid)
     with pytest.raises(DataError, match="Doubled cannot be folded"):
         LinearModel.from_pipeline(pipe)
 
@@ -207,7 +216,9 @@ def test_subclasses_are_refused():
 @pytest.mark.parametrize("scale", ["standard", "minmax", "robust", "maxabs", "auto"])
 def test_the_ranker_may_scale_too(scale):
     X, y, qid = documents()
-    pipe = make_pipeline(MinMaxScaler(), SimpleImputer(), RankSVM(0.01, scale=scale))
+    pipe = make_pipeline(
+        MinMaxScaler(), SimpleImputer(), RankSVM(0.01, scale=scale, normalize=None)
+    )
     model = assert_same(pipe.fit(X, y, ranksvm__qid=qid), X, 30.0)
     assert model.settings["scale"] == ("standard" if scale == "auto" else scale)
 
@@ -215,19 +226,21 @@ def test_the_ranker_may_scale_too(scale):
 def test_other_pipelines_are_refused():
     X, y, qid = documents(gaps=False)
     with pytest.raises(DataError, match="pipe is a RankSVM; expected a fitted sklearn Pipeline"):
-        LinearModel.from_pipeline(RankSVM())
+        LinearModel.from_pipeline(RankSVM(C=1.0, **PAPERS))
     with pytest.raises(DataError, match="the last step 'ranksvm' is RankSVM; expected a fitted"):
-        LinearModel.from_pipeline(make_pipeline(StandardScaler(), RankSVM()))
+        LinearModel.from_pipeline(make_pipeline(StandardScaler(), RankSVM(C=1.0, **PAPERS)))
     with pytest.raises(DataError, match="is LinearRegression; expected a fitted linear ranker"):
         LinearModel.from_pipeline(make_pipeline(LinearRegression()).fit(X, y))
-    scaled = make_pipeline(StandardScaler(), RankSVM(scale="query")).fit(X, y, ranksvm__qid=qid)
+    scaled = make_pipeline(StandardScaler(), RankSVM(C=1.0, scale="query", normalize=None)).fit(
+        X, y, ranksvm__qid=qid
+    )
     with pytest.raises(DataError, match="before a ranker with steps of its own: scaled to 0 … 1"):
         LinearModel.from_pipeline(scaled)
     twice = columns(("a", StandardScaler(), [0, 1]), ("b", MinMaxScaler(), [1, 2]))
-    pipe = make_pipeline(twice, RankSVM()).fit(X, y, ranksvm__qid=qid)
+    pipe = make_pipeline(twice, RankSVM(C=1.0, **PAPERS)).fit(X, y, ranksvm__qid=qid)
     with pytest.raises(DataError, match="feature 1 of the pipeline is used in two columns"):
         LinearModel.from_pipeline(pipe)
-    mixed = make_pipeline(StandardScaler(), RankSVM()).fit(X, y, ranksvm__qid=qid)
-    mixed.steps[-1] = ("ranksvm", RankSVM().fit(X[:, :2], y, qid=qid))
+    mixed = make_pipeline(StandardScaler(), RankSVM(C=1.0, **PAPERS)).fit(X, y, ranksvm__qid=qid)
+    mixed.steps[-1] = ("ranksvm", RankSVM(C=1.0, **PAPERS).fit(X[:, :2], y, qid=qid))
     with pytest.raises(DataError, match="give 4 features, but the ranker has 2"):
         LinearModel.from_pipeline(mixed)

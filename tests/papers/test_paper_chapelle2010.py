@@ -19,6 +19,7 @@ from linrank.problem import make_problem
 from linrank.solvers import NonlinearCG, PairSGD, PaperNewton, QuerySGD, Status
 from linrank.solvers.sgd import StochasticPass
 from linrank.solvers.solver import Iterate
+from problems import PAPERS
 
 C = 0.02
 
@@ -397,4 +398,4 @@ def test_names_that_do_not_fit_get_a_sentence(arguments, words, letor, here):
 def test_streams_have_steps_of_their_own():
     X, y, qid = levels()
     with pytest.raises(DataError, match="step='adaptive'"):
-        RankSVM(solver=PairSGD(step="paper")).partial_fit(X, y, qid)
+        RankSVM(C=1.0, solver=PairSGD(step="paper"), **PAPERS).partial_fit(X, y, qid)

@@ -12,6 +12,7 @@ from commandline import run, write_text
 from linrank import DataError, RankingData, SparseRankSVM, make_problem
 from linrank.penalties import L1, MCP, Log, Lp, make_penalty
 from linrank.solvers import PaperFISTA, PaperReweighted, ProximalNewton, Reweighted, Status
+from problems import PAPERS
 
 N_STEPS = 25  #: steps of algorithm 1 that are compared
 INNER, OUTER = 9, 4  #: steps of algorithm 1 in algorithm 2, whose first check would be the tenth
@@ -208,7 +209,7 @@ def test_names_on_the_command_line(tmp_path):
 def test_combinations_that_do_not_fit_get_a_sentence(options, sentence):
     X, y, qid = arrays("levels")
     with pytest.raises(DataError, match=sentence):
-        SparseRankSVM(0.1, **options).fit(X, y, qid)
+        SparseRankSVM(0.1, **PAPERS | options).fit(X, y, qid)
 
 
 @pytest.mark.parametrize("kind", [PaperFISTA, PaperReweighted])

@@ -16,7 +16,7 @@ from linrank.penalties import L1
 from linrank.problem import make_problem
 from linrank.solvers import PaperCoordinateDescent, make_solver
 from linrank.training.settings import Settings
-from problems import as_form
+from problems import PAPERS, as_form
 
 SWEEPS = 4
 D = 5
@@ -97,7 +97,9 @@ def test_a_margin_per_label_is_that_of_the_estimator():
     X, y, qid, _ = make_arrays("levels")
     solver = PaperCoordinateDescent(tol=1e-14, max_iter=SWEEPS)
     with pytest.warns(UserWarning, match="iterations"):
-        ranker = DominationRank(2.0, penalty="l2", margin=0.3, solver=solver).fit(X, y, qid)
+        ranker = DominationRank(2.0, penalty="l2", margin=0.3, solver=solver, **PAPERS).fit(
+            X, y, qid
+        )
     expected = twin.coordinate_descent(X, y, qid, SWEEPS, twin.l2_step, 0.5, 0.3 * y)
     assert_same([ranker.coef_], expected[-1:])
 
@@ -199,10 +201,11 @@ CS = [0.01, 0.1, 1.0]
 def test_the_scale_of_the_margin_is_chosen_on_held_out_data(files):
     train, valid = read("train.txt"), read("vali.txt")
     single = [
-        DominationRankCV(CS, penalty="l2", margin=scale).fit(train, valid=valid) for scale in SCALES
+        DominationRankCV(CS, penalty="l2", margin=scale, **PAPERS).fit(train, valid=valid)
+        for scale in SCALES
     ]
     best = max(single, key=lambda ranker: ranker.best_score_)
-    ranker = DominationRankCV(CS, penalty="l2", margin=SCALES).fit(train, valid=valid)
+    ranker = DominationRankCV(CS, penalty="l2", margin=SCALES, **PAPERS).fit(train, valid=valid)
     assert len({one.best_score_ for one in single}) > 1
     assert (ranker.margin_, ranker.C_) == (best.margin, best.C_)
     assert ranker.best_params_ == {"C": best.C_, "margin": best.margin}
@@ -214,9 +217,9 @@ def test_the_scale_of_the_margin_is_chosen_on_held_out_data(files):
 def test_the_scale_of_the_margin_is_chosen_by_folds(files):
     data = read("train.txt")
     options = {"penalty": "l2", "cv": 3, "metric": "domination-error"}
-    single = [DominationRankCV(CS, margin=scale, **options).fit(data) for scale in SCALES]
+    single = [DominationRankCV(CS, margin=scale, **PAPERS | options).fit(data) for scale in SCALES]
     best = min(single, key=lambda ranker: ranker.best_score_)
-    ranker = DominationRankCV(CS, margin=SCALES, **options).fit(data)
+    ranker = DominationRankCV(CS, margin=SCALES, **PAPERS | options).fit(data)
     assert ranker.best_params_ == {"C": best.C_, "margin": best.margin}
     np.testing.assert_array_equal(ranker.coef_, best.coef_)
 
@@ -245,15 +248,17 @@ def test_the_scale_of_the_margin_on_the_command_line(files):
 def test_bad_margins_get_a_sentence(margin, words):
     X, y, qid, _ = make_arrays("levels")
     with pytest.raises(DataError, match=words):
-        DominationRankCV(CS, margin=margin).fit(X, y, qid)
+        DominationRankCV(CS, margin=margin, **PAPERS).fit(X, y, qid)
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_margins_of_documents_are_scaled(scale):
     """§1.5 scales the difference of user counts, which are not the labels."""
     X, y, qid, s = make_arrays("levels")
-    chosen = DominationRankCV(CS, penalty="l2", cv=2, margin=[scale]).fit(X, y, qid, margin=s)
-    scaled = DominationRankCV(CS, penalty="l2", cv=2).fit(X, y, qid, margin=scale * s)
+    chosen = DominationRankCV(CS, penalty="l2", cv=2, margin=[scale], **PAPERS).fit(
+        X, y, qid, margin=s
+    )
+    scaled = DominationRankCV(CS, penalty="l2", cv=2, **PAPERS).fit(X, y, qid, margin=scale * s)
     assert (chosen.margin_, chosen.C_) == (scale, scaled.C_)
     np.testing.assert_array_equal(chosen.coef_, scaled.coef_)
 
@@ -262,17 +267,20 @@ def test_the_best_scale_of_margins_of_documents():
     X, y, qid, s = make_arrays("levels")
     options = {"penalty": "l2", "cv": 2, "metric": "pairwise-accuracy"}
     single = [
-        DominationRankCV(CS, **options).fit(X, y, qid, margin=scale * s).best_score_
+        DominationRankCV(CS, **PAPERS | options).fit(X, y, qid, margin=scale * s).best_score_
         for scale in SCALES
     ]
-    ranker = DominationRankCV(CS, margin=SCALES, **options).fit(X, y, qid, margin=s)
+    ranker = DominationRankCV(CS, margin=SCALES, **PAPERS | options).fit(X, y, qid, margin=s)
     assert len(set(single)) > 1
     assert ranker.best_score_ == max(single)
 
 
 def test_one_number_does_not_scale_margins_of_documents():
     X, y, qid, s = make_arrays("levels")
-    for ranker in (DominationRank(margin=0.5), DominationRankCV(CS, margin=0.5)):
+    for ranker in (
+        DominationRank(C=1.0, margin=0.5, **PAPERS),
+        DominationRankCV(CS, margin=0.5, **PAPERS),
+    ):
         with pytest.raises(DataError, match=r"Use fit\(…, margin=0.5 \* s\) and margin=0"):
             ranker.fit(X, y, qid, margin=s)
 
@@ -283,14 +291,14 @@ def test_margins_beyond_double_precision_get_a_sentence(solver, margin):
     """The gradient of the loss is finite. Margins of two levels are finite, or infinite."""
     X, y, qid, _ = make_arrays("levels")
     with pytest.raises(DataError, match=r"the objective at w = 0 is (inf|nan), .* margins"):
-        DominationRank(penalty="l2", margin=margin, solver=solver).fit(X, y, qid)
+        DominationRank(C=1.0, penalty="l2", margin=margin, solver=solver, **PAPERS).fit(X, y, qid)
 
 
 def test_clusters_have_no_scale_of_the_margin():
     from linrank.dask.estimator import DaskTrainer
 
     with pytest.raises(DataError, match="Store a margin for each document instead"):
-        DaskTrainer(loss="domination", margin_scale=0.5)
+        DaskTrainer(loss="domination", margin_scale=0.5, normalize=None)
 
 
 def usage_error(*arguments):

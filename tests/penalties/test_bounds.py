@@ -31,7 +31,7 @@ from linrank.problem import make_problem
 from linrank.solvers import FISTA, Newton, ProximalNewton, Reweighted, Status, make_solver
 from linrank.solvers.proximal_newton import ProximalSettings
 from linrank.solvers.smooth import HessianSettings
-from problems import as_form, make_problem_arrays, slow_loss
+from problems import PAPERS, as_form, make_problem_arrays, slow_loss
 
 SMOOTH = [name for name, loss in LOSSES.items() if loss.smooth]
 PENALTIES = {"l2": (0.0, 1.0), "l1": (1.0, 0.0), "elastic_net": (0.5, 0.5), "none": (0.0, 0.0)}
@@ -79,7 +79,7 @@ def test_the_hinge_reaches_the_optimum_within_bounds(C, form):
         low, high = random_bounds(np.random.default_rng(seed), 5)
         pairs = reference.preference_pairs(y, qid)
         _, best = reference.bounded_hinge_optimum(X, pairs, C, low, high)
-        ranker = RankSVM(C, loss="hinge", bounds=(low, high), tol=1e-7)
+        ranker = RankSVM(C, loss="hinge", bounds=(low, high), tol=1e-7, **PAPERS)
         ranker.fit(as_form(X, form), y, qid)
         assert ranker.result_.gap <= 1e-7
         assert (np.clip(ranker.coef_, low, high) == ranker.coef_).all()
@@ -95,7 +95,7 @@ def test_the_hinge_with_l1_reaches_the_optimum_within_bounds(C, form):
         pairs = reference.preference_pairs(y, qid)
         for limits in ((low, high), (np.full(5, -np.inf), np.full(5, np.inf))):
             _, best = reference.sparse_hinge_optimum(X, pairs, C, *limits)
-            ranker = SparseRankSVM(C, loss="hinge", bounds=limits, tol=1e-6)
+            ranker = SparseRankSVM(C, loss="hinge", bounds=limits, tol=1e-6, **PAPERS)
             ranker.fit(as_form(X, form), y, qid)
             assert ranker.result_.gap <= 1e-6
             assert (np.clip(ranker.coef_, *limits) == ranker.coef_).all()
@@ -112,7 +112,7 @@ def test_the_hinge_with_l1_ends_exactly_for_few_pairs(C):
         free = np.full(9, np.inf)
         pairs = reference.preference_pairs(y, qid)
         _, best = reference.sparse_hinge_optimum(X, pairs, C, -free, free)
-        result = SparseRankSVM(C, loss="hinge", tol=1e-7).fit(X, y, qid).result_
+        result = SparseRankSVM(C, loss="hinge", tol=1e-7, **PAPERS).fit(X, y, qid).result_
         assert result.status is Status.CONVERGED
         assert result.gap <= 1e-7
         assert result.n_iter < 70
@@ -130,7 +130,7 @@ def test_the_hinge_with_other_convex_penalties(penalty):
     _, below = reference.bounded_optimum(
         X, lambda s: reference.sum_over_pairs(s, pairs, smooth)[:2], 0.1, low, high, l1, l2
     )
-    ranker = SparseRankSVM(0.1, loss="hinge", penalty=penalty, bounds=(-2, 2), tol=1e-5)
+    ranker = SparseRankSVM(0.1, loss="hinge", penalty=penalty, bounds=(-2, 2), tol=1e-5, **PAPERS)
     objective = ranker.fit(X, y, qid).result_.objective
     assert below * (1 - 1e-6) <= objective <= (below + 0.05 * width * len(pairs)) * (1 + 1e-4)
 
@@ -232,15 +232,18 @@ def test_the_gradient_is_zero_where_a_bound_blocks_the_descent():
 @pytest.mark.parametrize(
     "ranker",
     [
-        RankSVM(bounds="positive"), RankSVM(bounds="positive", loss="hinge"),
-        RankSVMCV([0.1, 1.0], cv=2, bounds="positive"), SparseRankSVM(bounds="positive"),
-        SparseRankSVM(penalty="mcp", bounds="positive"),
-        SparseRankSVM(bounds="positive", debias=True),
-        SparseRankSVMCV([0.1, 1.0], cv=2, bounds="positive"), DominationRank(bounds="positive"),
-        DominationRank(penalty="l2", bounds="positive"),
+        RankSVM(C=1.0, bounds="positive", **PAPERS),
+        RankSVM(C=1.0, bounds="positive", loss="hinge", **PAPERS),
+        RankSVMCV([0.1, 1.0], cv=2, bounds="positive", **PAPERS),
+        SparseRankSVM(C=1.0, bounds="positive", **PAPERS),
+        SparseRankSVM(C=1.0, penalty="mcp", bounds="positive", **PAPERS),
+        SparseRankSVM(C=1.0, bounds="positive", debias=True, **PAPERS),
+        SparseRankSVMCV([0.1, 1.0], cv=2, bounds="positive", **PAPERS),
+        DominationRank(C=1.0, bounds="positive", **PAPERS),
+        DominationRank(C=1.0, penalty="l2", bounds="positive", **PAPERS),
     ],
     ids=lambda ranker: type(ranker).__name__,
-)  # fmt: skip
+)
 def test_estimators_keep_their_bounds(ranker):
     X, y, qid = make_problem_arrays("five levels", n=90, d=5)
     ranker = pickle.loads(pickle.dumps(clone(ranker)))
@@ -255,14 +258,20 @@ def test_estimators_keep_their_bounds(ranker):
 def test_bounds_are_limits_of_the_weights_of_given_features(scale):
     X, y, qid = make_problem_arrays("five levels", n=90, d=5)
     X = X * [1.0, 1e3, 1e-3, 7.0, 0.3]
-    free = RankSVM(scale=scale, tol=1e-8).fit(X, y, qid).coef_
+    free = RankSVM(C=1.0, scale=scale, tol=1e-8, normalize=None).fit(X, y, qid).coef_
     low, high = np.minimum(0.3 * free, 0.0), np.maximum(0.3 * free, 0.0)
-    found = RankSVM(scale=scale, tol=1e-8, bounds=(low, high)).fit(X, y, qid).coef_
+    found = (
+        RankSVM(C=1.0, scale=scale, tol=1e-8, bounds=(low, high), normalize=None)
+        .fit(X, y, qid)
+        .coef_
+    )
     assert ((low <= found) & (found <= high)).all()
     np.testing.assert_allclose(found, 0.3 * free, rtol=1e-12)  # all weights are at a limit
     if scale == "standard":  # a slow twin
         factor = 1.0 / X.std(axis=0)
-        twin = RankSVM(tol=1e-8, bounds=(low / factor, high / factor)).fit(X * factor, y, qid)
+        twin = RankSVM(C=1.0, tol=1e-8, bounds=(low / factor, high / factor), **PAPERS).fit(
+            X * factor, y, qid
+        )
         np.testing.assert_allclose(found, twin.coef_ * factor, rtol=1e-6)
 
 
@@ -284,28 +293,30 @@ def test_paths_take_bounds():
 
 def test_no_limits_are_no_bounds():
     X, y, qid = make_problem_arrays("five levels")
-    ranker = RankSVM(bounds=(None, None), solver="tron").fit(X, y, qid)
+    ranker = RankSVM(C=1.0, bounds=(None, None), solver="tron", **PAPERS).fit(X, y, qid)
     assert "bounds" not in ranker.model_.settings["penalty"]
 
 
 def test_groups_take_bounds_of_zero_only():
     X, y, qid = make_problem_arrays("five levels")
-    ranker = SparseRankSVM(penalty=GroupL1(groups=[0, 0, 1, 1]), bounds=(None, 1))
+    ranker = SparseRankSVM(C=1.0, penalty=GroupL1(groups=[0, 0, 1, 1]), bounds=(None, 1), **PAPERS)
     with pytest.raises(DataError, match=r"'group_l1' has a bound of 1 for feature 0\. Use"):
         ranker.fit(X, y, qid)
     for groups in ([[0, 1], [2]], [None, 1, 2, 3], [0, 1]):
         with pytest.raises(DataError, match="expected one group for each of the 4 features"):
-            SparseRankSVM(penalty=GroupL1(groups=groups)).fit(X, y, qid)
+            SparseRankSVM(C=1.0, penalty=GroupL1(groups=groups), **PAPERS).fit(X, y, qid)
 
 
 def test_limits_by_feature_name_and_by_array(tmp_path):
     X, y, qid = make_problem_arrays("five levels", n=90, d=3)
     frame = pd.DataFrame(X, columns=["bm25", "age", "length"])
-    free = RankSVM().fit(frame, y, qid).coef_
-    named = RankSVM(bounds=({"age": 1.0}, {"bm25": -1.0})).fit(frame, y, qid).coef_
+    free = RankSVM(C=1.0, **PAPERS).fit(frame, y, qid).coef_
+    named = RankSVM(C=1.0, bounds=({"age": 1.0}, {"bm25": -1.0}), **PAPERS).fit(frame, y, qid).coef_
     assert free[1] < 1.0 == named[1]
     assert free[0] > -1.0 == named[0]
-    listed = RankSVM(bounds=([-np.inf, 1.0, -np.inf], [-1.0, np.inf, np.inf])).fit(X, y, qid)
+    listed = RankSVM(C=1.0, bounds=([-np.inf, 1.0, -np.inf], [-1.0, np.inf, np.inf]), **PAPERS).fit(
+        X, y, qid
+    )
     np.testing.assert_array_equal(listed.coef_, named)
     listed.model_.save(tmp_path / "model.json")
     saved = LinearModel.load(tmp_path / "model.json").settings["penalty"]["bounds"]
@@ -329,7 +340,7 @@ def test_limits_by_feature_name_and_by_array(tmp_path):
 def test_bad_bounds_get_a_sentence(bounds, words):
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=words):
-        RankSVM(bounds=bounds).fit(X, y, qid)
+        RankSVM(C=1.0, bounds=bounds, **PAPERS).fit(X, y, qid)
 
 
 @pytest.mark.parametrize("ranker", [RankSVM, partial(RankSVM, loss="hinge"), DominationRank,
@@ -353,11 +364,13 @@ def test_a_start_away_from_zero_where_the_gradient_vanishes(ranker):
 def test_series_are_limits_by_feature_name():
     X, y, qid = make_problem_arrays("five levels", d=3)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    named = RankSVM(bounds=({"c": 0.5}, None)).fit(frame, y, qid)
-    series = RankSVM(bounds=(pd.Series({"c": 0.5}), None)).fit(frame, y, qid)
+    named = RankSVM(C=1.0, bounds=({"c": 0.5}, None), **PAPERS).fit(frame, y, qid)
+    series = RankSVM(C=1.0, bounds=(pd.Series({"c": 0.5}), None), **PAPERS).fit(frame, y, qid)
     np.testing.assert_array_equal(series.coef_, named.coef_)
     assert series.model_.settings["penalty"]["bounds"] == [{"c": 0.5}, None]
-    by_place = RankSVM(bounds=(pd.Series([-9.0, -9.0, 0.5]), None)).fit(frame, y, qid)
+    by_place = RankSVM(C=1.0, bounds=(pd.Series([-9.0, -9.0, 0.5]), None), **PAPERS).fit(
+        frame, y, qid
+    )
     assert by_place.coef_[2] == 0.5
 
 
@@ -365,7 +378,7 @@ def test_an_unknown_feature_gets_a_sentence():
     X, y, qid = make_problem_arrays("five levels", d=2)
     frame = pd.DataFrame(X, columns=["a", "b"])
     with pytest.raises(DataError, match="low names 'c', which is not a feature"):
-        RankSVM(bounds=({"c": 0}, None)).fit(frame, y, qid)
+        RankSVM(C=1.0, bounds=({"c": 0}, None), **PAPERS).fit(frame, y, qid)
 
 
 def test_bounds_that_leave_no_weight_give_a_warning():
@@ -373,15 +386,15 @@ def test_bounds_that_leave_no_weight_give_a_warning():
     with pytest.warns(
         NothingSelectedWarning, match="all weights are 0: no feature lowers the loss"
     ):
-        RankSVM(bounds=(None, 0.0)).fit(X, y)
-    assert RankSVM(bounds=(0.0, 0.5)).fit(X, y).coef_.any()
+        RankSVM(C=1.0, bounds=(None, 0.0), **PAPERS).fit(X, y)
+    assert RankSVM(C=1.0, bounds=(0.0, 0.5), **PAPERS).fit(X, y).coef_.any()
 
 
 @pytest.mark.parametrize("solver", ["tron", "lbfgs", "cutting-planes", "sgd-pairs"])
 def test_solvers_without_bounds_name_one_with(solver):
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=r"does not support bounds\. Use solver='newton'"):
-        RankSVM(bounds="positive", solver=solver).fit(X, y, qid)
+        RankSVM(C=1.0, bounds="positive", solver=solver, **PAPERS).fit(X, y, qid)
 
 
 # Parts as objects --------------------------------------------------------------------------
@@ -392,9 +405,11 @@ def test_a_loss_of_ones_own_reaches_its_optimum():
     table = [(1.0, 1.0, 0.5), (0.3, 0.0, 0.25), (-0.5, 2.0, 0.0)]
     X, y, qid = make_problem_arrays("five levels", n=40, d=3)
     pairs = reference.preference_pairs(y, qid)
-    ranker = RankSVM(0.1, loss=PairwiseLoss("mine", table), tol=1e-6).fit(X, y, qid)
+    ranker = RankSVM(0.1, loss=PairwiseLoss("mine", table), tol=1e-6, **PAPERS).fit(X, y, qid)
     assert ranker.result_.gap <= 1e-6
-    other = RankSVM(0.1, loss=PairwiseLoss("mine", table), solver="cutting-planes", tol=1e-6)
+    other = RankSVM(
+        0.1, loss=PairwiseLoss("mine", table), solver="cutting-planes", tol=1e-6, **PAPERS
+    )
     assert other.fit(X, y, qid).result_.objective == pytest.approx(
         ranker.result_.objective, rel=2e-6
     )
@@ -410,11 +425,11 @@ def test_groups_are_chosen_together():
     X, qid = rng.standard_normal((200, 6)), np.arange(200) // 10
     y = np.round(X[:, 0] + X[:, 1] - X[:, 2])
     penalty = GroupL1(groups=["a", "a", "a", "b", "b", "b"])
-    ranker = SparseRankSVM(1e-3, penalty=penalty, tol=1e-6).fit(X, y, qid)
+    ranker = SparseRankSVM(1e-3, penalty=penalty, tol=1e-6, **PAPERS).fit(X, y, qid)
     assert ranker.result_.gap <= 1e-6
     assert (ranker.coef_[:3] != 0).all()
     assert (ranker.coef_[3:] == 0).all()
     least = make_problem(RankingData(X, y, qid), penalty=penalty).smallest_C()
     with pytest.warns(NothingSelectedWarning):
-        SparseRankSVM(0.999 * least, penalty=penalty).fit(X, y, qid)
-    assert SparseRankSVM(1.01 * least, penalty=penalty).fit(X, y, qid).coef_.any()
+        SparseRankSVM(0.999 * least, penalty=penalty, **PAPERS).fit(X, y, qid)
+    assert SparseRankSVM(1.01 * least, penalty=penalty, **PAPERS).fit(X, y, qid).coef_.any()

@@ -20,7 +20,7 @@ from linrank.solvers.proximal_newton import QuadraticModel as Model
 from linrank.training import Trainer
 from linrank.training.selection import regularization_path, sparse_grid
 from linrank.training.settings import Settings
-from problems import make_problem_arrays, slow_loss
+from problems import PAPERS, make_problem_arrays, slow_loss
 
 D = 7
 GROUPS = [2, 0, 2, 1, 0, 2, 1]
@@ -199,7 +199,7 @@ def test_companions_are_in_the_group_of_their_feature():
 def test_a_description_makes_the_same_penalty(tmp_path):
     X, y, qid = make_problem_arrays("five levels", d=D)
     penalty = make_group(0.3, 0.2, "positive")
-    model = SparseRankSVM(penalty=penalty).fit(X, y, qid).model_
+    model = SparseRankSVM(C=1.0, penalty=penalty, **PAPERS).fit(X, y, qid).model_
     model.save(tmp_path / "model.json")
     saved = LinearModel.load(tmp_path / "model.json").settings["penalty"]
     assert saved == penalty.describe()
@@ -386,10 +386,14 @@ def test_settings_and_trainers_take_groups():
     X, y, qid = make_problem_arrays("five levels", n=120, d=D)
     train, held_out = RankingData(X, y, qid), RankingData(X[::2], y[::2], qid[::2])
     penalty = GroupL1(groups=GROUPS, ratio=0.2, bounds="positive")
-    assert Settings.of(penalty=penalty).solver.name == "proximal-newton"
-    found = Trainer.of(penalty=penalty).train_on_grid(train, held_out, [1e-3, 1e-1])
+    assert Settings.of(penalty=penalty, normalize=None, scale=None).solver.name == "proximal-newton"
+    found = Trainer.of(penalty=penalty, normalize=None, scale=None).train_on_grid(
+        train, held_out, [1e-3, 1e-1]
+    )
     assert (found.result.coef >= 0).all()
-    assert Settings.of(penalty="group_l1", shape=0.3).penalty == GroupL1(ratio=0.3)
+    assert Settings.of(
+        penalty="group_l1", shape=0.3, normalize=None, scale=None
+    ).penalty == GroupL1(ratio=0.3)
 
 
 def test_solvers_without_groups_name_one_with():

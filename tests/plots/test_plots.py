@@ -17,6 +17,7 @@ from linrank.plots import COLOURS, LEAST_SHOWN, REST, check_plot_file, save_plot
 from linrank.plots.result_plots import plot_path
 from linrank.problem import make_problem
 from linrank.solvers.result import Result, Status
+from problems import PAPERS
 
 CS = 2.0 ** np.arange(-4, 3)
 VALUES = np.array([0.1, 0.2, np.nan, 0.5, 0.4, 0.4, 0.3])
@@ -125,7 +126,7 @@ def ax():
 @pytest.fixture(scope="module")
 def ranker():
     data = make_ranking(10, 6, 4, random_state=0)
-    return RankSVM(C=0.1).fit(data.X, data.y, qid=data.qid)
+    return RankSVM(C=0.1, **PAPERS).fit(data.X, data.y, qid=data.qid)
 
 
 def widths(ax):

@@ -17,7 +17,7 @@ from linrank.losses.pairwise import PAIRWISE
 from linrank.penalties import L2, PENALTIES, make_penalty
 from linrank.problem import make_problem
 from linrank.solvers import SOLVERS, Solver, Status, make_solver, usable_solvers
-from problems import make_problem_arrays
+from problems import PAPERS, make_problem_arrays
 
 C = 0.1
 PROBLEMS = ("five levels", "pairs of documents")
@@ -70,7 +70,7 @@ def test_allowed_combinations_reach_the_optimum(loss, counting, solver):
 def complaint(X, y, qid, options):
     """Return the error message of a fit with the options, or None."""
     try:
-        RankSVM(C, max_iter=2000, **options).fit(X, y, qid)
+        RankSVM(C, max_iter=2000, **PAPERS | options).fit(X, y, qid)
     except DataError as error:
         return str(error)
     return None
@@ -140,8 +140,8 @@ def test_the_smoothed_hinge_proves_how_near_it_is(C, weighted):
 
 def test_the_smoothed_hinge_with_rescaled_margins():
     X, y, qid = make_problem_arrays("five levels", n=50, d=3)
-    ranker = RankSVM(C, loss="hinge", rescale="margin", tol=1e-6).fit(X, y, qid)
-    other = RankSVM(C, loss="hinge", rescale="margin", solver="cutting-planes", tol=1e-5)
+    ranker = RankSVM(C, loss="hinge", rescale="margin", tol=1e-6, **PAPERS).fit(X, y, qid)
+    other = RankSVM(C, loss="hinge", rescale="margin", solver="cutting-planes", tol=1e-5, **PAPERS)
     assert ranker.result_.objective == pytest.approx(
         other.fit(X, y, qid).result_.objective, rel=2e-5
     )
@@ -182,6 +182,6 @@ def test_the_smoothed_hinge_keeps_the_best_on_ctrl_c():
 def test_the_smoothed_hinge_at_extreme_C(C):
     """At a tiny C, w = 0 is within the tolerance, but it ranks nothing."""
     X, y, qid = make_problem_arrays("five levels")
-    ranker = RankSVM(C, loss="hinge").fit(X, y, qid)
+    ranker = RankSVM(C, loss="hinge", **PAPERS).fit(X, y, qid)
     assert ranker.result_.converged
     assert ranker.coef_.any()

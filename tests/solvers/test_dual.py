@@ -11,7 +11,7 @@ from linrank.counting.preferences import Preferences
 from linrank.losses import PairwiseLoss, get_loss
 from linrank.problem import make_problem
 from linrank.solvers import Dual, Status, dual, make_solver, usable_solvers
-from problems import as_form, make_problem_arrays
+from problems import PAPERS, as_form, make_problem_arrays
 
 #: The tolerance of a solver, and how far from the dual bound it may then be.
 RULES = {"cutting-planes": (1e-5, 2e-5), "sgd-pairs": (1e-4, 2e-2), "sgd-queries": (1e-4, 2e-2)}
@@ -91,9 +91,9 @@ def test_the_bound_and_the_objective_enclose_the_optimum():
 def test_listed_pairs_and_a_pair_of_equal_rows():
     """Equal rows have no slope: their multiplier is C for the hinge, and the loss is constant."""
     X = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-    ranker = RankSVM(0.1, loss="hinge", solver="dual", tol=1e-9)
+    ranker = RankSVM(0.1, loss="hinge", solver="dual", tol=1e-9, **PAPERS)
     ranker.fit_pairs(X, [[0, 1], [0, 2], [2, 1]], pair_weight=[1.0, 2.0, 0.5])
-    other = RankSVM(0.1, loss="hinge", tol=1e-9)
+    other = RankSVM(0.1, loss="hinge", tol=1e-9, **PAPERS)
     other.fit_pairs(X, [[0, 1], [0, 2], [2, 1]], pair_weight=[1.0, 2.0, 0.5])
     assert ranker.result_.gap <= 1e-9
     np.testing.assert_allclose(ranker.coef_, other.coef_, atol=1e-6)
@@ -121,7 +121,7 @@ def test_too_many_pairs(monkeypatch):
     with pytest.raises(
         DataError, match=r"there are [0-9,]+ pairs.*at most 100\. Use solver='auto'"
     ):
-        RankSVM(solver="dual").fit(data.X, data.y, qid=data.qid)
+        RankSVM(C=1.0, solver="dual", **PAPERS).fit(data.X, data.y, qid=data.qid)
 
 
 def test_losses_that_are_not_one_hinge():

@@ -12,6 +12,8 @@ from linrank.penalties import L1
 from linrank.problem import make_problem
 from linrank.training import Trainer
 from linrank.training.selection import Criterion, Grid, as_grid, default_grid, search
+from linrank.training.settings import AS_GIVEN
+from problems import PAPERS
 
 
 def peak_at(C):
@@ -199,19 +201,19 @@ def large_features():
 
 def test_training_finds_a_C_below_the_grid():
     train, valid = large_features()
-    training = Trainer().train_on_grid(train, valid)
+    training = Trainer(normalize=None, features=AS_GIVEN).train_on_grid(train, valid)
     assert C_GRID[0] > training.C
     assert training.edge is None
     assert training.path.Cs.tolist() == training.Cs.tolist()
     assert len(training.path.results) == len(training.values) == len(training.Cs) > 26
-    given = Trainer().train_on_grid(train, valid, C_GRID)
+    given = Trainer(normalize=None, features=AS_GIVEN).train_on_grid(train, valid, C_GRID)
     assert training.value > given.value
     assert given.edge == "smallest"
 
 
 def test_folds_find_a_C_below_the_grid():
     train, _ = large_features()
-    training = Trainer().train_by_folds(train, 3)
+    training = Trainer(normalize=None, features=AS_GIVEN).train_by_folds(train, 3)
     assert C_GRID[0] > training.C
     assert training.fold_values.shape == (len(training.Cs), 3)
 
@@ -225,7 +227,9 @@ def test_ctrl_c_in_an_extension_keeps_what_the_folds_have_shown():
         if C_GRID[0] > C and fold:
             raise KeyboardInterrupt
 
-    training = Trainer(callback=interrupt).train_by_folds(train, 3)
+    training = Trainer(callback=interrupt, normalize=None, features=AS_GIVEN).train_by_folds(
+        train, 3
+    )
     assert training.interrupted
     assert training.folds_done is None
     assert training.fold_values.shape == (26, 3)
@@ -236,7 +240,7 @@ def test_ctrl_c_in_an_extension_keeps_what_the_folds_have_shown():
 def test_estimators_warn_at_an_edge():
     train, valid = large_features()
     held_out = (valid.X, valid.y, valid.qid)
-    ranker = RankSVMCV(Cs=[0.01, 0.1, 1.0])
+    ranker = RankSVMCV(Cs=[0.01, 0.1, 1.0], **PAPERS)
     with pytest.warns(GridEdgeWarning, match="the best C, 0.01, is the smallest of the 3 that wer"):
         ranker.fit(train.X, train.y, qid=train.qid, valid=held_out)
-    assert C_GRID[0] > RankSVMCV().fit(train.X, train.y, qid=train.qid, valid=held_out).C_
+    assert C_GRID[0] > RankSVMCV(**PAPERS).fit(train.X, train.y, qid=train.qid, valid=held_out).C_

@@ -36,38 +36,55 @@ from linrank.solvers import (
 from linrank.solvers.newton import NewtonSettings
 from linrank.training import Trainer
 from linrank.training.selection import Criterion
-from linrank.training.settings import Settings
-from problems import make_problem_arrays
+from linrank.training.settings import AS_GIVEN, Settings
+from problems import PAPERS, make_problem_arrays
 
 HUBER = PairwiseLoss("mine", [(1.0, 0.0, 1.0), (0.0, 0.0, -1.0)])  # the table of "huber"
 #: A ranker with an object, the same with a name, and what the model file says of the object.
 PAIRS = {
     "loss": (
-        RankSVM(loss=HUBER), RankSVM(loss="huber"), "loss",
+        RankSVM(C=1.0, loss=HUBER, **PAPERS),
+        RankSVM(C=1.0, loss="huber", **PAPERS),
+        "loss",
         {"name": "mine", "table": HUBER.table.tolist()},
     ),
-    "newton": (RankSVM(solver=Newton(max_iter=50)), RankSVM(max_iter=50), "max_iter", 50),
+    "newton": (
+        RankSVM(C=1.0, solver=Newton(max_iter=50), **PAPERS),
+        RankSVM(C=1.0, max_iter=50, **PAPERS),
+        "max_iter",
+        50,
+    ),
     "fista": (
-        SparseRankSVM(0.1, solver=FISTA(step="paper", max_iter=9999)),
-        SparseRankSVM(0.1), "solver_options", {"step": "paper"},
+        SparseRankSVM(0.1, solver=FISTA(step="paper", max_iter=9999), **PAPERS),
+        SparseRankSVM(0.1, **PAPERS),
+        "solver_options",
+        {"step": "paper"},
     ),
     "planes": (
-        RankSVM(1e-3, solver=CuttingPlanes(damped=False)), RankSVM(1e-3, solver="cutting-planes"),
-        "solver_options", {"damped": False},
+        RankSVM(1e-3, solver=CuttingPlanes(damped=False), **PAPERS),
+        RankSVM(1e-3, solver="cutting-planes", **PAPERS),
+        "solver_options",
+        {"damped": False},
     ),
     "coordinates": (
-        DominationRank(1.0, solver=CoordinateDescent(relax=False, max_iter=9999)),
-        DominationRank(1.0), "solver_options", {"relax": False},
+        DominationRank(1.0, solver=CoordinateDescent(relax=False, max_iter=9999), **PAPERS),
+        DominationRank(1.0, **PAPERS),
+        "solver_options",
+        {"relax": False},
     ),
     "penalty": (
-        SparseRankSVM(0.1, penalty=MCP(gamma=3.0)), SparseRankSVM(0.1, penalty="mcp", shape=3.0),
-        "penalty", {"name": "mcp", "shape": 3.0, "weights": None},
+        SparseRankSVM(0.1, penalty=MCP(gamma=3.0), **PAPERS),
+        SparseRankSVM(0.1, penalty="mcp", shape=3.0, **PAPERS),
+        "penalty",
+        {"name": "mcp", "shape": 3.0, "weights": None},
     ),
     "seed": (
-        RankSVM(0.01, solver=PairSGD(seed=3)),
-        RankSVM(0.01, solver="sgd-pairs", random_state=3), "solver_options", {"seed": 3},
+        RankSVM(0.01, solver=PairSGD(seed=3), **PAPERS),
+        RankSVM(0.01, solver="sgd-pairs", random_state=3, **PAPERS),
+        "solver_options",
+        {"seed": 3},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("part", PAIRS)
@@ -89,7 +106,7 @@ def test_objects_do_what_names_do(part, tmp_path):
 
 def test_a_solver_that_is_given_is_not_changed_by_a_fit():
     solver = Newton(tol=1e-6)
-    RankSVM(solver=solver).fit(*make_problem_arrays("five levels"))
+    RankSVM(C=1.0, solver=solver, **PAPERS).fit(*make_problem_arrays("five levels"))
     assert solver == Newton(tol=1e-6)
     assert not hasattr(solver, "problem")
 
@@ -98,8 +115,8 @@ def test_a_solver_that_is_given_is_not_changed_by_a_fit():
 def test_a_solver_has_its_own_options(name):
     value = {"tol": 1e-5, "max_iter": 7}[name]
     with pytest.raises(DataError, match=rf"{name} is {value}, but solver is an object .*Newton\("):
-        RankSVM(solver=Newton(), **{name: value}).fit(*make_problem_arrays("five levels"))
-    same = RankSVM(solver=Newton(**{name: value}), **{name: value})
+        RankSVM(solver=Newton(), **PAPERS | {name: value}).fit(*make_problem_arrays("five levels"))
+    same = RankSVM(solver=Newton(**{name: value}), **PAPERS | {name: value})
     same.fit(*make_problem_arrays("five levels"))
 
 
@@ -119,9 +136,23 @@ def test_settings_hold_parts():
     assert settings.loss is get_loss("huber")
     assert settings.solver == Tron(tol=1e-5)
     assert isinstance(settings.penalty, L2)
-    assert Settings.of(penalty=L1(), solver=ProximalNewton(tol=0.1)).tol == 0.1
-    assert Settings.of(solver="tron", solver_options={"stop": "gradient"}).solver.stop == "gradient"
-    trainer = Trainer(loss=HUBER, solver=Newton(max_iter=50), criterion=Criterion("map"))
+    assert (
+        Settings.of(penalty=L1(), solver=ProximalNewton(tol=0.1), normalize=None, scale=None).tol
+        == 0.1
+    )
+    assert (
+        Settings.of(
+            solver="tron", solver_options={"stop": "gradient"}, normalize=None, scale=None
+        ).solver.stop
+        == "gradient"
+    )
+    trainer = Trainer(
+        loss=HUBER,
+        solver=Newton(max_iter=50),
+        criterion=Criterion("map"),
+        normalize=None,
+        features=AS_GIVEN,
+    )
     assert (trainer.max_iter, trainer.loss, trainer.criterion.metric) == (50, HUBER, "map")
     with pytest.raises(AttributeError):
         settings.tol = 0.1
@@ -157,21 +188,21 @@ def test_a_stream_follows_the_options_of_its_solver(kind):
     fits = {}
     for seed in (3, 4):
         for average in (True, False):
-            ranker = RankSVM(0.01, solver=kind(seed=seed, average=average))
+            ranker = RankSVM(0.01, solver=kind(seed=seed, average=average), **PAPERS)
             fits[seed, average] = ranker.partial_fit(X, y, qid)
     assert len({ranker.coef_.tobytes() for ranker in fits.values()}) == 4
     assert fits[3, False].model_.settings["solver_options"] == {"seed": 3, "average": False}
-    named = RankSVM(0.01, solver=kind.name, random_state=3).partial_fit(X, y, qid)
+    named = RankSVM(0.01, solver=kind.name, random_state=3, **PAPERS).partial_fit(X, y, qid)
     np.testing.assert_array_equal(named.coef_, fits[3, True].coef_)
     if kind is PairSGD:
-        auto = RankSVM(0.01, random_state=3).partial_fit(X, y, qid)
+        auto = RankSVM(0.01, random_state=3, **PAPERS).partial_fit(X, y, qid)
         np.testing.assert_array_equal(auto.coef_, named.coef_)
         assert auto.model_.settings["solver"] == "sgd-pairs"
 
 
 def test_constants_of_a_solver_are_plain_data_in_a_model(tmp_path):
     solver = Newton(settings=NewtonSettings(bound_rounds=3))
-    ranker = RankSVM(solver=solver).fit(*make_problem_arrays("five levels"))
+    ranker = RankSVM(C=1.0, solver=solver, **PAPERS).fit(*make_problem_arrays("five levels"))
     ranker.model_.save(tmp_path / "model.json")
     saved = LinearModel.load(tmp_path / "model.json").settings["solver_options"]["settings"]
     assert NewtonSettings(**saved) == NewtonSettings(bound_rounds=3)
@@ -185,7 +216,7 @@ def test_an_objective_of_zero_is_the_optimum():
     X, y, qid = make_problem_arrays("five levels")
     for penalty in ("l1", "log", "mcp"):
         with pytest.warns(NothingSelectedWarning, match="no feature lowers the loss"):
-            ranker = SparseRankSVM(penalty=penalty).fit(X, y, qid, margin=-y)
+            ranker = SparseRankSVM(C=1.0, penalty=penalty, **PAPERS).fit(X, y, qid, margin=-y)
         assert not ranker.coef_.any()
 
 
@@ -201,7 +232,7 @@ def test_penalties_are_equal_by_their_content():
 def test_a_seed_that_contradicts_the_solver_gets_a_sentence():
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match=r"seed is 5, but solver is an object .*PairSGD\(seed=5\)"):
-        RankSVM(solver=PairSGD(), random_state=5).fit(X, y, qid)
+        RankSVM(C=1.0, solver=PairSGD(), random_state=5, **PAPERS).fit(X, y, qid)
     assert Settings(solver=PairSGD(seed=3)).seed == 3
 
 
@@ -221,7 +252,7 @@ def test_a_stream_that_cannot_be_learnt_from_names_fit(options):
     with pytest.raises(
         DataError, match=r"partial_fit uses stochastic gradients\. This .* Use fit\."
     ):
-        RankSVM(**options).partial_fit(X, y, qid)
+        RankSVM(**PAPERS | options).partial_fit(X, y, qid)
 
 
 def test_problems_take_names_of_penalties():
@@ -240,8 +271,8 @@ def test_losses_have_names_of_their_own(name, words):
 def test_unknown_parts_get_a_sentence():
     X, y, qid = make_problem_arrays("five levels")
     with pytest.raises(DataError, match="loss is 'sqared'; known choices are 'squared_hinge'"):
-        RankSVM(loss="sqared").fit(X, y, qid)
+        RankSVM(C=1.0, loss="sqared", **PAPERS).fit(X, y, qid)
     with pytest.raises(DataError, match=r"known choices are .* or a Solver, such as Newton"):
-        RankSVM(solver=Newton).fit(X, y, qid)
+        RankSVM(C=1.0, solver=Newton, **PAPERS).fit(X, y, qid)
     with pytest.raises(DataError, match=r"solver='newton' has no option 'damped'\. Its options"):
         make_solver("newton", damped=True)

@@ -20,6 +20,7 @@ from linrank import (
 )
 from linrank.baselines import CoordinateAscent
 from linrank.training.refining import MetricAscent
+from problems import PAPERS
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def mean(data, coef, metric="ndcg@3"):
 
 @pytest.mark.parametrize("metric", ["ndcg@3", "map", "mrr"])
 def test_refined_weights_are_not_worse_in_training(data, metric):
-    start = RankSVM(C=0.1).fit(data).coef_
+    start = RankSVM(C=0.1, **PAPERS).fit(data).coef_
     found = MetricAscent(data, metric).refine(start, n_restarts=2)
     assert found.value == pytest.approx(mean(data, found.coef, metric))
     assert found.value > mean(data, start, metric)
@@ -58,11 +59,15 @@ def test_threads_and_storage_do_not_change_the_result(data):
 
 
 def test_limits_of_weights_and_unused_features_stay(data):
-    ranker = RankSVM(C=0.1, bounds=(0.0, 0.2)).fit(data).refine(data, metric="ndcg@3", valid=data)
+    ranker = (
+        RankSVM(C=0.1, bounds=(0.0, 0.2), **PAPERS)
+        .fit(data)
+        .refine(data, metric="ndcg@3", valid=data)
+    )
     assert ranker.refinement_.kept
     assert ranker.coef_.min() >= 0
     assert ranker.coef_.max() <= 0.2
-    sparse_one = SparseRankSVM(C=2e-3).fit(data)
+    sparse_one = SparseRankSVM(C=2e-3, **PAPERS).fit(data)
     unused = sparse_one.coef_ == 0
     assert unused.any()
     sparse_one.refine(data, metric="ndcg@3", valid=data)
@@ -72,7 +77,7 @@ def test_limits_of_weights_and_unused_features_stay(data):
 @pytest.mark.parametrize("scale", [None, "standard", "query"])
 def test_held_out_data_decide(data, scale):
     held_out = make_ranking(25, 10, 6, noise=2.0, random_state=9)
-    fitted = RankSVM(C=0.1, scale=scale).fit(data)
+    fitted = RankSVM(C=0.1, scale=scale, normalize=None).fit(data)
     before = fitted.coef_
     ranker = fitted.refine(data, metric="ndcg@3", valid=held_out)
     found = ranker.refinement_
@@ -85,7 +90,7 @@ def test_held_out_data_decide(data, scale):
 
 
 def test_folds_decide_without_held_out_data(data):
-    ranker = RefinedRankSVM([0.01, 0.1], metric="ndcg@3", cv=2).fit(data)
+    ranker = RefinedRankSVM([0.01, 0.1], metric="ndcg@3", cv=2, **PAPERS).fit(data)
     found = ranker.refinement_
     assert found.after >= found.before
     assert found.kept == (found.held_out[1] > found.held_out[0])
@@ -94,12 +99,12 @@ def test_folds_decide_without_held_out_data(data):
 def test_coordinate_ascent_from_scratch(data):
     ranker = CoordinateAscent("ndcg@3", n_ascents=2).fit(data)
     assert ranker.value_ == pytest.approx(mean(data, ranker.coef_))
-    assert ranker.value_ > mean(data, RankSVM(C=0.1).fit(data).coef_)
+    assert ranker.value_ > mean(data, RankSVM(C=0.1, **PAPERS).fit(data).coef_)
 
 
 def test_what_cannot_be_refined_is_said(data):
     with pytest.raises(DataError, match="err cannot be optimised directly"):
-        RankSVM().fit(data).refine(data, metric="err")
+        RankSVM(**PAPERS).fit(data).refine(data, metric="err")
     with pytest.raises(DataError, match="needs a linear model of labels, not a AdditiveModel"):
         AdditiveRanker().fit(data).refine(data)
 

@@ -19,7 +19,7 @@ from .._util.text import count, format_C
 from ..errors import DataError, QueriesMovedWarning
 from .console import NOT_CONVERGED, format_mean, grid, plain, progress, say_error
 from .inputs import check_output, read_data
-from .shared_options import CURVE_OPTIONS, parse_solver_options
+from .shared_options import CURVE_OPTIONS, SWITCHED_OFF, parse_solver_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,8 +69,7 @@ def make_trainers(options: Mapping[str, Any], chooses: bool) -> list[Trainer]:
         )
     kind, variants = _kind_of_trainer(options, chooses)
     given = {name: value for name, value in options.items() if value is not None}
-    if given.get("rescale") == "none":
-        given["rescale"] = None
+    given |= {name: None for name in SWITCHED_OFF if given.get(name) == "none"}
     return [
         kind.of(**given | variant, margin_scale=scale) for variant in variants for scale in scales
     ]
@@ -108,7 +107,9 @@ def _kind_of_trainer(
     options["average"] = options["average"] or AVERAGED_FITS
     options["memory"] = []  # trainers share the basis of the curves
     penalties = TRIED_PENALTIES if options["penalty"] is None else [options["penalty"]]
-    wanted = TRIED_NORMALIZATIONS if options["normalize"] is None else options["normalize"]
+    wanted = {None: TRIED_NORMALIZATIONS, "none": (None,)}.get(
+        options["normalize"], options["normalize"]
+    )
     return AdditiveTrainer, [
         {"penalty": penalty, "normalize": normalize}
         for normalize in tried_normalizations(wanted, options["interactions"] or 0)
@@ -122,9 +123,35 @@ def check_choice_of_C(folds: int | None, valid: Path | None) -> None:
         raise typer.BadParameter("--folds and --valid both choose C. Leave out one of them.")
 
 
-def place_of_choice(folds: int | None, valid: Path | None, of: str = "query") -> str:
+MOST_BYTES = 2**30  #: bytes of X up to which C is chosen by folds, which copy a part of it
+USUAL_FOLDS = 5  #: folds by which `train` chooses C
+
+
+def usual_folds(data: RankingData, trainer: Trainer) -> int | None:
+    """Return the number of folds by which `train` chooses C; None if it cannot, or takes long."""
+    import numpy as np
+
+    from ..matrix.rows import n_entries
+    from ..training.selection import most_folds
+
+    most = most_folds(data)
+    large = n_entries(data.X) * data.X.dtype.itemsize > MOST_BYTES
+    if most < 2 or large or trainer.penalty.name == "none":
+        return None
+    undefined = math.isnan(trainer.criterion.mean(data, np.zeros(data.n_docs)))
+    return None if undefined else min(USUAL_FOLDS, most)
+
+
+def place_of_choice(
+    training: Training, folds: int | None, valid: Path | None, of: str = "query"
+) -> str:
     """Return a text that says on which data C was chosen; folds consist of queries or pairs."""
-    return f"by {folds} {of} folds" if folds else f"on {valid}"
+    if not folds:
+        return f"on {valid}"
+    values = training.fold_values
+    if values is not None and values.shape[1] == 1:
+        return f"on one of {folds} parts of the documents"
+    return f"by {folds} {of} folds"
 
 
 def _solver_options(texts: list[str] | None) -> dict[str, Any]:
@@ -506,5 +533,7 @@ def chosen(trainer: Trainer, training: Training, where: str) -> str:
     if training.values is None:
         return f"{text}: {measured}"
     how = "" if criterion.rule == "best" else "the sparsest within one standard error of "
+    if training.leans:
+        how = "the nearest to the default within one standard error of "
     edge = "" if training.edge is None else f", the {training.edge} that was tried"
     return f"{text}, {how}the best of {len(training.values)}{edge}: {measured}"

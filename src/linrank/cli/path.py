@@ -65,8 +65,9 @@ def path(
             metavar="LOW:HIGH",
             help="The values of C: doubling from LOW to HIGH, or a list with commas.",
             rich_help_panel=options_.CHOICE,
-            show_default="2^-15:2^10, and more while the best C is at an end; with --penalty "
-            "50 values from the C that selects the first feature",
+            show_default="0.0024 to 40,960 around 10; with --normalize none or queries "
+            "2^-15:2^10, and more while the best C is at an end; with --penalty 50 values from the "
+            "C that selects the first feature",
         ),
     ] = None,
     out: Annotated[
@@ -118,7 +119,7 @@ def path(
         training.model.save(out)
     complete = training.path is not None  # an interrupt may have ended the folds
     if plot is not None and complete:
-        where = place_of_choice(folds, None if valid is None else Path(valid.name))
+        where = place_of_choice(training, folds, None if valid is None else Path(valid.name))
         draw(training, plot, trainer.criterion.metric, where)
     written = {"model": out, "plot": plot if complete else None}
     if json:
@@ -129,7 +130,7 @@ def path(
         if valid is not None and held_out is not None:
             lines += [("valid", data_line(valid, held_out))]
         show(facts(lines), *([path_table(trainer, training)] if complete else []))
-        lines = [("C", chosen(trainer, training, place_of_choice(folds, valid)))]
+        lines = [("C", chosen(trainer, training, place_of_choice(training, folds, valid)))]
         lines += compared(trainers, trainer, training) + selected(trainer, training)
         lines += [(what, f"saved as {file}") for what, file in written.items() if file is not None]
         show(facts(lines))
@@ -145,12 +146,14 @@ def _train(
 ) -> tuple[Trainer, Training]:
     """Return the best of the trainers, and its training."""
     from ..training import train_best
+    from ..training.selection import wide_grid
 
     def train(trainer: Trainer) -> Training:
+        Cs = wide_grid(trainer.default_C) if grid is None and trainer.leans else grid
         with showing(trainer, folds or 0) as shown:
             if held_out is not None:
-                return shown.train_on_grid(data, held_out, grid)
-            return shown.train_by_folds(data, folds or 0, grid, whole_path=True)
+                return shown.train_on_grid(data, held_out, Cs)
+            return shown.train_by_folds(data, folds or 0, Cs, whole_path=True)
 
     return train_best(trainers, data, train)
 

@@ -22,6 +22,7 @@ from ..choices import (
     EndsName,
     FlavourName,
     MissingName,
+    NormalizeName,
     PairsName,
     RescaleName,
     RuleName,
@@ -146,7 +147,8 @@ COption = Annotated[
         parser=parse_C,
         metavar="NUMBER",
         help="The weight of the loss against the penalty, such as 0.1 or 2^-5.",
-        show_default="1, or the best of a grid with --valid or --folds",
+        show_default="chosen on held-out data with --valid, and otherwise by folds; 10 with --dask "
+        "or --warm-start, 1 with --additive",
         rich_help_panel=CHOICE,
     ),
 ]
@@ -414,8 +416,10 @@ def check_curve_options(options: Mapping[str, Any], categories: Any, **own: Any)
 # Options that several commands share; each is declared once.
 
 
-#: What --rescale takes: --additive has a rescaling by default, which "none" switches off.
+#: What --rescale and --normalize take: "none" switches off what is done by default.
 RescaleChoice = Literal[RescaleName, "none"]
+NormalizeChoice = Literal[NormalizeName, "none"]
+SWITCHED_OFF = ("rescale", "normalize", "scale")  #: options that take "none"
 
 
 def parse_bounds(text: str) -> Any:
@@ -570,6 +574,15 @@ SHARED: dict[str, Declared] = {
         )],
         "label",
     ),
+    "normalize": Declared(
+        Annotated[NormalizeChoice | None, option(
+            "--normalize", LOSS,
+            "Divide the loss by the number of pairs, or the loss of each query by the number of "
+            "its pairs. The papers have none.",
+            show_default="pairs; with --additive none",
+        )],
+        None,
+    ),
     "penalty": Declared(
         Annotated[PenaltyName | None, option(
             "--penalty", LOSS,
@@ -629,11 +642,11 @@ SHARED: dict[str, Declared] = {
     "scale": Declared(
         Annotated[str | None, option(
             "--scale", FEATURES,
-            "What is done to the features: standard, minmax, robust, maxabs, query (0 to 1 within "
-            "each query), both (standard, and beside it query), or auto (standard if they are "
-            "dense, else nothing). log1p and clip or clip:QUANTILE may come before it, as in "
-            "log1p+clip+standard. The model keeps it.",
-            metavar="STEPS", show_default="nothing",
+            "What is done to the features: standard, minmax, robust, maxabs, common (one number "
+            "for all), query (0 to 1 within each query), both (standard, and beside it query), "
+            "auto (standard if they are dense, else common), or none. log1p and clip or "
+            "clip:QUANTILE may come before it, as in log1p+clip+standard. The model keeps it.",
+            metavar="STEPS", show_default="auto; with --additive none",
         )],
         None,
     ),

@@ -28,6 +28,7 @@ from .fitting import (
     selected,
     showing,
     takes_missing,
+    usual_folds,
     with_bands,
 )
 from .inputs import (
@@ -181,13 +182,15 @@ def train(
     inputs: Input,
     options: dict[str, Any],
 ) -> None:
-    """Train a model; C is given, or chosen on held-out data."""
+    """Train a model; C is given, or chosen on held-out data or by folds."""
     _check_usage(valid, C, folds, warm_start, dask, options)
     _check_inputs(valid, dask, qrels, preferences, options)
     _check_input(inputs, dask, topics)
     check_output(out, train, valid, qrels, preferences)
     train, valid = find_held_out(train, valid, is_wanted=C is None and not folds)
-    chooses = C is None and bool(folds or valid is not None)
+    by_default = C is None and not folds and valid is None and dask is None and warm_start is None
+    by_default = by_default and not options["additive"]
+    chooses = C is None and bool(folds or valid is not None or by_default)
     how = Reading(
         inputs, number_of(index_base), float32, options["threads"], takes_missing(options),
         needs_label=qrels is None and preferences is None,
@@ -217,7 +220,9 @@ def train(
         if valid is not None and held_out is not None:
             held_out = labels.apply(held_out, valid)
         with prefix_errors(train):
-            trainer, training = _train(trainers, data, held_out, C, folds, start)
+            if by_default:
+                folds = usual_folds(data, trainers[0])
+            trainer, training = _train(trainers, data, held_out, C, folds, start, by_default)
             if debias and training.result.coef.any():
                 training = trainer.debias(training, data)
             if refine is not None:
@@ -248,7 +253,7 @@ def _lines(
 ) -> list[tuple[str, str]]:
     """Return the lines of the report."""
     what = "query" if getattr(data, "pairs", None) is None else "pair"
-    where = place_of_choice(folds, valid, what)
+    where = place_of_choice(training, folds, valid, what)
     lines = [("train", data_line(train, data, training))]
     if valid is not None and held_out is not None:
         lines.append(("valid", data_line(valid, held_out)))
@@ -337,17 +342,26 @@ def _train(
     C: float | None,
     folds: int | None,
     start: Vector | None,
+    by_default: bool,
 ) -> tuple[Trainer, Training]:
-    """Return the best of the trainers, and its training."""
+    """Return the best of the trainers, and its training.
+
+    If nobody asked for folds, and a part of the data has no pairs, one C is used.
+    """
+    from ..errors import DataError
     from ..training import train_best
 
     def train(trainer: Trainer) -> Training:
         with showing(trainer, folds or 0) as shown:
             if folds:
-                return shown.train_by_folds(data, folds)
+                try:
+                    return shown.train_by_folds(data, folds)
+                except DataError:
+                    if not by_default:
+                        raise
             if held_out is not None and C is None:
                 return shown.train_on_grid(data, held_out)
-            return shown.train(data, 1.0 if C is None else C, w0=start, valid=held_out)
+            return shown.train(data, C, w0=start, valid=held_out)
 
     return train_best(trainers, data, train)
 

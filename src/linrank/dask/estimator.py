@@ -29,6 +29,8 @@ from ..penalties import PenaltyName
 from ..penalties.penalty import Penalty
 from ..problem import Problem, problem_of
 from ..training import Trainer, Training
+from ..training.options import DEFAULT_C
+from ..training.settings import AS_GIVEN, DEFAULT_STEPS
 from .dask_engine import DaskData, DaskEngine
 from .pool import connected
 from .sources import BlockRows, DataPart, check_part, count_column, find_parts
@@ -51,8 +53,9 @@ class DaskTrainer(Trainer):
         See `linrank.training.Trainer`.
     engine : {"threads"}
         The engine of each worker. No other one is possible.
-    features : Features
-        It must be empty: features are prepared before they are loaded.
+    features : FeatureSteps
+        Features are prepared before they are loaded, so the default changes nothing. Other steps
+        are refused.
 
     Examples
     --------
@@ -79,6 +82,8 @@ class DaskTrainer(Trainer):
                 "workers of a cluster. Use engine='threads'."
             )
         super().__post_init__()
+        if self.features == DEFAULT_STEPS:
+            object.__setattr__(self, "features", AS_GIVEN)
         if not self.features.is_empty:
             raise DataError(
                 "scale and missing need the rows of the data in this process, but they stay with "
@@ -102,7 +107,7 @@ class DaskTrainer(Trainer):
         )
         return problem_of(engine, C, self.penalty)
 
-    def train(self, data: Any, C: float = 1.0, **options: Any) -> Training:
+    def train(self, data: Any, C: float | None = None, **options: Any) -> Training:
         """Train with one C; see `Trainer.train`."""
         return _or_fault(data, lambda: super(DaskTrainer, self).train(data, C, **options))
 
@@ -286,14 +291,14 @@ feature_names_in_
     >>> data = make_ranking(random_state=0)
     >>> X, y, qid = (da.from_array(a, chunks=1000) for a in (data.X, data.y, data.qid))
     >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
-    ...     ranker = DaskRankSVM(C=0.01, client=client).fit(X, y, qid)
+    ...     ranker = DaskRankSVM(client=client).fit(X, y, qid)
     ...     print(round(ranker.score(X, y, qid), 2), ranker.predict(X).compute().shape)
     0.92 (2000,)
     """
 
     trainer_class: ClassVar[type[Trainer]] = DaskTrainer
 
-    C: float = field(default=1.0, kw_only=False)
+    C: float = field(default=DEFAULT_C, kw_only=False)
     client: Client | str | None = None
     penalty: PenaltyName | Penalty | None = None
     shape: float | None = None

@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 
 from .._util.checks import whole_number
 from .._util.types import Vector
-from ..choices import BasisName, DeltaName, EndsName, MissingName, RescaleName
+from ..choices import (
+    BasisName,
+    DeltaName,
+    EndsName,
+    MissingName,
+    NormalizeName,
+    RescaleName,
+)
 from ..counting.preferences import Delta
 from ..data.categories import CategoriesLike
 from ..data.ranking import RankingData
@@ -56,6 +63,8 @@ class SumsCurves(TrainedRanker):
     delta: DeltaName | Delta = "gain"
     feature_cost: ArrayLike | None = None
     random_state: int | None = None
+    normalize: NormalizeName | None = None
+    scale: str | None = None
     bounds: BoundsLike = field(default=None, init=False)
     missing: MissingName | None = field(default=None, init=False)
 

@@ -20,6 +20,7 @@ from ..losses.loss import Loss
 from ..penalties import PenaltyName
 from ..penalties.penalty import Penalty
 from ..training import Trainer, Training
+from ..training.options import DEFAULT_SELECTING_C
 from ..training.selection import Criterion
 from .sparse_ranksvm import used_features
 from .trained import Splitter, TrainedRanker
@@ -130,12 +131,12 @@ class DominationRank(DominationRanker):
     >>> from linrank import DominationRank, make_ranking
     >>> data = make_ranking(random_state=0)
     >>> known = data.qid <= 75  # train on 75 queries and test on the other 25
-    >>> ranker = DominationRank(C=0.01).fit(data.X[known], data.y[known], qid=data.qid[known])
+    >>> ranker = DominationRank().fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
     """
 
-    C: float = field(default=1.0, kw_only=False)
+    C: float = field(default=DEFAULT_SELECTING_C, kw_only=False)
     warm_start: bool = False
 
 

@@ -515,7 +515,7 @@ class KernelRankSVM(Ranker):
         choice("method", self.method, METHODS)
         settings = Settings.of(
             loss=self.loss, solver=self.solver, tol=self.tol, max_iter=self.max_iter,
-            normalize=self.normalize, seed=as_seed(self.random_state),
+            normalize=self.normalize, scale=None, seed=as_seed(self.random_state),
             n_threads=resolve_threads(self.n_threads),
         )  # fmt: skip
         if self.method == "newton" and not isinstance(settings.solver, Newton | Tron):

@@ -664,7 +664,7 @@ class Ranker(BaseEstimator):
         --------
         >>> from linrank import SparseRankSVM, make_ranking
         >>> data = make_ranking(random_state=0)
-        >>> ranker = SparseRankSVM(C=0.01).fit(data.X, data.y, qid=data.qid)
+        >>> ranker = SparseRankSVM().fit(data.X, data.y, qid=data.qid)
         >>> ranker.export("sql").startswith("0.23")
         True
         """
@@ -888,7 +888,7 @@ class SavedRanker(Ranker):
     def fit(self, *_: Any, **__: Any) -> NoReturn:
         """Raise a `DataError`, because a model file has no training data."""
         raise DataError(
-            "a saved ranker cannot be fitted again. Make a new one, such as RankSVM(C=1.0), and "
+            "a saved ranker cannot be fitted again. Make a new one, such as RankSVM(), and "
             "fit it. To start from the saved weights, use linrank train --warm-start."
         )
 

@@ -12,6 +12,8 @@ from ..data.ranking import RankingData
 from ..data.validation import Matrix
 from ..errors import DataError
 from ..solvers.solver import make_solver
+from ..training.options import DEFAULT_C
+from ..training.settings import AS_GIVEN, DEFAULT_STEPS
 from .trained import Splitter, TrainedRanker
 
 
@@ -23,15 +25,18 @@ class RankSVM(TrainedRanker):
 
         ½‖w‖² + C·Σ_(i,j) ℓ(w'x_i − w'x_j)      with by default   ℓ(t) = max(0, 1 − t)²
 
-    (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3). A pass over l documents with d features takes
-    O(l·d + l log l) time for any number of pairs. If all rows are in one query and there are two
-    labels, the loss is a surrogate of the AUC.
+    (Chapelle & Keerthi 2010; Lee & Lin 2014, eq. 3). By default, the features are scaled and the
+    sum is divided by the number of pairs, so that one C is good for most data. The objective of the
+    papers is ``RankSVM(C, normalize=None, scale=None)``.
+
+    A pass over l documents with d features takes O(l·d + l log l) time for any number of pairs. If
+    all rows are in one query and there are two labels, the loss is a surrogate of the AUC.
 
     Parameters
     ----------
     C : float
-        The weight of the loss against the penalty. It multiplies the sum over pairs, as in the
-        papers, unless `normalize` divides the sum.
+        The weight of the loss against the penalty. It multiplies the mean over pairs, or what
+        `normalize` says.
     loss : str or Loss
         The loss ℓ(t) of a pair with score difference t:
 
@@ -80,7 +85,8 @@ class RankSVM(TrainedRanker):
         the ideal ranking each document holds one place, whatever its weight.
     normalize : {None, "pairs", "queries"}
         Divide the loss by the number of pairs, or the loss of each query by the number of its
-        pairs. With weights, the sum of the weights of the pairs replaces their number.
+        pairs. With weights, the sum of the weights of the pairs replaces their number. None is the
+        plain sum, as in the papers.
     bounds : None, "positive" or (low, high)
         Limits of `coef_`. Each limit is a number for all features, an array with one number per
         feature, or a dict by feature name; None is no limit. ``"positive"`` is ``(0, None)``.
@@ -100,11 +106,12 @@ class RankSVM(TrainedRanker):
         What is done to the features; it is stored in the model and folded into its weights where
         that is possible. ``"standard"``: (x − mean)/deviation; ``"minmax"``: to the range 0 to 1;
         ``"robust"``: (x − median)/(distance of the quartiles); ``"maxabs"``: x/max|x|;
-        ``"query"``: to the range 0 to 1 within each query; ``"auto"``: ``"standard"`` if X is
-        dense, and nothing if it is sparse. With ``"both"``, a feature has two weights: for x as
-        ``"auto"`` scales it, and for x as ``"query"`` scales it. Before it, ``"log1p"`` takes
-        sign(x)·log(1 + |x|), and ``"clip"`` or ``"clip:0.01"`` limits features to their range or
-        quantiles in the training data, as in ``"log1p+clip+standard"``.
+        ``"common"``: all features times one number, so that their variances add up to 300;
+        ``"query"``: to the range 0 to 1 within each query. ``"auto"`` is ``"standard"`` if X is
+        dense, and ``"common"`` if it is sparse. With ``"both"``, a feature has two weights: for x
+        divided by its deviation if X is dense, and for x as ``"query"`` scales it. None: nothing.
+        Before it, ``"log1p"`` takes sign(x)·log(1 + |x|), and ``"clip"`` or ``"clip:0.01"`` limits
+        features to their range or quantiles in the training data, as in ``"log1p+clip+standard"``.
     missing : {None, "zero", "median", "indicator"}
         What replaces NaN: nothing (it is an error), 0, the median of the feature, or the median
         with a weight of its own for the fact that the value is missing.
@@ -139,14 +146,14 @@ class RankSVM(TrainedRanker):
     >>> from linrank import RankSVM, make_ranking
     >>> data = make_ranking(random_state=0)
     >>> known = data.qid <= 75  # train on 75 queries and test on the other 25
-    >>> ranker = RankSVM(C=0.01).fit(data.X[known], data.y[known], qid=data.qid[known])
+    >>> ranker = RankSVM().fit(data.X[known], data.y[known], qid=data.qid[known])
     >>> ranker.score(data.X[~known], data.y[~known], qid=data.qid[~known]) > 0.8
     True
     >>> ranker.rank([[0.0] * 20, list(ranker.coef_)], qid=[1, 1]).tolist()
     [2, 1]
     """
 
-    C: float = field(default=1.0, kw_only=False)
+    C: float = field(default=DEFAULT_C, kw_only=False)
     warm_start: bool = False
     random_state: int | None = None
 
@@ -164,7 +171,8 @@ class RankSVM(TrainedRanker):
 
         The weights approach those that one `fit` of all batches would find. `solver` must be
         ``sgd-pairs`` (the choice of ``auto`` here) or ``sgd-queries``. All documents of a query
-        must be in the same batch. `fit` and `fit_pairs` start again from zero.
+        must be in the same batch. The features are not scaled. `fit` and `fit_pairs` start again
+        from zero.
 
         Parameters
         ----------
@@ -174,7 +182,7 @@ class RankSVM(TrainedRanker):
         Examples
         --------
         >>> from linrank import RankSVM, make_ranking
-        >>> ranker = RankSVM(C=0.01, solver="sgd-pairs")
+        >>> ranker = RankSVM(solver="sgd-pairs")
         >>> data = make_ranking(random_state=0)
         >>> for start in (0, 1000):  # two batches of a stream, with whole queries
         ...     _ = ranker.partial_fit(data.take(range(start, start + 1000)))
@@ -201,26 +209,27 @@ class RankSVM(TrainedRanker):
                 f"partial_fit has no step={solver.step!r}, which needs the number of all pairs. "
                 "Use step='adaptive'."
             )
-        if not settings.features.is_empty:
+        if settings.features not in (AS_GIVEN, DEFAULT_STEPS):
             raise DataError(
                 "scale and missing need all of the data, but partial_fit gets one batch at a time. "
                 "Use scale=None and missing=None."
             )
-        if self.normalize is not None:
+        if self.normalize == "queries":
             raise DataError(
-                "normalize needs all of the data, but partial_fit gets one batch at a time. Use "
-                "normalize=None."
+                "normalize='queries' needs all of the data, but partial_fit gets one batch at a "
+                "time. Use normalize='pairs' or None."
             )
         data = self._ranking_data(X, y, qid, sample_weight, query_weight, reset=first)
         self._stream = stream_pass(
             getattr(self, "_stream", None), data, settings.loss, self.C, solver.over, solver.seed,
             counting=self.counting, preferences=settings.preferences,
+            is_mean=self.normalize == "pairs",
         )  # fmt: skip
         for name in ("result_", "n_pairs_", "n_queries_", "n_empty_queries_"):  # an earlier fit's
             self.__dict__.pop(name, None)
         self.coef_ = solver.weights_of(self._stream)
         self.n_iter_ = n_steps = self._stream.n_steps
-        trainer = self._trainer(solver=solver)
+        trainer = self._trainer(solver=solver, scale=None)
         self.model_ = trainer.streamed(data, self.coef_, self.C, n_steps)
         return self
 
@@ -229,14 +238,17 @@ class RankSVM(TrainedRanker):
 class RankSVMCV(TrainedRanker):
     """RankSVM with C chosen by a ranking metric, on held-out data or by query folds.
 
-    Fits with increasing C start from the solution for the previous C. With folds, C has the best
-    mean of the metric over the folds, and the ranker is then fitted on all of the data.
+    Fits with increasing C start from the solution for the previous C. With folds, the mean of the
+    metric over the folds chooses C, and the ranker is then fitted on all of the data.
 
     Parameters
     ----------
     Cs : sequence of float, optional
-        The grid. By default 2^-15, …, 2^10, extended while the best C is at one of its ends
-        (`linrank.training.selection.default_grid`).
+        The grid, of which the best C is taken. None: 10·4^k for k = −2, …, 2, extended while the
+        chosen C is at one of its ends. Of these, the C nearest to 10 is taken among those within
+        one standard error of the best, because the best one of few queries is best by chance. With
+        another `normalize`, None is 2^-15, …, 2^10 (`linrank.training.selection.default_grid`), of
+        which the best C is taken.
     metric : str
         The metric that chooses C: ``"ndcg@10"``, ``"map"``, ``"pairwise-accuracy"``, …. The largest
         value is the best. For ``"domination-error"`` and ``"all-pairs-error"`` it is the smallest.
@@ -244,6 +256,7 @@ class RankSVMCV(TrainedRanker):
         The number of folds, an object with ``split(X, y, groups)`` (groups are the queries),
         or pairs of train and test rows. A number means folds of whole queries. If there are fewer
         queries, each of them is a fold. If there is only one, the folds consist of its documents.
+        If it has at least 20,000, one of these parts is held out, which is enough.
     loss, tol, solver, counting, pairs, rescale, delta, normalize, max_iter, n_threads, engine, \
 verbose, random_state, bounds, scale, missing, categories
         See `RankSVM`.

@@ -15,6 +15,7 @@ from .._util.types import Mask
 from ..choices import RuleName
 from ..penalties import PenaltyName
 from ..penalties.penalty import Penalty
+from ..training.options import DEFAULT_SELECTING_C
 from .trained import Splitter, TrainedRanker
 
 
@@ -99,12 +100,12 @@ verbose, bounds, scale, missing, categories
     --------
     >>> from linrank import SparseRankSVM, make_ranking
     >>> data = make_ranking(random_state=0)
-    >>> ranker = SparseRankSVM(C=3e-4, penalty="l1").fit(data.X, data.y, qid=data.qid)
+    >>> ranker = SparseRankSVM(C=10.0, penalty="l1").fit(data.X, data.y, qid=data.qid)
     >>> ranker.transform(data.X).shape[1] == ranker.n_selected_ < 20
     True
     """
 
-    C: float = field(default=1.0, kw_only=False)
+    C: float = field(default=DEFAULT_SELECTING_C, kw_only=False)
     warm_start: bool = False
 
 

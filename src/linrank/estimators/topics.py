@@ -139,7 +139,7 @@ class MultiTopicRanker(MetaEstimatorMixin, BaseEstimator):
     --------
     >>> from linrank import DominationRank, MultiTopicRanker
     >>> X = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
-    >>> ranker = MultiTopicRanker(DominationRank(C=5.0)).fit(X, [[1, 0], [0, 0], [0, 1]])
+    >>> ranker = MultiTopicRanker(DominationRank()).fit(X, [[1, 0], [0, 0], [0, 1]])
     >>> ranker.score(X, [[1, 0], [0, 0], [0, 1]])
     1.0
     >>> ranker.predict(X).argmax(axis=0).tolist()

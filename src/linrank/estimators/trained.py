@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._util.checks import whole_number
+from .._util.checks import positive_number, whole_number
 from .._util.parallel import resolve_threads
 from .._util.types import Integers, Vector
 from ..choices import (
@@ -44,6 +44,7 @@ from ..solvers import SolverChoice
 from ..solvers.result import Step
 from ..solvers.solver import Solver
 from ..training import Trainer, Training, train_best
+from ..training.options import DEFAULT_NORMALIZE, DEFAULT_SCALE
 from ..training.selection import (
     Criterion,
     Edge,
@@ -99,13 +100,13 @@ class TrainedRanker(Ranker):
     pairs: PairsName = "all"
     rescale: RescaleName | None = None
     delta: DeltaName | Delta = "label"
-    normalize: NormalizeName | None = None
+    normalize: NormalizeName | None = DEFAULT_NORMALIZE
     max_iter: int = 1000
     n_threads: int | None = None
     engine: EngineName = "threads"
     verbose: bool = False
     bounds: BoundsLike = None
-    scale: str | None = None
+    scale: str | None = DEFAULT_SCALE
     missing: MissingName | None = None
     categories: CategoriesLike = None
 
@@ -170,7 +171,7 @@ class TrainedRanker(Ranker):
         --------
         >>> from linrank import RankSVM, make_ranking
         >>> data = make_ranking(random_state=0)
-        >>> ranker = RankSVM(C=0.01).fit(data.X, data.y, qid=data.qid)
+        >>> ranker = RankSVM().fit(data.X, data.y, qid=data.qid)
         >>> ranker.coef_.shape, ranker.result_.converged
         ((20,), True)
         """
@@ -276,7 +277,7 @@ class TrainedRanker(Ranker):
         else:
             trainer = self._trainer() if data.pairs is None else self._trainer(criterion=ON_PAIRS)
             w0 = getattr(self, "coef_", None) if getattr(self, "warm_start", False) else None
-            training = trainer.train(data, self.C, w0=w0, valid=valid)
+            training = trainer.train(data, positive_number("C", self.C), w0=w0, valid=valid)
             if training.value is not None:
                 self.valid_score_ = training.value
         self._store(training, data, trainer)

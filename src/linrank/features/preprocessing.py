@@ -426,6 +426,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 #: A width below this multiple of the largest value counts as 0. Scaling by a smaller width would
 #: give scores an error of more than 2e-4 of a weight, because the folded weights multiply x itself.
 CONSTANT = 1e-12
+COMMON_VARIANCE = 300.0  #: sum of the variances after ``scale="common"``; larger is a larger C
 
 
 @dataclass(frozen=True)
@@ -439,12 +440,14 @@ class FeatureSteps:
     clip : float or None
         Limit each feature to its quantiles `clip` and 1 − `clip` in the training data; 0 is its
         range.
-    scale : {None, "auto", "standard", "minmax", "robust", "maxabs", "query", "both"}
+    scale : {None, "auto", "standard", "minmax", "robust", "maxabs", "common", "query", "both"}
         ``standard``: (x − mean)/deviation; ``minmax``: to the range 0 to 1; ``robust``:
-        (x − median)/(distance of the quartiles); ``maxabs``: x/max|x|; ``query``: to the range 0 to
-        1 within each query. With ``both``, a feature has two weights or curves: of x as ``auto``
-        scales it, and of x as ``query`` scales it. A feature that is constant in the training data
-        is not scaled, nor is one that is 1 for a value of a column of text. ``auto``: see
+        (x − median)/(distance of the quartiles); ``maxabs``: x/max|x|; ``common``: all features
+        times one number, so that their variances add up to 300; ``query``: to the range 0 to 1
+        within each query. With ``both``, a feature has two weights or curves: of x divided by its
+        deviation if X is dense, and of x as ``query`` scales it. A feature that is constant in the
+        training data is not scaled. Nor is one that is 1 for a value of a column of text, except
+        by ``common``. ``auto``: see
         `for_data`.
     missing : {None, "zero", "median", "indicator"}
         The value of missing features; ``indicator`` is the median with a weight of its own for the
@@ -509,12 +512,12 @@ class FeatureSteps:
     def for_data(self, data: RankingData) -> Self:
         """Return the steps with a scaling in place of "auto".
 
-        It is "standard" if X is dense. A sparse X is not scaled: rare features would become large,
-        and rows of text have equal lengths already.
+        It is "standard" if X is dense. In a sparse X, deviations of their own would make rare
+        features large, so that all features are scaled by one number: "common".
         """
         if self.scale != "auto":
             return self
-        return replace(self, scale=None if data.is_sparse else "standard")
+        return replace(self, scale="common" if data.is_sparse else "standard")
 
     def fit(self, data: RankingData, n_threads: int | None = None) -> Preprocessing | None:
         """Return the fitted steps; None if features are used as they are given."""
@@ -546,12 +549,9 @@ class FeatureSteps:
             found["beside"] = True
             if not data.is_sparse:
                 factor = _scaling(X, origin, "standard", data, n_threads)["factor"]
-                factor[data.indicators] = 1.0
                 found |= {"shift": np.zeros(data.n_features), "factor": factor}
         elif self.scale is not None and not self.by_query:
-            scaling = _scaling(X, origin, self.scale, data, n_threads)
-            scaling["shift"][data.indicators], scaling["factor"][data.indicators] = 0.0, 1.0
-            found |= scaling
+            found |= _scaling(X, origin, self.scale, data, n_threads)
         return Preprocessing(**found)
 
 
@@ -614,6 +614,8 @@ def _scaling(
     Features of width 0 keep the factor 1. Quantiles do not depend on the weights of the rows.
     """
     found = _summary_of(X, data, n_threads, _row_weight(data))
+    if scale == "common":
+        return _common_scaling(found.deviation)
     minimum, maximum = found.minimum + origin, found.maximum + origin
     largest = np.maximum(np.abs(minimum), np.abs(maximum))
     if scale == "standard":
@@ -627,7 +629,19 @@ def _scaling(
         width = np.where(high - low > CONSTANT * largest, high - low, found.deviation)
     factor = 1.0 / width
     usable = (width > CONSTANT * largest) & np.isfinite(width) & np.isfinite(factor)
-    return {"shift": shift, "factor": np.where(usable, factor, 1.0)}
+    factor = np.where(usable, factor, 1.0)
+    shift[data.indicators], factor[data.indicators] = 0.0, 1.0
+    return {"shift": shift, "factor": factor}
+
+
+def _common_scaling(deviation: Vector) -> dict[str, Vector]:
+    """Return the factor √(300/Σ_f deviation_f²) for all features, and no shift."""
+    factor = float(np.sqrt(COMMON_VARIANCE / np.float64(deviation @ deviation)))
+    usable = 0.0 < factor < np.inf
+    return {
+        "shift": np.zeros(len(deviation)),
+        "factor": np.full(len(deviation), factor if usable else 1.0),
+    }
 
 
 # --------------------------------------------------------------------------------------------------

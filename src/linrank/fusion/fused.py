@@ -145,7 +145,7 @@ class Fusion:
 
     def _ranker(self) -> RankSVM:
         bounds: BoundsLike = None if self.weights == "free" else "positive"
-        return RankSVM(C=self.C, bounds=bounds, normalize="queries", warm_start=True)
+        return RankSVM(C=self.C, bounds=bounds, normalize="queries", scale=None, warm_start=True)
 
     def _weights_of(self, ranker: RankSVM, data: RankingData, unit: Vector) -> Vector:
         with warnings.catch_warnings():

@@ -118,7 +118,7 @@ class DominationLoss(Loss):
     >>> from linrank import RankSVM, make_ranking
     >>> from linrank.losses import DominationLoss
     >>> loss = DominationLoss("domination", binary=False)
-    >>> ranker = RankSVM(C=0.1, loss=loss).fit(make_ranking(random_state=0))
+    >>> ranker = RankSVM(loss=loss).fit(make_ranking(random_state=0))
     >>> ranker.result_.converged
     True
     """

@@ -105,7 +105,7 @@ class Result:
     >>> from linrank import RankSVM
     >>> result = RankSVM(C=0.5).fit([[1.0], [3.0], [2.0]], [0, 2, 1]).result_
     >>> result.converged, result.n_selected, round(result.objective, 3)
-    (True, 1, 0.333)
+    (True, 1, 0.167)
     """
 
     coef: Vector

@@ -506,6 +506,7 @@ def stream_pass(
     *,
     counting: str = "auto",
     preferences: Preferences = ALL_PAIRS,
+    is_mean: bool = False,
 ) -> SGDState:
     """Run one epoch on the next batch of a stream; the weights are ``coef`` of the result.
 
@@ -528,6 +529,8 @@ def stream_pass(
         The seed for the first batch. Later batches continue with the random numbers of the state.
     counting, preferences
         See `ThreadEngine`.
+    is_mean : bool
+        Whether the loss is divided by the weight of all pairs of all batches so far.
 
     Examples
     --------
@@ -549,7 +552,7 @@ def stream_pass(
     engine = ThreadEngine(data, loss, n_threads=1, counting=counting, preferences=preferences)
     steps = StochasticPass(engine, over)
     steps.join(state)
-    steps.run(state, C, steps.n_steps)
+    steps.run(state, C / state.mass if is_mean and state.mass else C, steps.n_steps)
     return state
 
 

@@ -35,7 +35,8 @@ from ..penalties.separable import L2
 from ..problem import Problem
 from ..solvers.result import Result, Status
 from ..solvers.solver import Solver
-from .selection import Grid, RegularizationPath, balanced_grid, finished
+from .selection import Grid, RegularizationPath, Search, balanced_grid, finished
+from .settings import AS_GIVEN
 from .trainer import Fit, Trainer, Training
 
 # --------------------------------------------------------------------------------------------------
@@ -497,6 +498,8 @@ class AdditiveTrainer(Trainer):
     20
     """
 
+    normalize: NormalizeName | None = None
+    features: FeatureSteps = field(default=AS_GIVEN, kw_only=True)
     design: DesignSteps = DEFAULT_DESIGN
     ends: EndsName = "flat"
     average: int = 1
@@ -538,6 +541,7 @@ class AdditiveTrainer(Trainer):
         loss: LossName | Loss = "logistic",
         rescale: RescaleName | None = "slack",
         delta: DeltaName | Delta = "gain",
+        scale: str | None = None,
         **more: Any,
     ) -> Self:
         """Return the trainer for the options of `linrank.AdditiveRanker`, with its defaults."""
@@ -547,13 +551,25 @@ class AdditiveTrainer(Trainer):
         design = DesignSteps(n_bins, basis, smooth, monotone, categories, interactions)
         if rescale is None and delta == DEFAULT_PREFERENCES.delta:
             delta = "label"  # the default of delta is that of a rescaling
-        trainer = super().of(loss=loss, rescale=rescale, delta=delta, design=design, **more)
+        trainer = super().of(
+            loss=loss, rescale=rescale, delta=delta, scale=scale, design=design, **more
+        )
         if trainer.penalty.bounds is not None:
             raise DataError(
                 "bounds are limits of the weights of features, but an additive ranker has curves. "
                 "Use monotone, such as {'bm25': 'increasing'}."
             )
         return trainer
+
+    @property
+    def default_C(self) -> float:
+        """The C of a training that is given none: 1."""
+        return 1.0
+
+    @property
+    def leans(self) -> bool:
+        """Whether the choice of C prefers one: never, because curves depend on their number."""
+        return False
 
     def _resolved_solver(self, loss: Loss, penalty: Penalty) -> Solver:
         """Return the solver, which has to solve group penalties if there are interactions."""
@@ -646,11 +662,9 @@ class AdditiveTrainer(Trainer):
         ridge = 1.0 / problem.C
         return find_gains(codes[features], sizes[features], *derivatives, ridge, self.n_threads)
 
-    def _refit(
-        self, data: RankingData, Cs: Vector, fold_values: Vector, whole_path: bool
-    ) -> Training:
+    def _refit(self, data: RankingData, found: Search, whole_path: bool) -> Training:
         """Train with all values of C if the model is a mean of several fits. See `Trainer`."""
-        return super()._refit(data, Cs, fold_values, whole_path or self.average > 1)
+        return super()._refit(data, found, whole_path or self.average > 1)
 
     def joined(
         self, training: Training, found: Sequence[tuple[Trainer, Training]], data: RankingData

@@ -12,6 +12,13 @@ from typing import Any
 from ..choices import CountingName, EngineName, NormalizeName
 from ..solvers import SolverChoice
 
+# The defaults of linear rankers, of `linrank train` and of `Trainer`; docs/benchmarks.md shows the
+# measurements. The objective of the papers is normalize=None and scale=None, for any C.
+DEFAULT_C = 10.0  #: weight of the loss
+DEFAULT_SELECTING_C = 100.0  #: the same for penalties that select features
+DEFAULT_NORMALIZE: NormalizeName = "pairs"  #: what the loss is divided by
+DEFAULT_SCALE = "auto"  #: what is done to the features
+
 DEFAULT_MAX_ITER = 1000  #: largest number of iterations of solvers that are given by name
 
 SOLVER = "Solver"  #: panel of the help
@@ -63,12 +70,7 @@ class Options:
         metavar="auto|tables|explicit|two-level|fenwick|…", kw_only=False,
     )  # fmt: skip
     preferences: Any = None
-    normalize: NormalizeName | None = option(
-        None, SOLVER,
-        "Divide the loss by the number of pairs, or the loss of each query by the number of its "
-        "pairs.",
-        show_default="the plain sum over pairs", kw_only=False,
-    )  # fmt: skip
+    normalize: NormalizeName | None = DEFAULT_NORMALIZE
     penalty: Any = None
     max_iter: int = option(
         DEFAULT_MAX_ITER, SOLVER, "Stop after this number of iterations.", metavar="NUMBER",

@@ -120,20 +120,24 @@ class Criterion:
         near = np.flatnonzero(np.abs(values - values[best]) <= error)
         return int(near[np.argmin(n_features[near])])
 
-    def standard_error(self, data: RankingData, scores: Vector) -> float:
-        """Return the standard error of the mean over the queries of the data."""
+    def measure(self, data: RankingData, scores: Vector) -> tuple[float, float]:
+        """Return the mean over the queries of the data, and its standard error.
+
+        The mean is NaN if no query can be measured, and the error if there are less than two.
+        """
         doc_ids = data.doc_ids if self.flavour == "trec" else None
         found = evaluate(
             data.y, scores, query_ptr=data.query_ptr, metrics=[self.metric], flavour=self.flavour,
             doc_ids=doc_ids,
         )  # fmt: skip
-        values = found.per_query[parse_metric(self.metric).name]
-        return standard_error(values[~np.isnan(values)])
+        name = parse_metric(self.metric).name
+        values = found.per_query[name]
+        values = values[~np.isnan(values)]
+        return found.mean[name], standard_error(values) if len(values) > 1 else np.nan
 
     def mean(self, data: RankingData, scores: Vector) -> float:
         """Return the mean over the queries of the data; NaN if no query can be measured."""
-        doc_ids = data.doc_ids if self.flavour == "trec" else None
-        return mean_metric(data, scores, self.metric, flavour=self.flavour, doc_ids=doc_ids)
+        return self.measure(data, scores)[0]
 
     def check(self, data: RankingData) -> None:
         """Raise a `DataError` for data on which the metric is undefined."""
@@ -154,19 +158,19 @@ class PairCriterion(Criterion):
 
     metric: str = "pairwise-accuracy"
 
-    def mean(self, data: RankingData, scores: Vector) -> float:
-        """Return the accuracy; NaN if all pairs have the weight 0."""
+    def measure(self, data: RankingData, scores: Vector) -> tuple[float, float]:
+        """Return the accuracy and its standard error, as that of a weighted mean.
+
+        Both are NaN if all pairs have the weight 0.
+        """
         assert data.pairs is not None
         weight = _weights(data.pairs)
         total = weight.sum()
-        return float(right_pairs(scores, data.pairs.rows) @ weight / total) if total else np.nan
-
-    def standard_error(self, data: RankingData, scores: Vector) -> float:
-        """Return the standard error of the accuracy, as that of a weighted mean."""
-        assert data.pairs is not None
-        weight = _weights(data.pairs)
-        residual = right_pairs(scores, data.pairs.rows) - self.mean(data, scores)
-        return float(np.linalg.norm(weight * residual) / weight.sum())
+        if not total:
+            return np.nan, np.nan
+        right = right_pairs(scores, data.pairs.rows)
+        accuracy = float(right @ weight / total)
+        return accuracy, float(np.linalg.norm(weight * (right - accuracy)) / total)
 
 
 def _weights(pairs: GivenPairs) -> Vector:
@@ -277,6 +281,24 @@ def equal_folds(groups: Integers, n_folds: int) -> Integers:
 def standard_error(values: Vector) -> float:
     """Return the standard error of the mean of some values; 0 if there is only one."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def error_of_folds(values: Vector, errors: Vector) -> float:
+    """Return the standard error of the mean of the values of some folds.
+
+    It is that of the queries of all folds, if the standard error of each fold is known. Otherwise
+    it is that of the values.
+
+    Examples
+    --------
+    >>> error_of_folds(np.array([0.5, 0.7]), np.array([0.03, 0.04]))
+    0.025
+    """
+    defined = ~np.isnan(values)
+    errors = errors[defined]
+    if np.isnan(errors).any():
+        return standard_error(values[defined])
+    return float(np.linalg.norm(errors) / max(1, len(errors)))
 
 
 def mean_of_folds(values: Vector) -> Vector:
@@ -630,6 +652,8 @@ SMALLEST_START = 2.0**-25  #: smallest C with equal curvatures for which the gri
 SAMPLED_FEATURES = 64  #: features whose curvature is estimated; more are slower and more exact
 SAMPLED_BLOCKS = 8  #: blocks of so many columns of curves; more are slower and more exact
 SAMPLED_ROWS = 5000  #: documents from which the curvature is estimated; more are slower
+DEFAULT_RATIO = 4.0  #: ratio of the values of `grid_around`; larger values are coarser and faster
+SMALL_DIFFERENCE = 1e-3  #: relative difference of a metric for which no other C is worth its time
 EXTENSION_FACTOR = 2.0**20  #: factor by which a grid can be extended above its largest C
 PATIENCE = 4  #: values of C in a row without one of the best three; fewer may miss a second maximum
 LEAST_MORE = 5  #: smallest number of values that an extension adds
@@ -649,12 +673,15 @@ class Grid:
     patience : int, optional
         On one held-out part, larger values of C are left out after that many values in a row of
         which none is among the best ``patience − 1``. By default all values are tried.
+    preferred : float, optional
+        The C to choose unless another one is better by more than one standard error; see `choose`.
     """
 
     Cs: Vector
     lowest: float = np.inf
     highest: float = 0.0
     patience: int | None = None
+    preferred: float | None = None
 
     def is_past_best(self, values: Sequence[float], greater_is_better: bool = True) -> bool:
         """Return whether the values of the criterion so far allow to leave out larger C.
@@ -670,6 +697,34 @@ class Grid:
             return False
         known = np.nan_to_num(np.array(values) * (1.0 if greater_is_better else -1.0), nan=-np.inf)
         return bool(known[-n:].max() < np.sort(known[:-n])[1 - n])
+
+    def choose(self, Cs: Vector, criterion: Criterion, means: Vector, errors: Vector) -> int:
+        """Return the index of the chosen C.
+
+        It is the best C, or if the grid prefers a C, the nearest to it among those within one
+        standard error of the best. Differences of less than 0.1 % are no reason for another C,
+        either.
+
+        Parameters
+        ----------
+        Cs : float64 array
+            Values of C.
+        criterion : Criterion
+        means, errors : float64 arrays
+            The mean of the criterion for each C, and its standard error.
+
+        Examples
+        --------
+        >>> grid, means = Grid(np.array([1.0, 10.0, 100.0]), preferred=10.0), np.array([5, 6, 7])
+        >>> [grid.choose(grid.Cs, Criterion(), means, np.full(3, error)) for error in (0.1, 2.0)]
+        [2, 1]
+        """
+        best = criterion.best(means)
+        if self.preferred is None:
+            return best
+        slack = max(errors[best], SMALL_DIFFERENCE * abs(means[best]))
+        near = np.flatnonzero(np.abs(means - means[best]) <= slack)
+        return int(near[np.argmin(np.abs(np.log(Cs[near] / self.preferred)))])
 
     def beyond(self, Cs: Vector, best: int) -> Vector | None:
         """Return values beyond the end of `Cs` at which the best C lies; None if not extended.
@@ -694,12 +749,16 @@ class Search(NamedTuple):
     """The values of the criterion for a grid of C.
 
     ``values`` has a row for each C and a column for each held-out part. ``edge`` is the end of the
-    grid at which the best C lies, unless values beyond that end were tried and were no better.
+    grid at which the chosen C lies, unless values beyond that end were tried and were no better.
+    ``chosen`` is the index of the chosen C, which is the best one unless ``leans``: see
+    `Grid.choose`.
     """
 
     Cs: Vector
     values: Vector
     edge: Edge | None
+    chosen: int = 0
+    leans: bool = False
 
 
 def as_grid(Cs: Sequence[float] | Vector | Grid) -> Grid:
@@ -739,6 +798,30 @@ def default_grid(problem: Problem) -> Grid:
     elif balance < SMALLEST_START:
         Cs = Cs * 2.0 ** np.floor(np.log2(balance / Cs[0]))
     return Grid(Cs, lowest=flat, highest=EXTENSION_FACTOR * Cs[-1])
+
+
+def grid_around(problem: Problem, C: float) -> Grid:
+    """Return five values around a C that is good for most data, and prefer this C.
+
+    If the ranking is the same for all values, because features are small, all are multiplied by
+    the same power of 4. The grid can be extended at both ends.
+    """
+    flat = _largest_flat_C(problem.engine)
+    if 4.0 * C < flat < np.inf:
+        C *= DEFAULT_RATIO ** np.ceil(np.log(flat / C) / np.log(DEFAULT_RATIO))
+    Cs = C * DEFAULT_RATIO ** np.arange(-2.0, 3.0)
+    return Grid(Cs, lowest=flat, highest=EXTENSION_FACTOR * Cs[-1], preferred=C)
+
+
+def wide_grid(C: float) -> Grid:
+    """Return thirteen values around a preferred C, for plots of paths.
+
+    Examples
+    --------
+    >>> wide_grid(8.0).Cs[:7].tolist()
+    [0.001953125, 0.0078125, 0.03125, 0.125, 0.5, 2.0, 8.0]
+    """
+    return Grid(C * DEFAULT_RATIO ** np.arange(-6.0, 7.0), preferred=C)
 
 
 def balanced_grid(problem: Problem) -> Grid:
@@ -797,8 +880,13 @@ def _curvatures(problem: Problem, blocks: Sequence[Integers]) -> Vector:
     return curvature[curvature > np.finfo(float).eps * curvature.max()]
 
 
-def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
-    """Measure the values of a grid, and extend the grid while the best C is at an end.
+def search(
+    grid: Grid,
+    criterion: Criterion,
+    measure: Measure,
+    error: Callable[[float, Vector], float] = lambda C, values: 0.0,
+) -> Search:
+    """Measure the values of a grid, and extend the grid while the chosen C is at an end.
 
     Extensions that are no better are dropped. Equal values do not end the extension, because many
     values of C give the same ranking if C is large for the scale of the features.
@@ -810,13 +898,20 @@ def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
     measure : callable
         Takes values of C. Returns an array with a row for each C, and whether an interrupt came.
         After an interrupt there may be fewer rows.
+    error : callable, optional
+        Takes a C and its row of values. Returns the standard error of their mean.
     """
+
+    def choose(Cs: Vector, values: Vector, means: Vector) -> int:
+        errors = np.array([error(*one) for one in zip(Cs.tolist(), values, strict=True)])
+        return grid.choose(Cs, criterion, means, errors)
+
     values, interrupted = measure(grid.Cs)
     Cs = grid.Cs[: len(values)]
     kept = slice(0, len(Cs))
     while not interrupted:
         means = mean_of_folds(values)
-        best = criterion.best(means)
+        best = choose(Cs, values, means)
         more = grid.beyond(Cs, best)
         if more is None:
             break
@@ -831,7 +926,10 @@ def search(grid: Grid, criterion: Criterion, measure: Measure) -> Search:
             kept = slice(0, len(Cs))
     reported = not interrupted and kept == slice(0, len(Cs))
     edge = _edge(mean_of_folds(values), best) if reported else None
-    return Search(Cs[kept], values[kept], edge)
+    Cs, values = Cs[kept], values[kept]
+    return Search(
+        Cs, values, edge, choose(Cs, values, mean_of_folds(values)), grid.preferred is not None
+    )
 
 
 def _edge(means: Vector, best: int) -> Edge | None:

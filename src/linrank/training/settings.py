@@ -32,9 +32,16 @@ from ..penalties.penalty import BoundsLike, Penalty, make_penalty
 from ..problem import Problem, make_problem
 from ..solvers import SolverChoice
 from ..solvers.solver import Callback, Solver, make_solver, with_options
-from .options import DEFAULT_MAX_ITER, Options
+from .options import (
+    DEFAULT_C,
+    DEFAULT_MAX_ITER,
+    DEFAULT_SCALE,
+    DEFAULT_SELECTING_C,
+    Options,
+)
 
 AS_GIVEN = FeatureSteps()
+DEFAULT_STEPS = FeatureSteps.parse(DEFAULT_SCALE, None)
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,14 @@ class Settings(Options):
     solver: Solver = "auto"  # type: ignore[assignment]
     preferences: Preferences = ALL_PAIRS
     penalty: Penalty = None  # type: ignore[assignment]
-    features: FeatureSteps = field(default=AS_GIVEN, kw_only=True)
+    features: FeatureSteps = field(default=DEFAULT_STEPS, kw_only=True)
 
     has_rows: ClassVar[bool] = True  #: whether the rows of X are in this process
+
+    @property
+    def default_C(self) -> float:
+        """The C of a training that is given none."""
+        return DEFAULT_SELECTING_C if self.penalty.selects else DEFAULT_C
 
     def __post_init__(self) -> None:
         loss = get_loss(self.loss)
@@ -129,7 +141,7 @@ class Settings(Options):
         feature_cost: ArrayLike | None = None,
         bounds: BoundsLike = None,
         solver_options: Mapping[str, Any] | None = None,
-        scale: str | None = None,
+        scale: str | None = DEFAULT_SCALE,
         missing: MissingName | None = None,
         **more: Any,
     ) -> Self:

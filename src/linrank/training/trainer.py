@@ -7,7 +7,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -37,11 +37,15 @@ from .selection import (
     Fold,
     Grid,
     RegularizationPath,
+    Search,
     as_grid,
     default_grid,
+    error_of_folds,
     first_C,
+    grid_around,
     make_folds,
     mean_of_folds,
+    most_folds,
     path_of,
     regularization_path,
     search,
@@ -82,6 +86,9 @@ class Training:
         values beyond that end were tried and were no better.
     interrupted : bool
         Whether an interrupt ended the training early. The model is then the best so far.
+    leans : bool
+        Whether C is the nearest to a preferred one among those within one standard error of the
+        best; see `linrank.training.selection.Grid`.
     coef : float64 array or None
         The weights of the model, if it is a mean of several fits.
     fits : list of Fit
@@ -106,6 +113,7 @@ class Training:
     edge: Edge | None = None
     interrupted: bool = False
     folds_done: int | None = None
+    leans: bool = False
     coef: Vector | None = None
     fits: Sequence[Fit] = ()
 
@@ -194,6 +202,7 @@ def refit(settings: Settings, prepared: Prepared, penalty: Penalty, coef: Vector
 Report = Callable[[float, Step, int], None]  #: gets C, step, and the fold (0: all of the data)
 
 DEFAULT_CRITERION = Criterion()
+ONE_PART_DOCS = 20_000  #: documents of one query from which one part is held out, instead of folds
 
 
 @dataclass(frozen=True)
@@ -236,12 +245,13 @@ engine, features, margin_scale
     def train(
         self,
         data: RankingData,
-        C: float = 1.0,
+        C: float | None = None,
         *,
         w0: Vector | None = None,
         valid: RankingData | None = None,
     ) -> Training:
         """Train with one C, starting from 0 or from the weights `w0` of the given features."""
+        C = self.default_C if C is None else C
         if w0 is not None and len(w0) != data.n_features:
             raise DataError(
                 f"the weights to start from have {len(w0)} features, but the data have "
@@ -278,6 +288,7 @@ engine, features, margin_scale
         valid = prepared.apply(valid, self.n_threads)
         problem = self._problem(prepared)
         results: dict[float, Result] = {}
+        errors: dict[float, Vector] = {}
         interrupted = False
 
         def measure(Cs: Vector) -> tuple[Vector, bool]:
@@ -288,20 +299,22 @@ engine, features, margin_scale
             known = None if results and Cs.max() < min(results) else grid
             path, values, interrupted = self._path(problem, prepared, valid, Cs, 0, start, known)
             results.update(zip(path.Cs.tolist(), path.results, strict=True))
+            errors.update(zip(path.Cs.tolist(), values[:, 1:], strict=True))
             if self.tell is not None:
-                self.tell(path.Cs, values)
-            return values[:, None], interrupted
+                self.tell(path.Cs, values[:, 0])
+            return values[:, :1], interrupted
 
         grid = self._grid(problem) if Cs is None else as_grid(Cs)
-        found = search(grid, self.criterion, measure)
+        found = search(grid, self.criterion, measure, lambda C, row: error_of_folds(row, errors[C]))
         values, path = found.values[:, 0], path_of([(C, results[C]) for C in found.Cs.tolist()])
         return replace(
-            self._best(problem, path, values, prepared, valid),
+            self._best(problem, path, values, prepared, found, errors),
             Cs=path.Cs,
             values=values,
             fold_values=found.values,
             path=path,
             edge=found.edge,
+            leans=found.leans,
             interrupted=interrupted,
         )
 
@@ -326,6 +339,13 @@ engine, features, margin_scale
             Also solve for the values of C above the best one on all of the data.
         """
         parts = list(make_folds(data, folds) if isinstance(folds, int) else folds)
+        if (
+            isinstance(folds, int)
+            and data.n_docs >= ONE_PART_DOCS
+            and most_folds(data) == data.n_docs
+        ):
+            parts = parts[:1]
+        errors: dict[float, list[float]] = {}
         first: Training | None = None
         n_done = 0
         cut_short = False
@@ -338,11 +358,13 @@ engine, features, margin_scale
                 held_out = prepared.apply(data.part(others), self.n_threads)
                 problem = self._problem(prepared)
                 path, values, interrupted = self._path(problem, prepared, held_out, Cs, fold)
-                if first is None and not np.isnan(values).all():
-                    first = self._best(problem, path, values, prepared)
+                if first is None and not np.isnan(values[:, 0]).all():
+                    first = self._best(problem, path, values[:, 0], prepared)
                 if interrupted:
                     raise KeyboardInterrupt
-                columns[fold - 1], n_done = values, max(n_done, fold)
+                columns[fold - 1], n_done = values[:, 0], max(n_done, fold)
+                for C, error in zip(Cs.tolist(), values[:, 1].tolist(), strict=True):
+                    errors.setdefault(C, []).append(error)
                 del problem, prepared  # two X may not fit in the memory of a graphics card
             if self.tell is not None:
                 self.tell(Cs, mean_of_folds(columns.T))
@@ -360,10 +382,13 @@ engine, features, margin_scale
 
         try:
             grid = self._grid(self._problem(self.prepare(data))) if Cs is None else as_grid(Cs)
-            found = search(grid, self.criterion, measure_more)
-            training = self._refit(data, found.Cs, found.values, whole_path)
+            found = search(
+                grid, self.criterion, measure_more,
+                lambda C, row: error_of_folds(row, np.array(errors[C])),
+            )  # fmt: skip
+            training = self._refit(data, found, whole_path)
             interrupted = training.interrupted or cut_short
-            return replace(training, edge=found.edge, interrupted=interrupted)
+            return replace(training, edge=found.edge, leans=found.leans, interrupted=interrupted)
         except KeyboardInterrupt:
             if first is None:
                 raise
@@ -375,22 +400,30 @@ engine, features, margin_scale
         """Return the best of several trainings on the data; subclasses may join them."""
         return training
 
+    @property
+    def leans(self) -> bool:
+        """Whether the choice of C prefers `default_C`, which is good for most data.
+
+        It does with the penalty ½‖w‖² and a loss that is divided by the number of pairs.
+        """
+        return self.normalize == "pairs" and isinstance(self.penalty, L2)
+
     def _grid(self, problem: Problem) -> Grid:
         """Return the values of C that are tried if the caller gives none."""
+        if self.leans:
+            return grid_around(problem, self.default_C)
         return default_grid(problem)
 
-    def _refit(
-        self, data: RankingData, Cs: Vector, fold_values: Vector, whole_path: bool
-    ) -> Training:
+    def _refit(self, data: RankingData, found: Search, whole_path: bool) -> Training:
         """Train on all of the data with the chosen C, with warm starts from smaller values."""
+        Cs, fold_values, best = found.Cs, found.values, found.chosen
         means = mean_of_folds(fold_values)
-        best = self.criterion.best(means)
         prepared = self.prepare(data)
         problem = self._problem(prepared)
         wanted = Cs if whole_path else Cs[: best + 1]
         path = self._solutions(problem, wanted, 0)
         last = min(best, len(path) - 1)
-        if last == best:
+        if last == best and not found.leans:
             error = standard_error(fold_values[best][~np.isnan(fold_values[best])])
             last = self.criterion.choose(means[: best + 1], error, path.n_features[: best + 1])
         training = self._training(problem, path.results[last], Cs[last], means[last], prepared)
@@ -494,32 +527,34 @@ engine, features, margin_scale
         w0: Vector | None = None,
         grid: Grid | None = None,
     ) -> tuple[RegularizationPath, Vector, bool]:
-        """Return the solutions and their values for each C, and whether an interrupt came.
+        """Return the solutions for each C, with what they measure, and whether an interrupt came.
 
+        The second array has a row for each C: the mean of the criterion, and its standard error.
         The path ends early if `grid` is past its best value.
         """
         if self.announce is not None:
             self.announce(Cs)
-        values: list[float] = []
+        values: list[tuple[float, float]] = []
         interrupted = has_ended = False
 
         def until(result: Result) -> bool:
             nonlocal interrupted, has_ended
             try:
                 scores = prepared.scores(valid, result.coef, self.n_threads)
-                values.append(self.criterion.mean(valid, scores))
+                values.append(self.criterion.measure(valid, scores))
             except KeyboardInterrupt:
                 interrupted = True
                 return True
             better = self.criterion.greater_is_better
-            has_ended = grid is not None and grid.is_past_best(values, better)
+            means = [mean for mean, _ in values]
+            has_ended = grid is not None and grid.is_past_best(means, better)
             return has_ended
 
         path = self._solutions(problem, Cs, fold, w0, until)
-        if interrupted and np.isnan(values).all():
+        if interrupted and all(np.isnan(mean) for mean, _ in values):
             raise KeyboardInterrupt
-        found = np.full(len(path), np.nan)
-        found[: len(values)] = values[: len(path)]
+        found = np.full((len(path), 2), np.nan)
+        found[: len(values)] = values[: len(path)] or found[:0]
         missing = len(path) < len(np.unique(Cs)) and not has_ended
         return path, found, interrupted or missing or path.interrupted
 
@@ -529,13 +564,15 @@ engine, features, margin_scale
         path: RegularizationPath,
         values: Vector,
         prepared: Prepared,
-        valid: RankingData | None = None,
+        found: Search | None = None,
+        errors: Mapping[float, Vector] | None = None,
     ) -> Training:
-        """Return the training for the chosen C; rule 1se measures the error on `valid`."""
+        """Return the training for the chosen C; without `errors`, for the best one."""
         k = replace(self.criterion, rule="best").choose(values, 0.0, path.n_features)
-        if valid is not None and self.criterion.rule != "best":
-            scores = prepared.scores(valid, path.coefs[k], self.n_threads)
-            error = self.criterion.standard_error(valid, scores)
+        if found is not None and found.leans:
+            k = found.chosen
+        elif errors is not None and self.criterion.rule != "best":
+            error = float(np.nan_to_num(errors[float(path.Cs[k])][0]))
             k = self.criterion.choose(values[: k + 1], error, path.n_features[: k + 1])
         return self._training(problem, path.results[k], path.Cs[k], values[k], prepared)
 
