@@ -338,13 +338,7 @@ engine, features, margin_scale
         whole_path : bool
             Also solve for the values of C above the best one on all of the data.
         """
-        parts = list(make_folds(data, folds) if isinstance(folds, int) else folds)
-        if (
-            isinstance(folds, int)
-            and data.n_docs >= ONE_PART_DOCS
-            and most_folds(data) == data.n_docs
-        ):
-            parts = parts[:1]
+        parts = _few_folds(data, folds) if isinstance(folds, int) else list(folds)
         errors: dict[float, list[float]] = {}
         first: Training | None = None
         n_done = 0
@@ -638,6 +632,13 @@ engine, features, margin_scale
         )
         model.categories = data.categories
         return model
+
+
+def _few_folds(data: RankingData, n_folds: int) -> list[Fold]:
+    """Return folds, or only the first one if the data are a single query of many documents."""
+    parts = list(make_folds(data, n_folds))
+    is_one_query = most_folds(data) == data.n_docs
+    return parts[:1] if is_one_query and data.n_docs >= ONE_PART_DOCS else parts
 
 
 def _with_weights(results: list[Result]) -> list[Result]:
