@@ -605,11 +605,12 @@ def test_scripts_quote_fields_and_take_expressions():
 
 
 def test_features_that_never_were_missing_do_not_prevent_an_export():
-    data = make_ranking(20, 10, 3, random_state=0)
-    X = data.X + 1.0  # medians are not 0
-    model = RankSVM(C=0.01, missing="median").fit(X, data.y, qid=data.qid).model_
-    assert "linear" in model.export("opensearch")
+    made = make_ranking(20, 10, 3, random_state=0)
+    X, names = made.X + 1.0, ["a", "b", "c"]  # medians are not 0
+    ranker = RankSVM(C=0.01, missing="median", scale=None)
+    data = RankingData(X, made.y, made.qid, feature_names=names)
+    assert "linear" in ranker.fit(data).model_.export("opensearch")
     X[3, 1] = np.nan
-    model = RankSVM(C=0.01, missing="median").fit(X, data.y, qid=data.qid).model_
-    with pytest.raises(DataError, match=r"feature '2' has a contribution .* missing='zero'"):
-        model.export("opensearch")
+    data = RankingData(X, made.y, made.qid, feature_names=names, allow_missing=True)
+    with pytest.raises(DataError, match=r"feature 'b' has a contribution .* missing='zero'"):
+        ranker.fit(data).model_.export("opensearch")
