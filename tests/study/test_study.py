@@ -758,7 +758,10 @@ def _is_alive(pid):
 
 def test_a_ranker_without_a_repr_is_named_by_its_class():
     class Mine:
-        fit = predict = get_params = set_params = None
+        fit = predict = set_params = None
+
+        def get_params(self, deep=True):
+            return {"a": 1}
 
     known = [(Mine(), {"a": [1]}), RankSVM(C=2.0)]
     assert [entry.name for entry in Study("set", known).entries] == ["Mine", "RankSVM(C=2.0)"]
