@@ -158,7 +158,7 @@ def test_json_of_train(letor, here):
     found = run_json("train", letor / "train.txt")
     assert set(found) == {
         "train", "valid", "C", "penalty", "held_out", "grid", "edge", "features", "solver",
-        "interrupted", "margin_scale", "model",
+        "interrupted", "margin_scale", "model", "refined",
     }  # fmt: skip
     assert set(found["solver"]) == {
         "status", "converged", "message", "objective", "gradient_norm", "duality_gap", "accuracy",

@@ -474,7 +474,7 @@ $ linrank train train.txt --method rankboost --C 1
 part of its name, such as --method sparse:C=0.1
 $ linrank train train.txt --scale zscore
 scale is 'zscore'; expected log1p, clip or clip:QUANTILE, and one of auto, standard, minmax,
-robust, maxabs, common, query, in this order and joined by +, such as 'log1p+standard'
+robust, maxabs, common, query, both, in this order and joined by +, such as 'log1p+standard'
 $ linrank train train.txt --missing mean
 Invalid value for '--missing': …'mean' is not one of 'zero', 'median', 'indicator'.
 $ linrank train train.txt --C 0

@@ -282,7 +282,7 @@ def test_every_linear_estimator_takes_bounds():
     assert without == {
         "AdditiveRanker", "AdditiveRankerCV", "KernelRankSVM", "MultiTopicRanker"
     }  # fmt: skip
-    assert len(names) == 10
+    assert len(names) == 11
 
 
 def test_paths_take_bounds():

@@ -252,6 +252,10 @@ def write_boosts(target: str, boosts: Mapping[str, float], boosting: Boosting) -
     boosts : dict of str to float
     boosting : Boosting
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> print(write_boosts("solr", {"title": 0.5, "text": 0.1, "pf:text": 1.0}, Boosting()))
