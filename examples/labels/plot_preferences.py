@@ -114,7 +114,7 @@ plt.show()
 # ``linrank train hotels.txt --preferences answers.csv --folds 5``.
 lines = [f"{first},{second},1" for first, second in answers]
 Path("answers.csv").write_text("winner,loser,weight\n" + "\n".join(lines) + "\n")
-again = RankSVM(scale="standard").fit_pairs(X, read_pairs("answers.csv"), items=names)
+again = RankSVM(ranker.C_, scale="standard").fit_pairs(X, read_pairs("answers.csv"), items=names)
 print("largest difference of the weights:", f"{np.abs(again.coef_ - ranker.coef_).max():.1e}")
 Path("answers.csv").unlink()
 

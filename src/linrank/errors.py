@@ -103,9 +103,9 @@ class GridEdgeWarning(UserWarning):
     >>> data = make_ranking(random_state=0)
     >>> with warnings.catch_warnings(record=True) as found:
     ...     warnings.simplefilter("always")
-    ...     _ = RankSVMCV(Cs=[1e-6, 1e-5], cv=2).fit(data)
+    ...     _ = RankSVMCV(Cs=[1e-3, 1e-2], cv=2).fit(data)
     >>> print(str(found[0].message).split(". ")[0])
-    the best C, 1e-05, is the largest of the 2 that were tried
+    the best C, 0.01, is the largest of the 2 that were tried
     """
 
 

@@ -221,7 +221,7 @@ def test_command_line_that_loses_workers(loopback, store, expected, tmp_path, mo
     monkeypatch.setattr("linrank.dask.pool.REPLACEMENT_SECONDS", 1.0)
     model = tmp_path / "model.json"
     command = ("train", store, "--C", "1e-3", "--tol", "1e-9", "--solver", "tron", "--out", model,
-               "--dask", loopback.address)  # fmt: skip
+               "--normalize", "none", "--dask", loopback.address)  # fmt: skip
     for _ in range(2):
         loopback.start_worker("--no-nanny")
     with Client(loopback.address, set_as_default=False) as client:

@@ -202,7 +202,30 @@ class Boosting(Fusion):
         yield "equal boosts", self.combined(X, np.ones(X.shape[1]))
 
     def train(self, found: Retrieved, X: Vector, use: Mask | None = None) -> Vector:
-        """Return the boosts that maximise the metric; the largest one is 1."""
+        """Return the boosts that maximise the metric; the largest one is 1.
+
+        Parameters
+        ----------
+        found : Retrieved
+        X : float64 array of shape (n_rows, n_clauses)
+            The scores of `features`.
+        use : bool array of shape (n_queries,), optional
+            The queries to learn from.
+
+        Returns
+        -------
+        float64 array of shape (n_clauses,)
+
+        Examples
+        --------
+        >>> from linrank import Qrels, Run
+        >>> from linrank.fusion import gather
+        >>> a = Run(["1", "1"], ["A", "B"], [2.0, 1.0], tag="good")
+        >>> b = Run(["1", "1"], ["A", "B"], [1.0, 2.0], tag="bad")
+        >>> found, boosting = gather([a, b], Qrels(["1"], ["A"], [1])), Boosting()
+        >>> boosting.train(found, boosting.features(found)).tolist()
+        [1.0, 0.0]
+        """
         data, unit = self._training_data(found, X, use)
         start = self._weights_of(self._ranker(), data, unit) * unit
         bounds = make_bounds("positive", len(unit))

@@ -341,28 +341,25 @@ engine, features, margin_scale
         parts = _few_folds(data, folds) if isinstance(folds, int) else list(folds)
         errors: dict[float, list[float]] = {}
         first: Training | None = None
-        n_done = 0
-        cut_short = False
+        n_done, cut_short = 0, False
 
         def measure(Cs: Vector) -> tuple[Vector, bool]:
             nonlocal first, n_done
             columns = np.empty((len(parts), len(Cs)))
-            for fold, (rows, others) in enumerate(parts, 1):
-                prepared = self.prepare(data.part(rows))
-                held_out = prepared.apply(data.part(others), self.n_threads)
-                problem = self._problem(prepared)
-                path, values, interrupted = self._path(problem, prepared, held_out, Cs, fold)
-                if first is None and not np.isnan(values[:, 0]).all():
-                    first = self._best(problem, path, values[:, 0], prepared)
+            for fold, part in enumerate(parts, 1):
+                values, interrupted, best = self._train_on_fold(data, part, Cs, fold, first is None)
+                first = first or best
                 if interrupted:
                     raise KeyboardInterrupt
                 columns[fold - 1], n_done = values[:, 0], max(n_done, fold)
-                for C, error in zip(Cs.tolist(), values[:, 1].tolist(), strict=True):
+                for C, error in zip(Cs.tolist(), values[:, 1], strict=True):
                     errors.setdefault(C, []).append(error)
-                del problem, prepared  # two X may not fit in the memory of a graphics card
             if self.tell is not None:
                 self.tell(Cs, mean_of_folds(columns.T))
             return columns.T, False
+
+        def error_at(C: float, row: Vector) -> float:
+            return error_of_folds(row, np.array(errors[C]))
 
         def measure_more(Cs: Vector) -> tuple[Vector, bool]:
             nonlocal cut_short
@@ -376,10 +373,7 @@ engine, features, margin_scale
 
         try:
             grid = self._grid(self._problem(self.prepare(data))) if Cs is None else as_grid(Cs)
-            found = search(
-                grid, self.criterion, measure_more,
-                lambda C, row: error_of_folds(row, np.array(errors[C])),
-            )  # fmt: skip
+            found = search(grid, self.criterion, measure_more, error_at)
             training = self._refit(data, found, whole_path)
             interrupted = training.interrupted or cut_short
             return replace(training, edge=found.edge, leans=found.leans, interrupted=interrupted)
@@ -387,6 +381,22 @@ engine, features, margin_scale
             if first is None:
                 raise
             return replace(first, interrupted=True, folds_done=n_done)
+
+    def _train_on_fold(
+        self, data: RankingData, part: Fold, Cs: Vector, fold: int, keep: bool
+    ) -> tuple[Vector, bool, Training | None]:
+        """Return the values of `_path` for one fold, and its best training if `keep` is true.
+
+        X of the fold is freed, because two X may not fit in the memory of a graphics card.
+        """
+        rows, others = part
+        prepared = self.prepare(data.part(rows))
+        held_out = prepared.apply(data.part(others), self.n_threads)
+        problem = self._problem(prepared)
+        path, values, interrupted = self._path(problem, prepared, held_out, Cs, fold)
+        if not keep or np.isnan(values[:, 0]).all():
+            return values, interrupted, None
+        return values, interrupted, self._best(problem, path, values[:, 0], prepared)
 
     def joined(
         self, training: Training, found: Sequence[tuple[Trainer, Training]], data: RankingData
