@@ -10,6 +10,7 @@ from commandline import error_of, run, run_json
 from linrank import (
     AdditiveRanker,
     DataError,
+    NothingSelectedWarning,
     RankingData,
     RankSVM,
     RefinedRankSVM,
@@ -118,3 +119,13 @@ def test_the_command_refines(data, here):
     wrong = error_of("train", "train.txt", "--C", "0.1", "--refine", "err")
     assert "err cannot be optimised directly" in wrong
     run("train", "train.txt", "--refine", "map", "--method", "svr", code=2)
+
+
+def test_constant_features_are_not_refined():
+    data = make_ranking(20, 8, 3, random_state=0)
+    X = np.ones_like(data.X)
+    with pytest.warns(NothingSelectedWarning):
+        ranker = RankSVM().fit(X, data.y, qid=data.qid)
+        ranker.refine(X, data.y, data.qid, metric="ndcg@10", cv=3)
+    assert not ranker.refinement_.kept
+    assert not ranker.coef_.any()
