@@ -125,7 +125,10 @@ def test_constant_features_are_not_refined():
     data = make_ranking(20, 8, 3, random_state=0)
     X = np.ones_like(data.X)
     with pytest.warns(NothingSelectedWarning):
-        ranker = RankSVM().fit(X, data.y, qid=data.qid)
-        ranker.refine(X, data.y, data.qid, metric="ndcg@10", cv=3)
+        ranker = (
+            RankSVM()
+            .fit(X, data.y, qid=data.qid)
+            .refine(X, data.y, data.qid, metric="ndcg@10", cv=3)
+        )
     assert not ranker.refinement_.kept
     assert not ranker.coef_.any()
