@@ -169,7 +169,9 @@ class MetricAscent:
         deviation = np.array([self.column(k).std() for k in range(len(coef))])
         unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
         for _ in range(n_restarts):
-            usual = np.linalg.norm(best.coef * deviation) / np.sqrt(max(1, np.count_nonzero(unit)))
+            usual = (
+                float(np.linalg.norm(best.coef * deviation)) / max(1, unit.nonzero()[0].size) ** 0.5
+            )
             noisy = best.coef + NOISE * usual * unit * rng.normal(size=len(coef))
             tried.append(self.ascend(np.clip(noisy, self.low, self.high), rng, RESTART_SWEEPS))
             best = max(best, tried[-1], key=lambda one: one.value)
