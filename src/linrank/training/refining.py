@@ -168,10 +168,9 @@ class MetricAscent:
         tried.append(best)
         deviation = np.array([self.column(k).std() for k in range(len(coef))])
         unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+        n_varying = max(1, int(np.count_nonzero(unit)))
         for _ in range(n_restarts):
-            usual = (
-                float(np.linalg.norm(best.coef * deviation)) / max(1, unit.nonzero()[0].size) ** 0.5
-            )
+            usual = float(np.linalg.norm(best.coef * deviation)) / n_varying**0.5
             noisy = best.coef + NOISE * usual * unit * rng.normal(size=len(coef))
             tried.append(self.ascend(np.clip(noisy, self.low, self.high), rng, RESTART_SWEEPS))
             best = max(best, tried[-1], key=lambda one: one.value)
